@@ -45,11 +45,6 @@ def isolated(text: str) -> str:
     return f"{_ISOLATE}{safe(text)}{_END_ISOLATE}"
 
 
-def between(text: str) -> str:
-    """A text for the middle of a line that is made safe as a whole; right-to-left text does not reorder the rest."""
-    return f"{_ISOLATE}{say(text)}{_END_ISOLATE}"
-
-
 def joined(notes: Sequence[str]) -> str:
     """Notes as one text, in the language of the context."""
     return words("figure_note_separator").join(say(note) for note in notes)

@@ -108,24 +108,18 @@ def ink(figure: go.Figure, colours: Theme) -> go.Figure:
     layout: dict[str, Any] = figure.layout._props  # as Plotly keeps it
     for axis in ("xaxis", "yaxis"):
         layout.setdefault(axis, {})
-    inked(layout, colours)["template"] = deepcopy(written_template(colours is DARK))
-    return figure
-
-
-def inked(layout: dict[str, Any], colours: Theme) -> dict[str, Any]:
-    """What `ink` does, to a layout that is written as Plotly writes it."""
     axes = [layout[name] for name in layout if name.startswith(("xaxis", "yaxis"))]
     titled = [layout, *(layout.setdefault(name, {}) for name in ("legend", "hoverlabel", "title"))]
     for holder in (*titled, *(axis.setdefault("title", {}) for axis in axes)):
         holder.setdefault("font", {})["color"] = colours.ink
     for axis in axes:
         axis.setdefault("tickfont", {})["color"] = colours.ink
-    return layout
+    layout["template"] = deepcopy(_written_template(colours is DARK))
+    return figure
 
 
 @cache
-def written_template(dark: bool) -> dict[str, Any]:
-    """`template` as Plotly writes it; not to be changed."""
+def _written_template(dark: bool) -> dict[str, Any]:
     written: dict[str, Any] = template(dark).to_plotly_json()
     return written
 

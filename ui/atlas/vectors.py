@@ -8,8 +8,7 @@ import streamlit as st
 from transformer import DecodingOptions
 from transformer.atlas.vectors import CLASSES, Plane, Vectors, plane, vectors
 from transformer.canvas.about import About
-from transformer.figures.export import PLOT_CONFIG
-from transformer.figures.heatmap import heatmap_on_page
+from transformer.figures.file_names import file_name
 from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 from ui.atlas import choices
@@ -18,7 +17,7 @@ from ui.components.vectors import component
 from ui.components.vectors.component import Colour, Point, Sentence
 from ui.shared import address
 from ui.shared.address import parameter, set_parameter
-from ui.shared.theme import is_dark
+from ui.shared.record_views import matrix
 from ui.store import runs, store
 from ui.store.atlases import Atlas, Row
 from ui.store.cache import cached
@@ -101,12 +100,8 @@ def _sentence(name: str, row: Row, texts: Pairs, kept: Point) -> None:
     translation = runs.translation(name, text, DecodingOptions(beam=1), target)
     picture = translation.record[row["site"]].picture(row["head"])
     cell = (kept.place, int(np.argmax(picture.values[kept.place]))) if kept.side == "query" else None
-    st.plotly_chart(
-        heatmap_on_page(picture, selected=cell, dark=is_dark()),
-        key="atlas-vectors-map",
-        width="content",
-        config=PLOT_CONFIG,
-    )  # fmt: skip
+    stem = file_name(name, str(row["site"]), f"head-{row['head']}")
+    matrix(picture, key="atlas-vectors-map", stem=stem, selected=cell)
     choices.open_in_translate(name, row, text, target)
 
 

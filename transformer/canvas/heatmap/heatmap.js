@@ -14,7 +14,7 @@ import { makeTable } from "./marked.js";
 import { MASKED } from "./paint.js";
 import { measuresOf, ringOf, sceneOf } from "./scene.js";
 import { same } from "./window.js";
-import { adopt, all, listen as listenForZoom, press, seen, spoken } from "./zoom.js";
+import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
 
 /**
  * A matrix and what is said of it.
@@ -65,14 +65,15 @@ import { adopt, all, listen as listenForZoom, press, seen, spoken } from "./zoom
 const local = {
   seen(header, _, choice) {
     const { kind, layer, head, pair, relative } = choice;
-    const { titles, file_names } = header.sites[kind.sites[layer]];
+    const weights = weightsOf(kind, layer, head);
+    if (!weights) return null;
+    const { titles, file_names, notes } = header.sites[kind.sites[layer]];
     const order = head ?? kind.heads;
-    const weights = weightsOf(kind, layer, head).map((weight) => (weight < 0 ? MASKED : weight));
-    const { queries, keys } = kind;
-    const axis = header.axes[kind.name];
+    const { queries, keys, name } = kind;
+    const axis = { ...header.axes[name], notes: `${header.axes[name].notes} ${notes[order]}` };
     return {
       header: { ...header, kind, layer, queries, keys, axis, title: titles[order], file_name: file_names[order], unit: header.words.unit },
-      arrays: { weights },
+      arrays: { weights: weights.map((weight) => (weight < 0 ? MASKED : weight)) },
       options: { pair, relative },
     };
   },
@@ -92,7 +93,7 @@ export default component("heatmap", (frame) => {
     receive: ({ header, arrays }) => receive(view, header, arrays),
     adopt: (options) => {
       const { pair = null } = options;
-      if (pair && (pair[0] !== view.pair?.[0] || pair[1] !== view.pair[1])) view.current = pair;
+      if (pair && !same(pair, view.pair ?? [])) view.current = pair;
       Object.assign(view, { pair, relative: options.relative });
       if (options.window) adopt(view, options.window);
     },
@@ -202,7 +203,7 @@ function describe(view) {
   canvas.setAttribute("aria-label", fill(words.name, { title: header.title, queries: counted(queries), keys: counted(keys) }));
   canvas.setAttribute("aria-rowcount", String(queries));
   canvas.setAttribute("aria-colcount", String(keys));
-  const isMarked = pair?.[0] === current[0] && pair[1] === current[1];
+  const isMarked = pair !== null && same(pair, current);
   const attributes = { "aria-colindex": current[1] + 1, "aria-selected": String(isMarked) };
   activate(canvas, "gridcell", told(view, current), attributes, ["row", { "aria-rowindex": current[0] + 1 }]);
   const here = pointed ?? (focusedBeside(canvas) === canvas ? current : null);
@@ -222,7 +223,7 @@ function told(view, cell) {
   const weight = layers[0].values?.[query * keys.texts.length + key] ?? NaN;
   const value = weight === MASKED ? words.masked : written(weight, 3, words.nan);
   const said = fill(words.told, { query: queries.labels[query], key: keys.labels[key], value });
-  return pair?.[0] === query && pair[1] === key ? `${said} ${words.marks}` : said;
+  return pair && same(pair, cell) ? `${said} ${words.marks}` : said;
 }
 
 /** @param {View} view */

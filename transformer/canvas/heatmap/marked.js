@@ -1,6 +1,6 @@
 // The pair that is marked, in every head of its kind.
 
-import { numberOf, weightAt } from "../shared/local.js";
+import { layerOf, numberOf } from "../shared/local.js";
 import { button, element } from "../shared/page.js";
 import { fill } from "../shared/words.js";
 
@@ -17,7 +17,8 @@ export function makeTable({ header, pair, marked, send }) {
   marked.replaceChildren();
   if (!pair || !kind) return;
   const [query, key] = pair;
-  const at = (/** @type {number} */ layer, /** @type {number} */ head) => weightAt(kind, layer, head, query, key);
+  const [rows, columns] = [kind.queries.texts.length, kind.keys.texts.length];
+  const at = (/** @type {number} */ layer, /** @type {number} */ head) => layerOf(kind, layer)?.[(head * rows + query) * columns + key] ?? -1;
   const seen = kind.sites.map((_, layer) => layer).filter((layer) => !(at(layer, 0) < 0)); // windows differ by layer
   const said = { query: kind.queries.labels[query], key: kind.keys.labels[key] };
   const isHere = seen.includes(shownLayer ?? 0);

@@ -84,7 +84,7 @@ function windowed({ header, window: [above, bottom, before, right], layers }, ro
 export function scaleOf({ header, layers, relative }) {
   const most = (/** @type {number} */ most, /** @type {number} */ one) => (one > most && Number.isFinite(one) ? one : most);
   const size = header.centred ? Math.abs : (/** @type {number} */ one) => one;
-  const largest = header.long ? header.largest : (layers[0].values ?? []).reduce((found, one) => most(found, size(one)), 0);
+  const largest = header.long ? header.largest : (layers[0].values ?? new Float32Array()).reduce((found, one) => most(found, size(one)), 0);
   return { largest, end: (relative || header.centred) && largest > 0 ? largest : 1 };
 }
 

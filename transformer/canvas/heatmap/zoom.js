@@ -63,7 +63,7 @@ function move(view, to) {
  * @param {View} view
  * @param {(event: MouseEvent) => [number, number] | null} cellAt
  */
-export function listen(view, cellAt) {
+export function listenForZoom(view, cellAt) {
   const { canvas, zooms: [nearer, farther, whole] } = view;
   const by = (/** @type {number} */ factor, across = 0.5, down = 0.5) => move(view, zoomed(view.window, view.header.shape, factor, across, down));
   nearer.onclick = () => by(STEP);
