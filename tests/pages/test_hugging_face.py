@@ -1,6 +1,5 @@
 """Hugging Face folders among the reader's own checkpoints: listed where they fit, translated, looked at, explained."""
 
-import base64
 import json
 import shutil
 import sys
@@ -63,16 +62,10 @@ def asked(page: AppTest, box: TextInput | TextArea) -> AppTest:
 
 def drawn(page: AppTest) -> np.ndarray:
     """The numbers of the heatmap on the page."""
-    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
-    z = next(trace for trace in spec["data"] if trace["type"] == "heatmap")["z"]
-    if isinstance(z, list):
-        return np.array(z, dtype=float)
-    shape = [int(n) for n in z["shape"].split(",")]
-    return np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"]).reshape(shape)
+    return head_shown(page)[1].clip(0)
 
 
 def test_translate_lists_those_that_translate_and_runs_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)  # what the browser has, it draws by itself
     page = opened("translate", "mine/marian")
     assert page.selectbox(key="model").options == ["tiny", "mine/marian"]
     page.slider(key="longest").set_value(5)
@@ -83,7 +76,6 @@ def test_translate_lists_those_that_translate_and_runs_one(monkeypatch: pytest.M
 
 
 def test_a_model_of_one_stack_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)
     page = opened("your_model", "mine/bert")
     assert page.selectbox(key="model").options == ["mine/bert", "mine/gpt2", "mine/marian", "tiny"]
     page = asked(page, page.text_input(key="input"))

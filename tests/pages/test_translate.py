@@ -1,6 +1,5 @@
 """The Translate page: first paint, every control, empty and hostile input; looking never runs the model."""
 
-import json
 import re
 from pathlib import Path
 
@@ -60,17 +59,6 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-@pytest.fixture
-def by_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every record is too large for the browser, so the server draws all of the page."""
-    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)
-
-
-def heatmap_values(page: AppTest) -> dict[str, object]:
-    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
-    return next(trace for trace in spec["data"] if trace["type"] == "heatmap")
-
-
 def test_first_paint_is_a_shipped_example() -> None:
     page = opened()
     examples = store.checkpoint(NAME).examples
@@ -94,18 +82,14 @@ def test_an_example_is_one_click_away() -> None:
     assert not page.exception
 
 
-def test_looking_never_runs_the_model(passes: list[str], by_server: None) -> None:
+def test_looking_never_runs_the_model(passes: list[str]) -> None:
     page = asked(opened(), SENTENCE)
     assert passes
     passes.clear()
     for view in ("Heatmap", "Head view", "Step by step", "Beams", "Downloads"):
         page = opened(text=SENTENCE, view=view)
-        for kind in ("decoder.self", "encoder.self", "decoder.cross"):
-            page.button_group(key="kind").set_value(kind).run()
-        for layer in ("0", "2"):
-            page.button_group(key="layer").set_value(layer).run()
-        for head in ("1", "mean", "3"):
-            page.button_group(key="head").set_value(head).run()
+        for key, value in (("kind", "encoder.self"), ("layer", "0"), ("head", "mean"), ("head", "3")):
+            page = gone(page, **{key: value})
         for toggle in page.toggle:
             toggle.set_value(not toggle.value).run()
         for slider in page.slider:
@@ -115,13 +99,10 @@ def test_looking_never_runs_the_model(passes: list[str], by_server: None) -> Non
     assert passes == []
 
 
-def test_the_address_holds_the_picture(by_server: None) -> None:
+def test_the_address_holds_the_picture() -> None:
     page = opened(text=SENTENCE, kind="Encoder self", layer="1", head="2", words="false", view="Heatmap")
-    assert page.button_group(key="layer").value == "1"
-    assert page.button_group(key="head").value == "2"
-    title = json.loads(page.get("plotly_chart")[0].proto.spec)["layout"]["title"]["text"]
-    assert "encoder.1.self" in title
-    assert "head 2" in title
+    assert chosen(page) == ("encoder.self", 1, 2)
+    assert head_shown(page)[0] == "encoder.1.self · head 2"
 
 
 def test_values_outside_the_model_fall_back() -> None:
@@ -135,7 +116,7 @@ def test_a_forced_target_is_shown_instead_of_the_translation() -> None:
     assert any("has no beam" in info.value for info in page.info)
 
 
-def test_another_hypothesis_shows_its_own_attention(by_server: None) -> None:
+def test_another_hypothesis_shows_its_own_attention() -> None:
     page = opened(text=SENTENCE)
     best, values = written(page), heatmap_values(page)
     box = page.selectbox(key="node")
@@ -189,7 +170,7 @@ def test_limits_are_stated_on_the_page() -> None:
     assert "256 tokens" in label
 
 
-def test_the_page_follows_the_language_and_addresses_do_not(by_server: None) -> None:
+def test_the_page_follows_the_language_and_addresses_do_not() -> None:
     page = opened(lang="zh", text=SENTENCE)
     assert page.title[0].value == "翻译"
     assert "运行" in [button.label for button in page.button]

@@ -1,7 +1,5 @@
 """The page What if: first paint, heads switched off and on, the address, bad input; in both languages."""
 
-from urllib.parse import parse_qs
-
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -314,12 +312,9 @@ def test_files_of_a_changed_run_name_what_was_changed() -> None:
     ("translate", {"text": SENTENCE, "kind": "encoder.self", "layer": "1", "head": "3", "lang": "zh"}),
     ("sequences", {"model": "splice-junctions", "layer": "0", "head": "2"}),
 ])  # fmt: skip
-def test_what_is_shown_elsewhere_can_be_changed_here(
-    page: str, address: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for room in ("shared", "sequences"):  # the browser makes links of its own
-        monkeypatch.setattr(f"ui.{room}.in_browser.MOST_BYTES", 0)
-    found = [link.proto for link in fine(opened(page, **address)).get("page_link")]
-    link = next(one for one in found if one.page == "what_if" and "model=" in one.query_string)
-    there = {key: value for key, (value,) in parse_qs(link.query_string).items()}
+def test_what_is_shown_elsewhere_can_be_changed_here(page: str, address: dict[str, str]) -> None:
+    at = fine(opened(page, **address))
+    (link,) = sent(at, "sequence-head-choice" if page == "sequences" else "head-choice")[0]["links"]
+    assert link["path"] == "what_if"
+    there = link["query"] | {key: address[key] for key in link["along"] if key in address}
     assert there == {"model": NAME, **address}

@@ -35,6 +35,7 @@ def heatmap(picture: Picture, *, relative: bool = False, dark: bool = False) -> 
     figure = go.Figure(
         go.Heatmap(
             z=np.where(shown, picture.values, np.nan),
+            name=labels.safe(picture.quantity.noun),
             text=_texts(picture),
             zmin=low,
             zmax=high,
@@ -47,13 +48,16 @@ def heatmap(picture: Picture, *, relative: bool = False, dark: bool = False) -> 
     cell = min(LARGEST_CELL, WIDEST / max(n_keys, 1), TALLEST / max(n_queries, 1))
     note = labels.joined(picture.notes) if picture.notes else ""
     figure.update_layout(
-        title=dict(text=labels.safe(say(picture.title)), subtitle=dict(text=labels.wrapped(note, WIDEST, 12.0))),
+        title=dict(text=labels.safe(say(picture.title)), subtitle=dict(text=labels.wrapped(note, 720.0))),
         width=max(320, round(cell * n_keys)) + 240,
         height=max(60, round(cell * n_queries)) + 240,
         plot_bgcolor=colours.masked,
         xaxis=_axis(picture.keys, words("figure_key", text=picture.keys.name), side="top"),
         yaxis=_axis(picture.queries, words("figure_query", text=picture.queries.name), autorange="reversed"),
     )
+    if not picture.values.size:
+        nothing = dict(showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
+        figure.add_annotation(text=words("figure_no_tokens"), **nothing)
     return ink(figure, colours)
 
 
