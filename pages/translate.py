@@ -76,12 +76,12 @@ def looked_at() -> None:
         place = st.container(key="panel")
     with place:
         view = open_view(panels)
-    with chooser:
-        first_screen.head_panel(name, browser, view in FOLLOWING)
     with selection:
         record_views.all_heads_panel(browser, origin, heads.roles_of(name))
     with place:
         panels[view]()
+    with chooser:  # after the view, whose switch of scores it follows
+        first_screen.head_panel(name, browser, view in FOLLOWING)
 
 
 def server_panels(

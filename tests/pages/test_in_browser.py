@@ -106,12 +106,12 @@ def test_of_a_larger_record_the_chosen_layer_is_sent_and_all_heads_of_its_kind_i
     at = page(kind="encoder.self", layer="1", head="1")
     assert options(at, "head-choice")["asks"]
     found = record_sent(at)
-    assert {name: told["there"] for name, (told, _) in found.items() if told["there"]} == {
-        "encoder.self": [1], "decoder.cross": [0],  # whose head joins the two sentences
-    }  # fmt: skip
+    assert found["encoder.self"][0]["there"] == [1]
+    assert found["decoder.cross"][1].shape[0] == 1  # whose head joins the two sentences
+    assert found["decoder.self"][1].shape[0] == 0
     _, weights = head_shown(at)
     picture = record()["encoder.1.self"].picture(1, words=True)
-    np.testing.assert_array_equal(weights, picture.values)
+    np.testing.assert_array_equal(weights, picture.values.astype(np.float32))
     header, arrays = sent(at, "all-heads")
     assert list(header["grids"]) == ["encoder.self"]
     assert header["grids"]["encoder.self"]["size"] == list(picture.values.shape)

@@ -41,8 +41,8 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
 
 def sent(at: AppTest) -> dict[str, tuple[dict[str, Any], dict[str, np.ndarray], int]]:
     """Every message of the page: its header, its arrays, its bytes."""
-    messages = [part.proto.bytes for part in at.get("bidi_component") if part.proto.bytes]
-    return {unpack(one)[0]["instance"]: (*unpack(one), len(one)) for one in messages}
+    messages = {part.key: part.proto.bytes for part in at.get("bidi_component") if part.proto.bytes}
+    return {key: (*unpack(one), len(one)) for key, one in messages.items()}
 
 
 def test_a_step_sends_the_part_of_the_window_alone_and_its_numbers_are_the_records(small: Checkpoint) -> None:

@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.pages.opening import chosen, gone, head_shown
 from transformer import DecodingOptions
 from transformer.decoding.beams import BeamTree
 from transformer.models.seq2seq import Seq2Seq
@@ -118,7 +120,7 @@ def test_a_forced_target_is_shown_instead_of_the_translation() -> None:
 
 def test_another_hypothesis_shows_its_own_attention() -> None:
     page = opened(text=SENTENCE)
-    best, values = written(page), heatmap_values(page)
+    best, values = written(page), head_shown(page)[1]
     box = page.selectbox(key="node")
     tree = runs.translation(NAME, SENTENCE, DecodingOptions(), None).tree
     assert tree is not None
@@ -128,7 +130,7 @@ def test_another_hypothesis_shows_its_own_attention() -> None:
     assert not page.exception
     assert likely(page, tree, second)
     assert written(page) != best
-    assert heatmap_values(page) != values
+    assert not np.array_equal(head_shown(page)[1], values)
 
 
 def likely(page: AppTest, tree: BeamTree, node: int) -> bool:
@@ -174,9 +176,7 @@ def test_the_page_follows_the_language_and_addresses_do_not() -> None:
     page = opened(lang="zh", text=SENTENCE)
     assert page.title[0].value == "翻译"
     assert "运行" in [button.label for button in page.button]
-    page.button_group(key="kind").set_value("encoder.self").run()
-    page.button_group(key="head").set_value("mean").run()
-    assert not page.exception
+    page = gone(page, kind="encoder.self", head="mean")
     assert address_of(page)["kind"] == "encoder.self"
     assert address_of(page)["head"] == "mean"
     for view in ("heatmap", "head_view", "steps", "beams", "downloads"):
@@ -243,17 +243,6 @@ def test_errors_are_told_in_the_readers_language() -> None:
     next(button for button in page.button if button.label == "运行").click()
     page.run()
     assert page.warning[0].value.startswith("文本是空的")
-
-
-@pytest.mark.parametrize("lang", ["en", "zh"])
-def test_a_marked_pair_is_told_for_every_head(lang: str, by_server: None) -> None:
-    page = opened(lang=lang, text=SENTENCE, pair="1-2")
-    record = runs.translation(NAME, SENTENCE, DecodingOptions(), None).record
-    weights = page.dataframe[0].value
-    assert weights.shape == (4, 4)
-    picture = record["decoder.2.cross"].picture(3, words=True)
-    assert weights.iloc[2, 3] == pytest.approx(picture.values[1, 2], abs=1e-6)
-    assert picture.keys.labels[2] in page.text[-1].value
 
 
 def test_what_the_limit_cut_is_not_called_complete() -> None:

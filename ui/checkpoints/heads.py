@@ -54,9 +54,9 @@ def _draw(shown: AnyRun, first: tuple[int, int], key: Hashable) -> None:
     }
     with detail:
         opened, place = address.tabs(list(panels), key="map", text=lambda panel: t(f"checkpoints.view_{panel}"))
-    with chooser:
-        record_views.head_panel(browser, followed=opened == DOWNLOADS)
     with overview:
         record_views.all_heads_panel(browser, origin)
     with place:
         panels[opened]()
+    with chooser:  # after the view, whose switch of scores it follows
+        record_views.head_panel(browser, followed=opened == DOWNLOADS)
