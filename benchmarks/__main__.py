@@ -1,6 +1,6 @@
 """`python -m benchmarks [SECTION ...]`: measure, print, and write results.json and the tables of docs/performance.md.
 
-Without a section all are measured, which takes about half an hour; with some, the other lines of results.json stay.
+Without a section all are measured, which takes a quarter of an hour; with some, the other lines of results.json stay.
 The times are worth most on a machine that does nothing else.
 """
 
@@ -16,23 +16,7 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import (
-    any_module,
-    atlas,
-    attribution,
-    first_screen,
-    flow,
-    forward,
-    generation,
-    interventions,
-    load,
-    pictures,
-    reading,
-    reruns,
-    scan,
-    sequences,
-    sessions,
-)
+from benchmarks import any_module, atlas, first_screen, forward, load, reading, scan, sequences
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -42,17 +26,10 @@ REACHED = {True: "yes", False: "**no**", None: ""}
 SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
     "any_module": any_module.measure,
-    "flow": flow.measure,
-    "attribution": attribution.measure,
     "reading": reading.measure,
     "sequences": sequences.measure,
     "scan": scan.measure,
-    "generation": generation.measure,
-    "interventions": interventions.measure,
-    "sessions": sessions.measure,
     "load": load.measure,
-    "pictures": pictures.measure,
-    "reruns": reruns.measure,
     "atlas": atlas.measure,
     "first_screen": first_screen.measure,
 }

@@ -1,21 +1,15 @@
-"""What recording a module costs that is not this library's: against its plain forward, and beside other tools.
+"""What recording a module costs that is not this library's, against its plain forward.
 
-The module is a GPT in nanoGPT's style, 12 layers, fused attention, batch 1, random weights. Other tools run where PEERS
-names a folder that `python -m benchmarks.peers FOLDER` filled, and keep what they keep by default. Each is compared
-with the plain run of the same rounds.
+The module is a GPT in nanoGPT's style, 12 layers, fused attention, batch 1, random weights.
 """
 
-import os
 import statistics
-from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks import peers
 from benchmarks.forward import kept_bytes
 from benchmarks.measuring import Result, interleaved, ratio
 from transformer import recording
@@ -27,9 +21,6 @@ SIZES = {256: 8, 768: 12}
 
 ROUNDS = {128: 60, 512: 20, 2_048: 6}
 """Tokens -> how often each variant runs."""
-
-PEER_ROUNDS = {128: 7, 512: 5}
-"""The same for other tools, which take gigabytes at 2,048 tokens."""
 
 N_LAYERS, VOCAB = 12, 1_000
 
@@ -110,23 +101,17 @@ def recorded(module: nn.Module, ids: Tensor) -> Recording:
 
 
 def measure() -> list[Result]:
-    """Time and memory of this library, then of other tools."""
+    """Time and memory at each width."""
     torch.manual_seed(0)
     models = {width: GPT(width, heads).eval() for width, heads in SIZES.items()}
     results = []
     with torch.no_grad():
         for width, model in models.items():
-            results += _ours(width, model)
-        folder = os.environ.get("PEERS")
-        if folder is not None:
-            peers.make_importable(Path(folder))
-        for width in SIZES:
-            for n, rounds in PEER_ROUNDS.items():
-                results += _theirs(width, models[width], n, rounds, folder is not None)
+            results += _recording(width, model)
     return results
 
 
-def _ours(width: int, model: nn.Module) -> list[Result]:
+def _recording(width: int, model: nn.Module) -> list[Result]:
     results, sizes = [], []
     for n, rounds in ROUNDS.items():
         ids = torch.randint(VOCAB, (1, n))
@@ -153,45 +138,3 @@ def _ours(width: int, model: nn.Module) -> list[Result]:
             all(size <= bound * n for n, size in zip(ROUNDS, sizes, strict=True)),
         ),
     ]
-
-
-def _theirs(width: int, model: nn.Module, n: int, rounds: int, installed: bool) -> list[Result]:
-    """The same length with other tools, and with this one on the same GPT-2 as transformers."""
-    ids, sizes = torch.randint(VOCAB, (1, n)), (width, SIZES[width], N_LAYERS, VOCAB)
-    fused, eager = (peers.gpt2(*sizes, attention) for attention in ("sdpa", "eager"))
-    eager.load_state_dict(fused.state_dict())
-    attentions = peers.output_attentions(eager, ids)
-    rows = [
-        _row(f"{width} wide, {n} tokens: GPT-2 of transformers, recorded", fused, ids, partial(recorded, fused, ids)),
-        _row(f"{width} wide, {n} tokens: the same, output_attentions=True", fused, ids, attentions, attentions),
-    ]
-    if installed:
-        plain, cached = peers.run_with_cache(*sizes, ids)
-        traced = peers.trace(model, ids)
-        rows += [
-            _row(f"{width} wide, {n} tokens: TransformerLens run_with_cache", plain, None, cached, cached),
-            _row(f"{width} wide, {n} tokens: TorchLens trace", model, ids, traced, traced),
-        ]
-    return [row(rounds) for row in rows]
-
-
-def _row(
-    what: str,
-    plain: Callable[..., object],
-    ids: Tensor | None,
-    action: Callable[[], object],
-    kept: Callable[[], Iterable[Tensor]] | None = None,
-) -> Callable[[int], Result]:
-    def measured(rounds: int) -> Result:
-        unwatched = plain if ids is None else partial(plain, ids)
-        times = interleaved({"plain": unwatched, "watched": action}, rounds)
-        found = action()
-        size = kept_bytes(found) if isinstance(found, Recording) else _bytes(kept() if kept is not None else ())
-        return Result(SECTION, what, f"{ratio(times, 'watched', 'plain'):.2f} x; keeps {size / 1e6:,.1f} MB")
-
-    return measured
-
-
-def _bytes(tensors: Iterable[Tensor]) -> int:
-    storages = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in list(tensors)}
-    return sum(storages.values())

@@ -17,12 +17,10 @@ from pathlib import Path
 import torch
 
 from benchmarks.measuring import Result, interleaved, peak_growth, ratio
+from transformer.atlas.adapters import Counts, Reading, TranslatorSubject
 from transformer.atlas.corpus import Corpus
-from transformer.atlas.executors.executor import Executor
-from transformer.atlas.executors.processes import Processes
-from transformer.atlas.executors.serial import Serial
+from transformer.atlas.executors import Executor, Processes, Serial
 from transformer.atlas.run import Request, make_atlas
-from transformer.atlas.subject import Counts, Reading, TranslatorSubject
 from transformer.atlas.summarise import batches
 from transformer.checkpoint import load
 from transformer.runs.memory import recycle_memory

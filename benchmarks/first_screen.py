@@ -5,14 +5,17 @@ new browser; the picture is the first element that holds attention, whichever pa
 """
 
 import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, CDPSession, Page
 
-from benchmarks.browsing import served
 from benchmarks.measuring import Result
-from tests.browser.visiting import PATIENCE, chromium_opened
+from tests.browser.visiting import PATIENCE, ROOT, chromium_opened, start_server
 
 PAGES = (
     *("", "translate", "align", "sequences", "your_model"),
@@ -137,9 +140,21 @@ def click_on_a_head(browser: Browser, address: str) -> float:
     return statistics.median(times)
 
 
+@contextmanager
+def served() -> Iterator[str]:
+    """The address of the dashboard while the block runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        server, address = start_server(ROOT / "app.py", Path(folder) / "log")
+        try:
+            yield address
+        finally:
+            server.terminate()
+            server.wait(timeout=PATIENCE)
+
+
 def measure() -> list[Result]:
     """One cold visit, some warm ones, each page once more, and clicks on heads."""
-    with chromium_opened() as browser, served("app.py") as address:
+    with chromium_opened() as browser, served() as address:
         cold = visit(browser, address)
         warm = [visit(browser, address) for _ in range(ROUNDS)]
         pages = {name: visit(browser, f"{address}/{name}") for name in PAGES[1:]}

@@ -55,14 +55,6 @@ def ratio(times: Mapping[str, list[float]], name: str, base: str) -> float:
     return statistics.median(a / b for a, b in zip(times[name], times[base], strict=True))
 
 
-def ratio_interval(times: Mapping[str, list[float]], name: str, base: str) -> tuple[float, float, float]:
-    """The median ratio of pairs of a round, and a 95 % interval for it: order statistics, for any distribution."""
-    pairs = sorted(a / b for a, b in zip(times[name], times[base], strict=True))
-    n = len(pairs)
-    below = max(0, int(n / 2 - 0.98 * n**0.5) - 1)  # of n signs, fewer than this many fall on one side once in 40
-    return statistics.median(pairs), pairs[below], pairs[n - 1 - below]
-
-
 def median_seconds(action: Action, repeats: int) -> float:
     """Median CPU seconds of `repeats` calls, after one to warm up."""
     action()

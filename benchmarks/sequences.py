@@ -16,7 +16,7 @@ from transformer.attention.record import AttentionMap
 from transformer.attention.zoom import Zoom
 from transformer.canvas import blob
 from transformer.checkpoint import load
-from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classify
+from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.sequences.folding import received
 from ui.components.heatmap.component import layers_of
 

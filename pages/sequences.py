@@ -3,8 +3,8 @@
 import streamlit as st
 
 from transformer.errors import HeedmapError
-from transformer.runs.classify import classifier
-from transformer.runs.held_out import known_held_out
+from transformer.runs.sequences.classify import classifier
+from transformer.runs.sequences.held_out import known_held_out
 from transformer.sequences.fasta import label_of
 from ui import shell
 from ui.sequences import controls as sequence_controls
@@ -67,7 +67,6 @@ def looked_at() -> None:
     run = runs.classification(name, sequence)
     if run is None:
         return
-    other = runs.other_strand(name, task, run)
     chooser = st.container()
     few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
     overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
@@ -83,7 +82,7 @@ def looked_at() -> None:
         views.groups_note(run)
     with detail:
         if view == "letters":
-            views.letters_panel(name, run, other, browser.place, task, record_id)
+            views.letters_panel(name, run, browser.place, task, record_id)
         elif view == "heads":
             in_browser.lines_panel(browser, width)
         elif is_long(run.record[browser.place.site]):

@@ -6,7 +6,7 @@ import streamlit as st
 
 from transformer import Checkpoint, Translation
 from transformer.errors import HeedmapError
-from transformer.runs.familiarity import known_familiarity
+from transformer.runs.measures.out_of_distribution import known_bounds
 from ui import shell
 from ui.shared import address, controls, downloads, heads, record_views
 from ui.shared.files import Origin
@@ -42,7 +42,7 @@ try:
         node = controls.hypothesis(best, request.options)
     shown = runs.hypothesis(name, request.text, request.options, best, node)
     first = heads.first_head(name, shown)
-    familiar = known_familiarity(checkpoint)
+    familiar = known_bounds(checkpoint)
 except HeedmapError as error:
     with screen:
         controls.explain(error)

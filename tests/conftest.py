@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 
 LONGEST = (
     "browser/test_planted.py", "browser/test_history.py", "test_packaging.py", "browser/test_sequences.py",
-    "training/translation/test_run.py", "browser/test_translate.py", "browser/test_lessons.py",
+    "training/test_run.py", "browser/test_translate.py", "browser/test_lessons.py",
     "lessons/test_formulas.py", "lessons/test_attention.py", "browser/test_policy.py", "browser/test_checkpoints.py",
     "browser/test_align.py", "test_kernels.py", "ui/store/test_sizes.py", "test_hostile_uploads.py",
     "ui/store/test_readers.py", "checkpoint/huggingface/test_refusals.py", "test_load.py",

@@ -32,7 +32,7 @@ FLOORS = (
     ("transformer.checkpoint.inspect", "transformer.checkpoint.ours.convert"),
     ("transformer.checkpoint.worker",),
     ("transformer.checkpoint.foreign.bundle",),
-    ("transformer.checkpoint.foreign.previews", "transformer.checkpoint.foreign.samples"),
+    ("transformer.checkpoint.foreign.samples",),
     ("transformer.checkpoint",),
     ("transformer.attribution",),
     ("transformer.runs", "transformer.diagrams"),

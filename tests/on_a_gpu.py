@@ -11,7 +11,7 @@ import torch
 
 from tests.runs.test_devices import CHECKPOINTS, differences, long_look, run_of
 from transformer import load
-from transformer.runs.classify import Classification
+from transformer.runs.sequences.classify import Classification
 from transformer.runs.translate import Translation
 
 BOUNDS = {torch.float32: (5e-3, 5e-3), torch.float16: (6e-3, 1e-2), torch.bfloat16: (4e-2, 6e-2)}

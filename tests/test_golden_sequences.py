@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from transformer import load
-from transformer.runs.classify import classify, verdicts
-from transformer.runs.sequence_sets import MOST_FALSE, SequenceSet, read_set
+from transformer.runs.sequences.classify import classify, verdicts
+from transformer.runs.sequences.sets import MOST_FALSE, SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.motifs import FLANK
 

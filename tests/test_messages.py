@@ -108,7 +108,7 @@ SAYING = ("Message", "words", "refused", *ERRORS)
 
 FROM_SCRIPTS = (
     *("canvas_", "all_heads_", "head_view_", "alignments_", "matrices_", "bitext_"),
-    *("cells_", "row_bars_", "map_", "vectors_", "head_choice_", "heatmap_", "tiles_"),
+    *("cells_", "row_bars_", "map_", "head_choice_", "heatmap_", "tiles_"),
 )
 """How the codes begin that scripts of components ask for; a test of theirs finds unused ones."""
 
@@ -154,7 +154,7 @@ def test_no_message_is_made_of_free_text() -> None:
         "transformer/checkpoint/safe/refusal.py",
         "transformer/checkpoint/worker/told.py:",  # makes again what a worker was told
         "transformer/checkpoint/worker/remote_tokenizer.py:",  # passes on what a worker refused
-        "transformer/training/translation/options.py:",  # codes of one check each, given as texts
+        "transformer/training/options.py:",  # codes of one check each, given as texts
     )
     wrong = [
         place

@@ -15,7 +15,7 @@ from transformer.models.kmer import KmerClassifier
 from transformer.models.protocols import Decodable
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from transformer.sites import Site
 
 

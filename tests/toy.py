@@ -8,8 +8,8 @@ import torch
 
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.tokens.text import TextTokenizer, train_tokenizer
-from transformer.training.translation.architectures import new_model
-from transformer.training.translation.options import TrainingOptions
+from transformer.training.options import TranslationOptions
+from transformer.training.translation import new_model
 
 NOUNS = {"dog": "Hund", "cat": "Katze", "man": "Mann", "woman": "Frau", "bird": "Vogel"}
 VERBS = {"runs": "läuft", "sleeps": "schläft", "eats": "isst"}
@@ -39,11 +39,11 @@ def write_corpus(folder: Path) -> Path:
     return folder
 
 
-def training_options(data: Path, work: Path, **changes: Any) -> TrainingOptions:
+def training_options(data: Path, work: Path, **changes: Any) -> TranslationOptions:
     """A run of seconds; two batches and a bit are an epoch."""
     sizes = dict(vocab_size=53, d_model=6, n_heads=2, d_ff=11, n_layers=1, max_tokens=32)
     pace = dict(batch_tokens=256, updates=12, warmup=4, save_every=2, validate_every=4, average=3)
-    return TrainingOptions(data=data, work=work, **(sizes | pace | changes))
+    return TranslationOptions(data=data, work=work, **(sizes | pace | changes))
 
 
 def tokenizer() -> TextTokenizer:

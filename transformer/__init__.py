@@ -33,10 +33,10 @@ from transformer.pictures.picture import Picture
 from transformer.recording.block import recording
 from transformer.runs.any_model import AnyRun, run_any
 from transformer.runs.check import check, check_file, find_answers
-from transformer.runs.classify import Classification, classify
 from transformer.runs.continuing import Continuation, ContinueOptions, continue_text
 from transformer.runs.filling import Gap, fill
 from transformer.runs.parity import attention_maps
+from transformer.runs.sequences.classify import Classification, classify
 from transformer.runs.translate import Translation, follow, translate
 from transformer.sites import Site
 

@@ -5,37 +5,15 @@ and ends with status 2, as a wrong argument does.
 """
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
 
-from transformer.commands import (
-    alignment,
-    atlas,
-    check,
-    classify,
-    convert,
-    evaluate,
-    faithfulness,
-    familiarity,
-    heads,
-    held_out,
-    importance,
-    inspect,
-    interactions,
-    means,
-    record,
-    scan,
-    train,
-    translate,
-)
-from transformer.commands.streams import forget_output, replace_closed_streams
+from transformer.commands import atlas, classify, measure, scan, train, translation, weights
 from transformer.errors import HeedmapError
 
-COMMANDS = (
-    *(translate, classify, scan, evaluate, train, inspect, convert, check, record),
-    *(heads, atlas, familiarity, faithfulness, alignment, means, importance, interactions, held_out),
-)
+COMMANDS = (translation, classify, scan, train, weights, measure, atlas)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
-    replace_closed_streams()
+    _replace_closed_streams()
     try:
         options = parser().parse_args(arguments)
         status: int = options.run(options)
@@ -60,10 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:  # whoever read the output has seen enough
-        forget_output()
+        _forget_output()
         return 128 + signal.SIGPIPE
     except OSError as error:  # a disk that is full, a folder that cannot be written, a stream that is closed
-        forget_output()
+        _forget_output()
         where = error.filename or "the output"
         print(
             f"error: {where}: {error.strerror or error}: check the path, its permissions and the space left",
@@ -71,6 +49,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     return status
+
+
+def _replace_closed_streams() -> None:
+    """Python has no object for a stream that was closed before the start, and the next file would take its number."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, "w")  # noqa: SIM115, PTH123  (reading it fails)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull)  # noqa: SIM115, PTH123  (writing to it fails)
+    if sys.stderr is None:  # there is nowhere to say anything
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
+def _forget_output() -> None:
+    """What could not be written is not tried again at the end."""
+    if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
 
 
 if __name__ == "__main__":

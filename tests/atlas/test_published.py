@@ -16,7 +16,7 @@ import transformers
 from tests.atlas.test_statistics import given, keys_of, value
 from tests.checkpoint.huggingface.families import write_folder
 from transformer.atlas.corpus import Corpus
-from transformer.atlas.executors.serial import Serial
+from transformer.atlas.executors import Serial
 from transformer.atlas.roles import roles_of
 from transformer.atlas.run import Request, make_atlas
 from transformer.atlas.statistics import text_totals

@@ -8,9 +8,9 @@ import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
 
+from transformer.atlas.adapters import Counts, TranslatorSubject
 from transformer.atlas.maps import Maps, batch_weights
 from transformer.atlas.statistics import OFFSETS, SHARES, TextKeys, Totals, pairs_of, text_totals
-from transformer.atlas.subject import Counts, TranslatorSubject
 from transformer.attention.capture import recording
 from transformer.attention.measures import HeadMeasures, measure
 from transformer.checkpoint import Checkpoint, load

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from tests.classifiers import sequence_checkpoint
+from transformer.atlas.adapters import SequenceSubject
 from transformer.atlas.statistics import OFFSETS
-from transformer.atlas.subject import SequenceSubject
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from transformer.sequences.folding import folded, received
 
 TEXTS = ("ACGTTGCANGTACCGGTATGCAA", "TTGACCATGGACATTACCGTGAC")

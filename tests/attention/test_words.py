@@ -18,7 +18,7 @@ from transformer.lessons.toy import toy_recurrent, toy_transformer
 from transformer.messages import Message, say, speaking
 from transformer.pictures.axes import pooling_queries
 from transformer.pictures.quantity import Quantity
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from transformer.runs.translate import Translation, translate
 from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
 

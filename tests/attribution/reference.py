@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from transformer.attribution.passage import Passage
+from transformer.attribution.scored_sequence import ScoredSequence
 from transformer.models.seq2seq import Seq2Seq, preset
 from transformer.pictures.axes import Axis
 
@@ -43,15 +43,15 @@ def model(dialect: str, **sizes: Any) -> Seq2Seq:
     return made
 
 
-def passage(
+def scored_sequence(
     made: Any, source: Sequence[int] = SOURCE, read: Sequence[int] = READ, written: Sequence[int] = WRITTEN, **more: Any
-) -> Passage:
-    """A passage of ids, each a word by itself, the last of the source special."""
+) -> ScoredSequence:
+    """A sequence of ids, each a word by itself, the last of the source special."""
 
     def axis(name: str, ids: Sequence[int]) -> Axis:
         return Axis.of_pieces(name, [f"{i}" for i in ids], [i <= 2 for i in ids])
 
-    return Passage(
+    return ScoredSequence(
         "small",
         made,
         tuple(source),

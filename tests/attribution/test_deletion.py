@@ -8,7 +8,7 @@ import torch
 
 from tests.attribution import reference
 from tests.attribution.reference import DIALECTS, READ, SOURCE, WRITTEN
-from transformer.attribution import passage as passages
+from transformer.attribution import scored_sequence as passages
 from transformer.attribution.deletion import deletion, without
 from transformer.errors import AttributionError
 from transformer.models.recurrent import Recurrent, RecurrentConfig
@@ -20,7 +20,7 @@ from transformer.pictures.quantity import Quantity
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_hidden_word_is_no_key_of_any_attention(dialect: str) -> None:
     made = reference.model(dialect)
-    found = deletion(reference.passage(made))
+    found = deletion(reference.scored_sequence(made))
     whole = reference.log_probs_of(reference.run(made, SOURCE, READ))
     for j in range(len(SOURCE)):
         lost = whole - reference.log_probs_of(reference.run(made, SOURCE, READ, hidden=[j]))
@@ -36,7 +36,7 @@ def test_a_hidden_word_is_no_key_of_any_attention(dialect: str) -> None:
 @pytest.mark.kernels
 def test_a_replaced_and_a_removed_word_are_read_again() -> None:
     made = reference.model("torch")
-    given = reference.passage(made, unknown_source_id=3, unknown_target_id=6)
+    given = reference.scored_sequence(made, unknown_source_id=3, unknown_target_id=6)
     whole = reference.log_probs_of(reference.run(made, SOURCE, READ))
     unknown, removed = deletion(given, "unknown"), deletion(given, "removed")
     for j in range(len(SOURCE)):
@@ -62,7 +62,7 @@ def test_pieces_of_a_word_go_together_and_the_log_probabilities_of_a_written_wor
     source = Axis.of_pieces("source", pieces, [False] * 6 + [True])
     written = Axis.of_pieces("written", ["▁zwei", "▁Bäl", "le", "▁da", "</s>"], [False] * 4 + [True])
     read = Axis.of_pieces("read", ["<s>", "▁zwei", "▁Bäl", "le", "▁da"], [True] + [False] * 4)
-    given = replace(reference.passage(made), source=source, written=written, read=read)
+    given = replace(reference.scored_sequence(made), source=source, written=written, read=read)
     found = deletion(given, words=True)
     whole = reference.log_probs_of(reference.run(made, SOURCE, READ))
     rows = [[0], [1, 2], [3], [4]]
@@ -77,7 +77,7 @@ def test_pieces_of_a_word_go_together_and_the_log_probabilities_of_a_written_wor
 
 
 def test_batches_do_not_matter_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    given, told = reference.passage(reference.model("torch")), list[float]()
+    given, told = reference.scored_sequence(reference.model("torch")), list[float]()
     together = deletion(given).values
     monkeypatch.setattr(passages, "POSITIONS_AT_ONCE", 31)
     monkeypatch.setattr("transformer.attribution.deletion.POSITIONS_AT_ONCE", 31)  # 62 // 12: five parts at once
@@ -87,7 +87,7 @@ def test_batches_do_not_matter_and_progress_is_told(monkeypatch: pytest.MonkeyPa
 
 def test_several_words_can_be_taken_at_once() -> None:
     made = reference.model("torch")
-    found = without(reference.passage(made), "hidden", [[0, 3], [], [1, 2, 4]]).numpy()
+    found = without(reference.scored_sequence(made), "hidden", [[0, 3], [], [1, 2, 4]]).numpy()
     for row, hidden in zip(found, [[0, 3], [], [1, 2, 4]], strict=True):
         np.testing.assert_allclose(
             row, reference.log_probs_of(reference.run(made, SOURCE, READ, hidden=hidden)), atol=1e-9
@@ -96,7 +96,7 @@ def test_several_words_can_be_taken_at_once() -> None:
 
 def test_only_what_was_shared_out_has_a_share_of_the_source() -> None:
     """Losses have signs and no whole; of shares the source's part of the row, and none of a row that got nothing."""
-    found = deletion(reference.passage(reference.model("torch")))
+    found = deletion(reference.scored_sequence(reference.model("torch")))
     assert found.source_share is None
     shared = replace(found, values=np.abs(found.values), quantity=Quantity.SHARE)
     assert shared.source_share is not None
@@ -108,7 +108,7 @@ def test_only_what_was_shared_out_has_a_share_of_the_source() -> None:
 
 
 def test_a_source_of_one_word_can_be_hidden_but_not_taken_out() -> None:
-    given = reference.passage(reference.model("torch"), source=(7,), read=(1,), written=(2,))
+    given = reference.scored_sequence(reference.model("torch"), source=(7,), read=(1,), written=(2,))
     assert np.isfinite(deletion(given).values).all()
     found = deletion(given, "removed")
     assert np.isnan(found.values).all()
@@ -124,7 +124,7 @@ def recurrent(attention: str) -> Recurrent:
 
 @pytest.mark.parametrize("attention", ["additive", "location"])
 def test_a_recurrent_reader_cannot_be_kept_from_a_word_but_reads_without_it(attention: str) -> None:
-    given = reference.passage(recurrent(attention), unknown_source_id=3, unknown_target_id=3)
+    given = reference.scored_sequence(recurrent(attention), unknown_source_id=3, unknown_target_id=3)
     with pytest.raises(AttributionError) as refused:
         deletion(given)
     assert refused.value.code == "attribution_cannot_hide"
@@ -138,10 +138,10 @@ def test_a_recurrent_reader_cannot_be_kept_from_a_word_but_reads_without_it(atte
 def test_what_is_not_defined_is_refused_by_name() -> None:
     made = reference.model("torch")
     with pytest.raises(AttributionError) as refused:
-        deletion(reference.passage(made), "unknown")
+        deletion(reference.scored_sequence(made), "unknown")
     assert refused.value.code == "attribution_no_unknown"
     with pytest.raises(AttributionError) as refused:
-        reference.passage(made, read=(), written=())
+        reference.scored_sequence(made, read=(), written=())
     assert refused.value.code == "attribution_nothing_written"
     assert len(Axis.of_pieces("nothing", [], [])) == 0
 
@@ -150,6 +150,6 @@ def test_weights_that_are_not_numbers_stay_visible_as_such() -> None:
     made = reference.model("torch")
     with torch.no_grad():
         made.decoder[1].cross_attention.value.weight[0, 0] = torch.nan
-    found = deletion(reference.passage(made))
+    found = deletion(reference.scored_sequence(made))
     assert np.isnan(found.values[found.visible]).all()
     assert not found.values[~found.visible].any()  # of which the step had read nothing

@@ -14,7 +14,7 @@ from tests.attribution.reference import READ, SOURCE, WRITTEN
 from tests.attribution.test_deletion import recurrent
 from transformer.attribution import path_integral
 from transformer.attribution.integrated_gradients import integrated_gradients
-from transformer.attribution.passage import Passage
+from transformer.attribution.scored_sequence import ScoredSequence
 from transformer.attribution.trust import trust
 from transformer.checkpoint import load
 from transformer.errors import AttributionError
@@ -81,7 +81,7 @@ def test_slopes_are_taken_at_the_points_of_gauss_and_legendre(kind: str) -> None
     places = [0.5 - 0.5 / 3**0.5, 0.5 + 0.5 / 3**0.5]
     run = transformer_by_hand if ours else recurrent_run
     expected, difference = integrated_by_hand(made, run, places, [0.5, 0.5])
-    found = integrated_gradients(reference.passage(made), points=2)
+    found = integrated_gradients(reference.scored_sequence(made), points=2)
     np.testing.assert_allclose(found.values, expected, atol=1e-7)  # kept, close or not
     missed = np.abs(expected.sum(1) - difference) > 0.05 * np.maximum(np.abs(difference), 1.0)
     assert ("not converged" in found.name) == bool(missed.any())
@@ -96,9 +96,9 @@ def test_slopes_are_taken_at_the_points_of_gauss_and_legendre(kind: str) -> None
 def test_more_points_close_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     made = recurrent("additive")
     told: list[float] = []
-    together = integrated_gradients(reference.passage(made), points=33)
+    together = integrated_gradients(reference.scored_sequence(made), points=33)
     monkeypatch.setattr("transformer.attribution.integrated_gradients.POSITIONS_AT_ONCE", 100)  # eight points at once
-    found = integrated_gradients(reference.passage(made), points=33, progress=told.append)
+    found = integrated_gradients(reference.scored_sequence(made), points=33, progress=told.append)
     np.testing.assert_allclose(found.values, together.values, atol=1e-12)
     _, difference = integrated_by_hand(made, recurrent_run, [], [])
     np.testing.assert_allclose(found.values.sum(1), difference, atol=1e-9)
@@ -116,24 +116,24 @@ class _Fed:
         return self.given
 
 
-def ends_of(made: Any, passage: Passage) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def ends_of(made: Any, sequence: ScoredSequence) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Where the line begins (the mean row of a table, at every position) and ends, of source and prefix."""
-    tables = ((made.source_embedding, passage.source_ids), (made.target_embedding, passage.read_ids))
+    tables = ((made.source_embedding, sequence.source_ids), (made.target_embedding, sequence.read_ids))
     ends = [table.weight.detach()[list(ids)] for table, ids in tables]
     return [(table.weight.detach().mean(0).expand_as(end), end) for (table, _), end in zip(tables, ends, strict=True)]
 
 
-def scored(made: Any, passage: Passage, source: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
+def scored(made: Any, sequence: ScoredSequence, source: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
     """log p(y_t | x, y_<t), batch x target, where tokens are embedded like this."""
     hooks = [
         table.register_forward_hook(_Fed(given))
         for table, given in ((made.source_embedding, source), (made.target_embedding, read))
     ]
-    ids = [torch.tensor([one]).expand(len(source), -1) for one in (passage.source_ids, passage.read_ids)]
+    ids = [torch.tensor([one]).expand(len(source), -1) for one in (sequence.source_ids, sequence.read_ids)]
     logits = made(*ids)
     for hook in hooks:
         hook.remove()
-    return logits.log_softmax(-1)[:, range(len(passage.written_ids)), list(passage.written_ids)]
+    return logits.log_softmax(-1)[:, range(len(sequence.written_ids)), list(sequence.written_ids)]
 
 
 def test_what_it_comes_to_is_the_midpoint_sum_over_many_points() -> None:
@@ -144,27 +144,27 @@ def test_what_it_comes_to_is_the_midpoint_sum_over_many_points() -> None:
     )  # fmt: skip
     with torch.no_grad():
         made.projection.weight.mul_(8.0)  # sure enough of what it writes for a real difference
-    passage = reference.passage(made)
-    both, steps = ends_of(made, passage), 4_000
+    sequence = reference.scored_sequence(made)
+    both, steps = ends_of(made, sequence), 4_000
     whole = [torch.zeros(len(WRITTEN), len(end), dtype=torch.float64) for _, end in both]
     for some in ((torch.arange(steps, dtype=torch.float64) + 0.5) / steps).split(1_000):
         moved = [(begin + some[:, None, None] * (end - begin)).requires_grad_() for begin, end in both]
-        answers = scored(made, passage, moved[0], moved[1])
+        answers = scored(made, sequence, moved[0], moved[1])
         for step in range(len(WRITTEN)):
             slopes = torch.autograd.grad(answers[:, step].sum(), moved, retain_graph=True)
             for total, slope, (begin, end) in zip(whole, slopes, both, strict=True):
                 total[step] += (slope.sum(0) * (end - begin)).sum(-1) / steps
     expected = torch.cat(whole, dim=1).numpy()
-    answers = scored(made, passage, *(torch.stack(both[side][::-1]) for side in (0, 1))).detach()
+    answers = scored(made, sequence, *(torch.stack(both[side][::-1]) for side in (0, 1))).detach()
     difference = (answers[0] - answers[1]).numpy()
     np.testing.assert_allclose(expected.sum(1), difference, atol=2e-3)
     assert np.abs(difference).max() > 2
-    found = integrated_gradients(passage)
+    found = integrated_gradients(sequence)
     allowed = 0.05 * np.maximum(np.abs(difference), 1.0)
     assert (np.abs(found.values.sum(1) - difference) <= allowed + 1e-9).all()
     assert (np.abs(found.values - expected).max(1) <= allowed).all()
     assert "converged" not in found.name
-    coarse = integrated_gradients(passage, points=8).values
+    coarse = integrated_gradients(sequence, points=8).values
     assert np.abs(coarse - expected).max() > 2 * np.abs(found.values - expected).max()
 
 
@@ -173,9 +173,9 @@ def test_rows_of_shipped_captions_sum_to_what_they_have_to(text: str) -> None:
     """Differences by hand: of the shipped translator as it is, and with nothing but the mean row in its tables."""
     checkpoint = load("checkpoints/multi30k-en-de")
     shown = translate(checkpoint, text)
-    passage = shown.passage(checkpoint)
-    ids = [torch.tensor([one]) for one in (passage.source_ids, passage.read_ids)]
-    places = range(len(passage.written_ids)), list(passage.written_ids)
+    sequence = shown.scored_sequence(checkpoint)
+    ids = [torch.tensor([one]) for one in (sequence.source_ids, sequence.read_ids)]
+    places = range(len(sequence.written_ids)), list(sequence.written_ids)
     emptied = copy.deepcopy(checkpoint.model)
     for table in dict.fromkeys((emptied.source_embedding, emptied.target_embedding)):
         rows = table.weight.detach()
@@ -205,7 +205,7 @@ def test_a_row_that_does_not_converge_has_no_numbers_and_is_not_ranked(monkeypat
     assert "未收敛" in picture.title.in_language("zh")
     assert "not converged" in csv(picture).splitlines()[0]
     answered = dict(integrated_gradients=found)
-    fares = trust(shown.passage(checkpoint), answered)
+    fares = trust(shown.scored_sequence(checkpoint), answered)
     words = [not special for special in found.steps.special]
     assert fares["integrated_gradients"].rows == sum(words) - rows[words].sum()
     kept = shown.attribution(checkpoint, "integrated_gradients", points=16)
@@ -215,11 +215,11 @@ def test_a_row_that_does_not_converge_has_no_numbers_and_is_not_ranked(monkeypat
 
 def test_frozen_parameters_and_an_outer_inference_mode_change_nothing() -> None:
     made = reference.model("torch")
-    expected = integrated_gradients(reference.passage(made)).values
+    expected = integrated_gradients(reference.scored_sequence(made)).values
     for parameter in made.parameters():
         parameter.requires_grad_(False)
     with torch.inference_mode():
-        np.testing.assert_array_equal(integrated_gradients(reference.passage(made)).values, expected)
+        np.testing.assert_array_equal(integrated_gradients(reference.scored_sequence(made)).values, expected)
 
 
 class TwiceRead(torch.nn.Module):
@@ -228,7 +228,7 @@ class TwiceRead(torch.nn.Module):
     def __init__(self, made: Any) -> None:
         super().__init__()
         self.made = made
-        self.ends = made.ends
+        self.token_interface = made.token_interface
 
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         self.made.source_embedding(source)
@@ -237,7 +237,7 @@ class TwiceRead(torch.nn.Module):
 
 def test_a_model_whose_embeddings_cannot_be_moved_is_refused_by_name() -> None:
     config = EncoderConfig(31, d_model=12, n_heads=2, d_ff=17, n_layers=1)
-    nowhere: Passage = replace(reference.passage(reference.model("torch")), model=Encoder(config))
+    nowhere: ScoredSequence = replace(reference.scored_sequence(reference.model("torch")), model=Encoder(config))
     twice = replace(nowhere, model=TwiceRead(reference.model("torch")))
     for asked, code in ((nowhere, "attribution_no_embeddings"), (twice, "attribution_embeds_elsewhere")):
         with pytest.raises(AttributionError) as refused:

@@ -11,19 +11,18 @@ from tests.attribution import reference
 from tests.attribution.reference import DIALECTS, READ, SOURCE, WRITTEN, Attended
 from transformer.attention.capture import recording, watch
 from transformer.attention.record import Record
+from transformer.attribution import decomposed_sublayer as sums_module
 from transformer.attribution import gradients as gradients_module
-from transformer.attribution import sums as sums_module
-from transformer.attribution.contributions import contributions, encoder_contributions, sub_layer_contributions
+from transformer.attribution.contributions import contributions, sublayer_contributions
+from transformer.attribution.decomposed_sublayer import DecomposedSublayer
 from transformer.attribution.gradients import gradients
-from transformer.attribution.layers import decoder_layers, encoder_layers
-from transformer.attribution.norms import encoder_norms, norms
-from transformer.attribution.passage import Reading
-from transformer.attribution.result import Attribution, of_passage
-from transformer.attribution.rollout import encoder_rollout, rollout
-from transformer.attribution.shares import shared
-from transformer.attribution.sums import SubLayer
-from transformer.attribution.value_zeroing import encoder_value_zeroing, value_zeroing, zeroed
-from transformer.attribution.weights import encoder_weights, weights
+from transformer.attribution.norms import norms
+from transformer.attribution.own_sublayers import pair_sublayers, text_sublayers
+from transformer.attribution.result import Attribution, answer
+from transformer.attribution.scored_sequence import Reading
+from transformer.attribution.shares import normalise_rows
+from transformer.attribution.value_zeroing import value_zeroing, zeroed
+from transformer.attribution.weights import rollout, weights
 from transformer.errors import AttributionError
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.pictures.axes import Axis
@@ -83,7 +82,7 @@ def contributions_by_hand(kept: Attended, own: bool) -> np.ndarray:
     return np.array(rows)
 
 
-def matches(layer: SubLayer, kept: Attended) -> None:
+def matches(layer: DecomposedSublayer, kept: Attended) -> None:
     """The parts of a sub-layer are those by hand, and with the constants sum to what the model computes."""
     by_hand = parts_by_hand(kept, layer.site.kind == "self")
     for rows, parts, constant in layer.parts():
@@ -96,11 +95,11 @@ def test_parts_sum_to_the_real_output_of_every_sub_layer(dialect: str, monkeypat
     monkeypatch.setattr(sums_module, "CELLS_AT_ONCE", 200)  # groups of two rows
     made = reference.model(dialect)
     run = reference.run(made, SOURCE, READ)
-    for layer, kept in zip(encoder_layers(made, SOURCE), run.encoder, strict=True):
-        matches(layer.self_attention, kept)
-    for decoder_layer, (own, cross) in zip(decoder_layers(made, reference.passage(made)), run.decoder, strict=True):
-        matches(decoder_layer.self_attention, own)
-        matches(decoder_layer.cross_attention, cross)
+    for layer, kept in zip(text_sublayers(made, SOURCE), run.encoder, strict=True):
+        matches(layer, kept)
+    for layers, both in zip(pair_sublayers(made, SOURCE, READ), run.decoder, strict=True):
+        for layer, kept in zip(layers, both, strict=True):
+            matches(layer, kept)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -122,11 +121,11 @@ def test_contributions_roll_out_as_the_paper_says(dialect: str) -> None:
             for j in range(N_SOURCE):
                 new_source[t] += second[t, j] * held[j]
         of_source, of_prefix = new_source, new_prefix
-    single = contributions(reference.passage(made), layer=1)
+    single = contributions(reference.scored_sequence(made), layer=1)
     by_hand = contributions_by_hand(run.decoder[1][1], own=False)
     np.testing.assert_allclose(single.of_source, by_hand[:, :-1], atol=1e-9)
     np.testing.assert_allclose(single.of_prefix, np.diag(by_hand[:, -1]), atol=1e-9)
-    found = contributions(reference.passage(made))
+    found = contributions(reference.scored_sequence(made))
     np.testing.assert_allclose(found.of_source, of_source, atol=1e-9)
     np.testing.assert_allclose(found.of_prefix, of_prefix, atol=1e-9)
     np.testing.assert_allclose(found.values.sum(1), 1.0, atol=1e-9)
@@ -138,7 +137,7 @@ def test_contributions_roll_out_as_the_paper_says(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", ["torch", "annotated"])
 def test_norms_are_of_sums_over_heads(dialect: str) -> None:
     made = reference.model(dialect)
-    given, run = reference.passage(made), reference.run(made, SOURCE, READ)
+    given, run = reference.scored_sequence(made), reference.run(made, SOURCE, READ)
     shares = []
     for number, (_, cross) in enumerate(run.decoder):
         summed = np.zeros((N_READ, N_SOURCE))
@@ -196,17 +195,17 @@ def zeroed_by_hand(made: Any, stack: str, number: int, kind: str) -> np.ndarray:
 def test_value_zeroing_runs_the_whole_block_again(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transformer.attribution.value_zeroing.POSITIONS_AT_ONCE", 20)
     made = reference.model(dialect)
-    given = reference.passage(made)
+    given = reference.scored_sequence(made)
     tables = [zeroed_by_hand(made, "decoder", number, "cross") for number in range(3)]
     np.testing.assert_allclose(value_zeroing(given, layer=1).values, tables[1], atol=1e-9)
     np.testing.assert_allclose(value_zeroing(given).values, np.mean(tables, axis=0), atol=1e-9)
-    own = zeroed(list(decoder_layers(made, given))[2].self_attention)
+    own = zeroed(list(pair_sublayers(made, SOURCE, READ))[2][0])
     np.testing.assert_allclose(own, zeroed_by_hand(made, "decoder", 2, "self"), atol=1e-9)
     reading = Reading("small", made, SOURCE, given.source)
     product = zeroed_by_hand(made, "encoder", 1, "self") @ zeroed_by_hand(made, "encoder", 0, "self")
-    np.testing.assert_allclose(encoder_value_zeroing(reading).values, product, atol=1e-9)
+    np.testing.assert_allclose(value_zeroing(reading).values, product, atol=1e-9)
     first = zeroed_by_hand(made, "encoder", 0, "self")
-    np.testing.assert_allclose(encoder_value_zeroing(reading, layer=0).values, first, atol=1e-9)
+    np.testing.assert_allclose(value_zeroing(reading, layer=0).values, first, atol=1e-9)
 
 
 def logits_with(made: Any, added: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -258,7 +257,7 @@ def relevance_by_hand(made: Any, record: Record, published: bool) -> np.ndarray:
 @pytest.mark.parametrize("dialect", ["torch", "jadore"])
 def test_gradients_follow_the_rules_one_step_at_a_time(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = reference.model(dialect)
-    given, record = reference.passage(made), record_of(made)
+    given, record = reference.scored_sequence(made), record_of(made)
     monkeypatch.setattr(gradients_module, "CELLS_AT_ONCE", 1_000)  # two steps at once
     for published in (False, True):
         told: list[float] = []
@@ -285,7 +284,7 @@ def test_rollout_multiplies_later_layers_from_the_left() -> None:
     for own, cross in run.decoder:
         of_source = half(own.weights) @ of_source / 2 + cross.weights.mean(0) @ held / 2
         of_prefix = half(own.weights) @ of_prefix / 2
-    found = rollout(reference.passage(made), record_of(made))
+    found = rollout(reference.scored_sequence(made), record_of(made))
     np.testing.assert_allclose(found.values, np.concatenate([of_source, of_prefix], 1), atol=1e-9)
     np.testing.assert_allclose(found.values.sum(1), 1.0, atol=1e-9)
     assert found.quantity is Quantity.SHARE
@@ -294,7 +293,7 @@ def test_rollout_multiplies_later_layers_from_the_left() -> None:
 def test_raw_weights_are_a_head_a_layer_or_the_mean() -> None:
     made = reference.model("torch")
     record, run = record_of(made), reference.run(made, SOURCE, READ)
-    given = reference.passage(made)
+    given = reference.scored_sequence(made)
     cross = [kept.weights for _, kept in run.decoder]
     np.testing.assert_allclose(weights(given, record, 1, 2).values, cross[1][2], atol=1e-9)
     np.testing.assert_allclose(weights(given, record, 0).values, cross[0].mean(0), atol=1e-9)
@@ -313,12 +312,12 @@ def test_a_model_that_reads_one_text_has_its_own_answers(causal: bool) -> None:
         watch(reading.model)(torch.tensor([SOURCE]))
     record = Record({site: seen.map(site) for site in seen.sites})
     answers = [
-        encoder_contributions(reading),
-        encoder_norms(reading),
-        encoder_norms(reading, with_residual=True),
-        encoder_value_zeroing(reading),
-        encoder_rollout(reading, record),
-        encoder_weights(reading, record),
+        contributions(reading),
+        norms(reading),
+        norms(reading, with_residual=True),
+        value_zeroing(reading),
+        rollout(reading, record),
+        weights(reading, record),
     ]
     for found in answers:
         np.testing.assert_allclose(found.values.sum(1), 1.0, atol=1e-9)
@@ -326,24 +325,24 @@ def test_a_model_that_reads_one_text_has_its_own_answers(causal: bool) -> None:
         assert found.source_share is None
         assert (len(found.source), len(found.prefix)) == ((0, N_SOURCE) if causal else (N_SOURCE, 0))
         assert found.visible.sum() == (N_SOURCE * (N_SOURCE + 1) // 2 if causal else N_SOURCE**2)
-    layers = list(encoder_layers(reading.model, SOURCE))
-    tables = [sub_layer_contributions(layer.self_attention) for layer in layers]
+    layers = list(text_sublayers(reading.model, SOURCE))
+    tables = [sublayer_contributions(layer) for layer in layers]
     np.testing.assert_allclose(answers[0].values, tables[2] @ tables[1] @ tables[0], atol=1e-12)
     for layer, after in pairwise(layers):
-        np.testing.assert_array_equal(layer.block(layer.x, layer.mask).detach(), after.x.detach())
+        np.testing.assert_array_equal(layer.clean().detach(), after.x.detach())
 
 
 def test_a_row_that_received_nothing_is_undefined_and_says_so() -> None:
     table = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
-    found = shared(table, np.array([[True, False, False], [True, True, True], [True, True, True]]))
+    found = normalise_rows(table, np.array([[True, False, False], [True, True, True], [True, True, True]]))
     np.testing.assert_array_equal(found, [[1, 0, 0], [0.25, 0, 0.75], [np.nan] * 3])
-    given = reference.passage(reference.model("torch"))
+    given = reference.scored_sequence(reference.model("torch"))
     values = np.full((N_READ, N_SOURCE), np.nan)
-    assert [note.code for note in of_passage(given, "rollout", values, Quantity.SHARE).notes] == ["note_undefined_rows"]
+    assert [note.code for note in answer(given, "rollout", values, Quantity.SHARE).notes] == ["note_undefined_rows"]
 
 
 def test_words_are_sums_over_their_pieces_and_means_over_those_written() -> None:
-    found = contributions(reference.passage(reference.model("torch")))
+    found = contributions(reference.scored_sequence(reference.model("torch")))
     source = Axis.of_pieces("source", ["▁a", "b", "▁c", "▁d", "e", "f", "</s>"], [False] * 6 + [True])
     steps = Axis.of_pieces("steps", ["▁A", "▁B", "C", "▁D", "</s>"], [False] * 4 + [True])
     pieces = Attribution("contributions", steps, source, found.prefix, found.values, found.visible, found.quantity)
@@ -358,7 +357,7 @@ def test_words_are_sums_over_their_pieces_and_means_over_those_written() -> None
 
 def test_one_word_and_a_start_mark_alone_have_answers() -> None:
     made = reference.model("annotated")
-    given = reference.passage(made, source=(7,), read=(1,), written=(2,))
+    given = reference.scored_sequence(made, source=(7,), read=(1,), written=(2,))
     for found in (contributions(given), gradients(given), norms(given), value_zeroing(given)):
         assert np.isfinite(found.values).all()
     np.testing.assert_allclose(contributions(given).values.sum(), 1.0, atol=1e-9)
@@ -368,6 +367,6 @@ def test_weights_that_are_not_numbers_are_not_smoothed_over() -> None:
     made = reference.model("torch")
     with torch.no_grad():
         made.encoder[0].self_attention.value.weight[0, 0] = torch.nan
-    given = reference.passage(made)
+    given = reference.scored_sequence(made)
     for method in (contributions, norms, value_zeroing, gradients):
         assert np.isnan(method(given).values).any()

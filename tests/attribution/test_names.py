@@ -16,54 +16,55 @@ from transformer.attribution.methods import (
     METHODS,
     READING_METHODS,
     attribute,
-    attribute_reading,
     defined,
     limit,
     question,
 )
-from transformer.attribution.passage import Passage, Reading
+from transformer.attribution.scored_sequence import Reading, ScoredSequence
 from transformer.errors import AttributionError, NotDefinedError
 from transformer.messages import LANGUAGES
 
 
-def asked(passage: Passage) -> tuple[Passage, Record]:
+def asked(sequence: ScoredSequence) -> tuple[ScoredSequence, Record]:
     with recording() as seen, torch.no_grad():
-        watch(passage.model)(torch.tensor([SOURCE]), torch.tensor([READ]))
-    return passage, Record({site: seen.map(site) for site in seen.sites})
+        watch(sequence.model)(torch.tensor([SOURCE]), torch.tensor([READ]))
+    return sequence, Record({site: seen.map(site) for site in seen.sites})
 
 
 def test_every_method_answers_on_the_same_axes() -> None:
-    passage, record = asked(reference.passage(reference.model("torch"), unknown_source_id=3, unknown_target_id=3))
-    assert defined(passage, record) == METHODS
+    sequence, record = asked(
+        reference.scored_sequence(reference.model("torch"), unknown_source_id=3, unknown_target_id=3)
+    )
+    assert defined(sequence, record) == METHODS
     for method in METHODS:
-        found = attribute(passage, record, method)
+        found = attribute(sequence, record, method)
         assert found.method == method
         assert found.picture().values.shape == (len(READ), len(found.source) + len(found.prefix))
-        assert found.source.texts == passage.source.texts
+        assert found.source.texts == sequence.source.texts
         for language in LANGUAGES:
             assert question(method).in_language(language)
             assert limit(method).in_language(language)
         if method in LAYERED:
-            assert "layer 1" in attribute(passage, record, method, layer=1).name
+            assert "layer 1" in attribute(sequence, record, method, layer=1).name
         if method in HEADED:
-            assert "head 2" in attribute(passage, record, method, layer=1, head=2).name
-    np.testing.assert_allclose(attribute(passage, record, "rollout", words=True).values.sum(1), 1.0, atol=1e-9)
+            assert "head 2" in attribute(sequence, record, method, layer=1, head=2).name
+    np.testing.assert_allclose(attribute(sequence, record, "rollout", words=True).values.sum(1), 1.0, atol=1e-9)
 
 
 @pytest.mark.parametrize("attention", ["additive", "location"])
 def test_a_recurrent_model_is_asked_what_is_defined(attention: str) -> None:
-    passage, record = asked(reference.passage(recurrent(attention)))
-    assert defined(passage, record) == ("deletion_removed", "gradients", "integrated_gradients", "weights")
+    sequence, record = asked(reference.scored_sequence(recurrent(attention)))
+    assert defined(sequence, record) == ("deletion_removed", "gradients", "integrated_gradients", "weights")
     for method in METHODS:
-        if method in defined(passage, record):
-            found = attribute(passage, record, method)
+        if method in defined(sequence, record):
+            found = attribute(sequence, record, method)
             assert found.of_source.shape == (len(READ), len(SOURCE))
             assert len(found.prefix) == (len(READ) if method == "integrated_gradients" else 0)
         else:
             with pytest.raises(NotDefinedError) as refused:
-                attribute(passage, record, method)
-            assert refused.value.fields["methods"] == defined(passage, record)  # each of them has just answered
-            assert refused.value.message.endswith(", ".join(defined(passage, record)))
+                attribute(sequence, record, method)
+            assert refused.value.fields["methods"] == defined(sequence, record)  # each of them has just answered
+            assert refused.value.message.endswith(", ".join(defined(sequence, record)))
 
 
 def test_a_method_that_fails_on_a_layer_is_not_named_as_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,11 +74,11 @@ def test_a_method_that_fails_on_a_layer_is_not_named_as_a_remedy(monkeypatch: py
         raise NotDefinedError("attribution_layer_alone", name="small", site="encoder.0.self")
 
     monkeypatch.setattr("transformer.attribution.value_zeroing.zeroed", refused)
-    passage, record = asked(reference.passage(reference.model("torch")))
+    sequence, record = asked(reference.scored_sequence(reference.model("torch")))
     for ask, known in (
-        (lambda: attribute(passage, record, "value_zeroing"), METHODS),
+        (lambda: attribute(sequence, record, "value_zeroing"), METHODS),
         (
-            lambda: attribute_reading(Reading("small", passage.model, SOURCE, passage.source), record, "value_zeroing"),
+            lambda: attribute(Reading("small", sequence.model, SOURCE, sequence.source), record, "value_zeroing"),
             READING_METHODS,
         ),
     ):
@@ -90,17 +91,17 @@ def test_a_method_that_fails_on_a_layer_is_not_named_as_a_remedy(monkeypatch: py
 
 def test_a_text_alone_has_methods_of_its_own() -> None:
     made = reference.model("annotated")
-    passage, record = asked(reference.passage(made))
-    reading = Reading("small", made, SOURCE, passage.source)
+    sequence, record = asked(reference.scored_sequence(made))
+    reading = Reading("small", made, SOURCE, sequence.source)
     for method in READING_METHODS:
-        assert attribute_reading(reading, record, method).values.shape == (len(SOURCE), len(SOURCE))
+        assert attribute(reading, record, method).values.shape == (len(SOURCE), len(SOURCE))
     with pytest.raises(AttributionError) as refused:
-        attribute_reading(reading, record, "gradients")
+        attribute(reading, record, "gradients")
     assert refused.value.code == "attribution_not_known"
 
 
 def test_what_does_not_exist_is_refused_by_name() -> None:
-    passage, record = asked(reference.passage(reference.model("torch")))
+    sequence, record = asked(reference.scored_sequence(reference.model("torch")))
     wrong = {
         ("saliency", None, None): "attribution_not_known",
         ("rollout", 1, None): "attribution_of_the_whole",
@@ -112,10 +113,10 @@ def test_what_does_not_exist_is_refused_by_name() -> None:
     }
     for method in set(METHODS) - {"integrated_gradients"}:
         with pytest.raises(AttributionError) as refused:
-            attribute(passage, record, method, points=8)
+            attribute(sequence, record, method, points=8)
         assert refused.value.code == "attribution_of_the_whole"
     for (method, layer, head), code in wrong.items():
         with pytest.raises(AttributionError) as refused:
-            attribute(passage, record, method, layer, head)
+            attribute(sequence, record, method, layer, head)
         assert refused.value.code == code
     assert set(DELETIONS) < set(METHODS)

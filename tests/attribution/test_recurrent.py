@@ -15,16 +15,15 @@ from transformer.attention.record import Record
 from transformer.attribution.contributions import contributions
 from transformer.attribution.gradients import gradients
 from transformer.attribution.norms import norms
-from transformer.attribution.rollout import rollout
 from transformer.attribution.value_zeroing import value_zeroing
-from transformer.attribution.weights import weights
+from transformer.attribution.weights import rollout, weights
 from transformer.errors import AttributionError
 
 
 @pytest.mark.parametrize("attention", ["additive", "location"])
 def test_what_a_recurrent_model_does_not_have_is_refused_by_name(attention: str) -> None:
     made = recurrent(attention)
-    given, record = reference.passage(made), record_of(made)
+    given, record = reference.scored_sequence(made), record_of(made)
     refusals = {
         contributions: "attribution_needs_layers",
         norms: "attribution_needs_layers",
@@ -66,12 +65,12 @@ def look_by_hand(made: Any, record: Record, step: int) -> np.ndarray:
 @pytest.mark.parametrize("attention", ["additive", "location"])
 def test_gradients_of_a_recurrent_decoder_are_those_of_each_step_s_look(attention: str) -> None:
     made = recurrent(attention)
-    given, record = reference.passage(made), record_of(made)
+    given, record = reference.scored_sequence(made), record_of(made)
     found = gradients(given)
     by_hand = np.array([look_by_hand(made, record, step) for step in range(N_READ)])
     np.testing.assert_allclose(found.values, by_hand, atol=1e-12)
     assert (by_hand > 0).any()
     assert (len(found.source), len(found.prefix)) == (N_SOURCE, 0)
     assert [note.code for note in found.notes] == ["note_gradients", "note_gradients_recurrent"]
-    single = gradients(reference.passage(made, source=(7,), read=(1,), written=(2,)))
+    single = gradients(reference.scored_sequence(made, source=(7,), read=(1,), written=(2,)))
     assert single.values.shape == (1, 1)

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.parts import fits, heatmap_colours, viridis
 from tests.browser.visiting import until
 from transformer import load
-from transformer.runs.classify import Classification, classify
+from transformer.runs.sequences.classify import Classification, classify
 from transformer.sequences.fasta import parse_fasta
 
 pytestmark = pytest.mark.browser

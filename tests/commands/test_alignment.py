@@ -12,7 +12,7 @@ from transformer import __main__ as command_line
 from transformer.attribution.gold import gold_alignments
 from transformer.checkpoint import load
 from transformer.errors import CheckpointError
-from transformer.runs.alignment_error import alignment_errors, shipped
+from transformer.runs.measures.alignment_error import alignment_errors, shipped
 from transformer.runs.translate import translate
 
 PAIRS = (
@@ -28,7 +28,7 @@ def test_counts_are_of_the_largest_weight_of_each_word(tmp_path: Path, capsys: p
     for name, column in (("sentences.en", 0), ("sentences.de", 1), ("links.txt", 2)):
         (links / name).write_text("".join(pair[column] + "\n" for pair in PAIRS), encoding="utf-8")
     out = tmp_path / "alignment_error.json"
-    command = ["alignment", str(folder), "--links", str(links), "--out", str(out), "--quiet"]
+    command = ["measure", "alignment", str(folder), "--links", str(links), "--out", str(out), "--quiet"]
     assert command_line.main(command) == 0
     whole = json.loads(out.read_text(encoding="utf-8"))
     assert whole["sentences"] == 2
@@ -64,7 +64,7 @@ def test_counts_are_of_the_largest_weight_of_each_word(tmp_path: Path, capsys: p
     assert "counts 3 sentence pairs, but 2 are given" in said.err
     assert "there is no method saliency" in said.err
     (folder / "alignment_error.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(CheckpointError, match="counts of alignments"):
+    with pytest.raises(CheckpointError, match="what `measure alignment` writes"):
         shipped(checkpoint)
     assert {line.split()[0] for line in said.out.splitlines()} == set(whole["methods"])
     assert {"norms", "norms.0", "norms.0.1", "contributions.0", "rollout", "deletion"} <= set(whole["methods"])

@@ -11,7 +11,7 @@ from tests.toy import sentences, write_checkpoint
 from transformer.__main__ import main
 from transformer.attribution.gold import gold_alignments
 from transformer.checkpoint import load
-from transformer.runs.alignment_error import alignment_errors
+from transformer.runs.measures.alignment_error import alignment_errors
 
 ROOT = Path(__file__).parents[2]
 

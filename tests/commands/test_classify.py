@@ -13,7 +13,7 @@ from tests.classifiers import sequence_checkpoint
 from transformer import __main__ as command_line
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 
 FASTA = b">one EI\nACGTTGCANG\nTACC\n>two\nacguacgua\n>bad\nAC-GTAC\n>short\nACG\n"
 

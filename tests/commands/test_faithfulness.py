@@ -15,8 +15,8 @@ from transformer import __main__ as command_line
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.errors import CheckpointError
-from transformer.runs import faithfulness
 from transformer.runs.attribution import every_question, trusted
+from transformer.runs.measures import faithfulness
 from transformer.runs.translate import translate
 
 LINES = ("the dog runs.", "", "the man and the cat sleeps.", "the bird eats.")
@@ -36,7 +36,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> int:
-    return command_line.main(["faithfulness", *map(str, arguments), "--quiet"])
+    return command_line.main(["measure", "faithfulness", *map(str, arguments), "--quiet"])
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -105,7 +105,7 @@ def test_what_a_checkpoint_ships_is_read_from_beside_it(folder: Path, source: Pa
     assert np.isnan(found.fares["random"].spearman)
     for damaged in ("{", "[]", '{"own_target": true, "methods": {}}'):
         (folder / faithfulness.SUMMARY).write_text(damaged, encoding="utf-8")
-        with pytest.raises(CheckpointError, match="trusted"):
+        with pytest.raises(CheckpointError, match="what `measure faithfulness` writes"):
             faithfulness.shipped(checkpoint)
     assert faithfulness.shipped(replace(checkpoint, name="toy/after-1")) is None
     (folder / faithfulness.SUMMARY).unlink()

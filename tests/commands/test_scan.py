@@ -10,8 +10,8 @@ from tests.classifiers import sequence_checkpoint
 from transformer import __main__ as command_line
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.runs import held_out
-from transformer.runs.classify import classify
+from transformer.runs.sequences import held_out
+from transformer.runs.sequences.classify import classify
 from transformer.sequences.alphabet import DNA
 
 GENERATOR = np.random.default_rng(8)
@@ -92,7 +92,7 @@ def test_what_held_out_rows_say_is_written_and_told_with_the_hits(folder, tmp_pa
     with table.open("w", newline="") as target:
         csv.writer(target, delimiter="\t").writerows([("id", "sequence", "label"), *rows])
     file.write_text(f">one\n{TEXT}\n")
-    assert command_line.main(["held-out", str(folder), str(table)]) == 0
+    assert command_line.main(["measure", "held-out", str(folder), "--table", str(table)]) == 0
     assert "31 rows; unlike: GC outside" in capsys.readouterr().out
     assert command_line.main(["scan", str(folder), str(file), "--format", "gff3", "--threshold", "0.55"]) == 0
     out, err = capsys.readouterr()
@@ -102,5 +102,5 @@ def test_what_held_out_rows_say_is_written_and_told_with_the_hits(folder, tmp_pa
     assert f"note: IE from 0.5: of 31 held-out rows {point.found:.1%} of this class are found" in err
     assert out.startswith("##gff-version 3\n")
     table.write_text("id\tsequence\nx\tACGT\n")
-    assert command_line.main(["held-out", str(folder), str(table)]) == 2
+    assert command_line.main(["measure", "held-out", str(folder), "--table", str(table)]) == 2
     assert "needs the columns id, sequence and label" in capsys.readouterr().err

@@ -22,8 +22,8 @@ def shell(line: str, **values: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("heedmap translate {file} --quiet <&-", "error: standard input: it is closed"),
-        ("heedmap inspect {file} >&-", "error: standard output: it is closed"),
+        ("heedmap translate {file} --quiet <&-", "error: the output: read"),
+        ("heedmap inspect {file} >&-", "error: the output: not writable"),
         ("heedmap inspect {file} > /dev/full", "error: the output: No space left on device"),
         ("(ulimit -f 1; heedmap convert {file} {out}/there --answer n_heads=3)", "error: "),
     ],

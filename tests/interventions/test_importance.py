@@ -17,7 +17,7 @@ from transformer import CheckpointError, InputError, Intervention, Site, interve
 from transformer.__main__ import main
 from transformer.checkpoint import Checkpoint
 from transformer.interventions.means import Means
-from transformer.runs.importance import (
+from transformer.runs.measures.importance import (
     SHARES,
     Removal,
     beats_random,
@@ -27,9 +27,9 @@ from transformer.runs.importance import (
     steepest,
     training_lines,
 )
-from transformer.runs.importance_tables import Importance
-from transformer.runs.mean_outputs import means_of_pairs
-from transformer.runs.teacher_forcing import mean_loss, tokenised
+from transformer.runs.measures.importance_tables import Importance
+from transformer.runs.measures.mean_outputs import means_of_pairs
+from transformer.runs.measures.pairs import mean_loss, tokenised
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 PAIRS = sentences(11, seed=5)
@@ -45,10 +45,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def measured(folder: Path) -> Importance:
-    files = ["--source", str(folder.parent / "val.en"), "--reference", str(folder.parent / "val.de")]
-    assert main(["means", str(folder), *files, "--size", "7", "--name", "seven"]) == 0
-    out = ["--out", str(folder.parent / "out"), "--figure", str(folder.parent / "curves.html"), "--quiet"]
-    assert main(["importance", str(folder), *files, *out, "--threads", "1"]) == 0
+    files = ["--source", str(folder.parent / "val.en"), "--target", str(folder.parent / "val.de")]
+    assert main(["measure", "means", str(folder), *files, "--size", "7", "--name", "seven"]) == 0
+    out = ["--out", str(folder.parent / "out"), "--quiet"]
+    assert main(["measure", "importance", str(folder), *files, *out, "--threads", "1"]) == 0
     return Importance.of_folder(folder.parent / "out")
 
 
@@ -204,14 +204,13 @@ def test_removal_takes_the_least_important_first(folder: Path, measured: Importa
     assert rows[5].nll == pytest.approx(nll_by_hand(model, by_hand(load(folder))), abs=1e-5)
 
 
-def test_the_tables_are_plain_and_the_figure_works_alone(folder: Path, measured: Importance, tmp_path: Path) -> None:
+def test_the_tables_are_plain_and_read_back(folder: Path, measured: Importance, tmp_path: Path) -> None:
     out = folder.parent / "out"
     with (out / "heads.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["snapshot", "site", "head", "zero", "mean", "gradient"]
     assert len(rows) == 6
     assert json.loads((out / "run.json").read_text())["removed_by"] == "zero"
-    assert "Plotly" in (folder.parent / "curves.html").read_text(encoding="utf-8")
     measured.write(tmp_path / "again")
     assert Importance.of_folder(tmp_path / "again") == measured
     (tmp_path / "again" / "removals.csv").write_text("snapshot\nx\n")
@@ -268,8 +267,8 @@ def test_a_measurement_is_resumed_and_never_mixed_with_another(folder: Path, mea
     out = folder.parent / "resumed"
     about = {**measured.about, "nll": {}}
     Importance({"000007": measured.heads["final"][:2]}, {"000007": measured.removals["final"][:3]}, about).write(out)
-    files = ["--source", str(folder.parent / "val.en"), "--reference", str(folder.parent / "val.de")]
-    again = ["importance", str(folder), *files, "--out", str(out), "--quiet", "--threads", "1", "--resume"]
+    files = ["--source", str(folder.parent / "val.en"), "--target", str(folder.parent / "val.de")]
+    again = ["measure", "importance", str(folder), *files, "--out", str(out), "--quiet", "--threads", "1"]
     assert main(again) == 0
     found = Importance.of_folder(out)
     assert list(found.heads) == ["final", "000007"]

@@ -166,9 +166,9 @@ def test_two_heads_are_off_alone_and_together(checkpoint: Checkpoint, capsys: py
         assert one.both == pytest.approx(same_target(checkpoint, before, off).total, abs=1e-4)
         assert one.surplus == pytest.approx(one.both - sum(one.alone))
     assert checkpoint.folder is not None
-    options = ["--text", TEXT, "--off", "zero", "--quiet", str(quiet)]
-    assert main(["interactions", str(checkpoint.folder), *options, "--most", "2"]) == 0
+    options = ["--text", TEXT, "--off", "zero", "--below", str(quiet)]
+    assert main(["measure", "interactions", str(checkpoint.folder), *options, "--most", "2"]) == 0
     rows = list(csv.reader(capsys.readouterr().out.splitlines()))
     assert rows[0][-1] == "surplus"
     assert [float(row[-1]) for row in rows[1:]] == pytest.approx(sorted(one.surplus for one in found)[:2])
-    assert main(["interactions", str(checkpoint.folder), *options, "--most", "0"]) != 0
+    assert main(["measure", "interactions", str(checkpoint.folder), *options, "--most", "0"]) != 0

@@ -13,7 +13,7 @@ from transformer.errors import CheckpointError, InputError
 from transformer.lessons.architectures.pairs import REFERENCES, training_batch
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.tokens.batch import pad
-from transformer.training.translation.data import Pair, ParallelText, pairs
+from transformer.training.translation import Pair, ParallelText, pairs
 
 LONG = ("A man in a blue shirt is riding a bicycle.", "Ein Mann in einem blauen Hemd fährt Fahrrad.")
 SHORT = ("Two dogs run.", "Zwei Hunde rennen.")

@@ -21,7 +21,7 @@ from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.models.recurrent import Recurrent
 from transformer.models.seq2seq import Seq2Seq
-from transformer.runs.head_agreement import read_agreement
+from transformer.runs.measures.head_agreement import read_agreement
 from transformer.runs.translate import PAST_SOURCE
 from ui.align import choices
 from ui.store import runs, store
@@ -126,7 +126,7 @@ def test_both_maps_are_slices_of_the_records_over_one_target() -> None:
 
 
 def test_a_model_begins_with_its_truest_head_and_the_second_with_the_one_that_agrees_best() -> None:
-    truest = read_agreement(ROOT / "checkpoints" / NAME / "heads.json").truest
+    truest = read_agreement(ROOT / "checkpoints" / NAME / "heads.json").best
     place = f"layer {truest.layer}, head {truest.head}"
     header, _ = shown(opened())
     notes = [panel["note"] for panel in header["moments"][0]["panels"]]

@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import ROOT, address_of, figure, fine, gone, is_whole, moved, numbers, opened, sent
+from tests.pages.opening import ROOT, address_of, figure, fine, is_whole, moved, numbers, opened, sent
 from tests.pages.test_chinese import english
 from tests.toy import write_checkpoint
 from transformer.atlas.corpus import Corpus
-from transformer.atlas.executors.serial import Serial
+from transformer.atlas.executors import Serial
 from transformer.atlas.run import Request, make_atlas
 from transformer.checkpoint import load
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 
 CHECKPOINTS = ROOT / "checkpoints"
 TRANSLATOR = "multi30k-en-de"
@@ -187,29 +187,46 @@ def test_two_checkpoints_stand_side_by_side_with_their_heads_in_pairs() -> None:
 
 
 def test_queries_and_keys_are_drawn_with_their_sentences_and_a_kept_point_shows_its_map() -> None:
-    page = fine(opened("atlas", screen="vectors", site="decoder.2.cross", head="1", point="query.3.1", colour="class"))
-    header, arrays = sent(page, "atlas-vectors")
-    n_queries, n_keys = (sum(len(one[side]) for one in header["sentences"]) for side in ("query", "key"))
-    assert len(arrays["places"]) == 2 * (n_queries + n_keys) > 2_000
-    assert len(arrays["classes"]) == n_queries + n_keys
-    begins = sum(len(one["query"]) * len(one["key"]) for one in header["sentences"][:3])
-    one = header["sentences"][3]
-    weights = arrays["weights"][begins : begins + len(one["query"]) * len(one["key"])].reshape(len(one["query"]), -1)
-    drawn = numbers(figure(page)["data"][0]["z"])
-    assert drawn == pytest.approx(weights, abs=1e-4)
-    assert weights.sum(1) == pytest.approx(1, abs=1e-4)
+    page = fine(opened("atlas", screen="vectors", site="decoder.2.cross", head="1", point="query.3.1"))
+    queries, keys, *lines, ends = figure(page)["data"]
     said = next(part.value for part in page.caption if "of the variance" in part.value)
-    assert f"{n_queries:,} queries and {n_keys:,} keys of {len(header['sentences'])} example sentences" in said
-    assert "Circles are queries" in header["words"]["hint"]
-    assert header["owned"]["values"] == {"colour": "class"}  # which the browser goes on with by itself
-    at = gone(page, colour="position", word="dog")
-    assert sent(at, "atlas-vectors")[0]["owned"]["arrival"] == header["owned"]["arrival"]
-    at.segmented_control(key="head").set_value("2")
-    assert address_of(fine(moved(at, "head")))["word"] == "dog"
-    assert "colour" not in address_of(fine(opened("atlas", screen="vectors", colour="side", word=" ")))
+    counts = [f"{len(side['customdata']):,}" for side in (queries, keys)]
+    assert f"{counts[0]} queries and {counts[1]} keys" in said
+    assert set(queries["marker"]["symbol"]) == {"circle"}
+    assert set(keys["marker"]["symbol"]) == {"square"}
+    weights = numbers(figure(page, 1)["data"][0]["z"])
+    assert weights.sum(1) == pytest.approx(1, abs=1e-4)
+    largest = sorted(weights[1][weights[1] >= 0.05], reverse=True)[:6]
+    assert [line["line"]["width"] for line in lines] == pytest.approx([1 + 3 * weight for weight in largest], abs=1e-3)
+    asked, *joined = zip(numbers(ends["x"]), numbers(ends["y"]), ends["text"], strict=True)
+    at_point = queries["customdata"].index("query.3.1")
+    assert asked[:2] == (numbers(queries["x"])[at_point], numbers(queries["y"])[at_point])
+    assert [(x, y) for x, y, _ in joined] == [(line["x"][1], line["y"][1]) for line in map(unpacked, lines)]
+    hover = queries["hovertext"][at_point]
+    assert asked[2].replace("<b>", "<b>[").replace("</b>", "]</b>") in hover
+    assert f"{largest[0]:.2f}" in hover
+    assert "Circles are queries" in " ".join(part.value for part in page.caption)
+
+
+def unpacked(line: dict[str, object]) -> dict[str, list[float]]:
+    return {axis: numbers(line[axis]).tolist() for axis in ("x", "y")}
+
+
+@pytest.mark.parametrize(("colour", "traces"), [("side", 2), ("position", 3), ("class", 5)])
+def test_points_are_coloured_by_what_is_chosen_and_a_token_stands_out(colour: str, traces: int) -> None:
+    page = fine(opened("atlas", screen="vectors", site="decoder.2.cross", head="1", colour=colour, word="MANN"))
+    data = figure(page)["data"]
+    assert len(data) == traces
+    clear = [text for trace in data for text, clear in zip(trace["hovertext"], opacities(trace), strict=True) if clear]
+    assert len(clear) > 3
+    assert all("[▁Mann]" in text or "[▁mann]" in text for text in clear)
     fine(opened("atlas", screen="vectors", point="query.9999.0", model="multi30k-en-de"))
     refused = opened("atlas", screen="vectors", model="multi30k-en-de-rnn")
     assert "its scores are made otherwise" in refused.warning[0].value
+
+
+def opacities(trace: dict[str, dict[str, object]]) -> list[bool]:
+    return [value > 0.5 for value in numbers(trace["marker"]["opacity"]).tolist()]
 
 
 def test_an_own_text_is_measured_and_opened_and_its_numbers_are_those_of_the_command(tmp_path: Path) -> None:

@@ -98,17 +98,17 @@ def alone(page: str, model: str | None) -> tuple[str, dict[str, Any]]:
     return address(session), controls(session)
 
 
-@pytest.mark.parametrize("first", PAGES)
-def test_every_page_starts_as_it_does_alone_whatever_was_chosen_before(first: str) -> None:
-    session = at(first, **ODD[first])
-    assert address(session) != "{}"
-    for second in PAGES:
-        if second == first:
-            continue
-        session = go(session, second)
-        models = [list_.value for list_ in session.selectbox if list_.key in {"model", "checkpoint"}]
-        assert (second, address(session), controls(session)) == (second, *alone(second, *(models or [None])))
-        session = go(session, first, **ODD[first])
+@pytest.mark.parametrize("order", [PAGES, PAGES[::-1]], ids=["down", "up"])
+def test_every_page_starts_as_it_does_alone_whatever_was_chosen_before(order: tuple[str, ...]) -> None:
+    """One session sets all controls of all pages before it goes from page to page, and sets them on each again."""
+    session = at(order[0], **ODD[order[0]])
+    for page in order:
+        assert address(go(session, page, **ODD[page])) != "{}"
+    for page in order:
+        go(session, page)
+        models = [one.value for one in session.selectbox if one.key in {"model", "checkpoint"}]
+        assert (page, address(session), controls(session)) == (page, *alone(page, *(models or [None])))
+        go(session, page, **ODD[page])
 
 
 def test_what_is_moved_on_a_page_stays_there() -> None:

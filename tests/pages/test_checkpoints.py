@@ -120,11 +120,8 @@ def test_answers_are_kept_for_the_file_and_can_be_taken_back():
     assert asked(page, "button_group", "n_heads").value is None
 
 
-def test_every_number_of_heads_has_a_preview_and_a_rare_answer_is_taken():
+def test_a_rare_answer_is_taken():
     page = brought(opened(), **{"model.pt": ANNOTATED})
-    page.toggle(key="preview-heads").set_value(True)
-    fine(page.run())
-    assert {"preview-3", "preview-8"} <= {part.key for part in page.get("bidi_component")}
     page.session_state["rare-questions"] = True
     fine(page.run())
     assert asked(page, "text_input", "norm_eps").value == "1e-06"

@@ -2,7 +2,6 @@
 
 import io
 
-import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 from torch import nn
@@ -36,15 +35,6 @@ def test_a_norm_that_nothing_places_is_refused_until_it_is_answered():
     assert not fine(page.run()).error
     fine(with_heads(page, 2))
     assert fine(page.button(key="confirm-answers").click().run()).success
-
-
-@pytest.mark.parametrize("norm", ["input_norm", "ln_emb"])
-def test_a_norm_whose_name_places_it_before_the_layers_is_refused(norm: str):
-    page = brought(opened(), **{"model.pt": _file(norm)})
-    assert not page.success
-    assert f"{norm}.weight" in refused(page)
-    assert any("its name says that it acts before the layers" in text.value for text in page.text)
-    assert not [widget for widget in page.get("button_group") if str(widget.key).endswith(".others_after")]
 
 
 def test_the_same_file_again_is_kept_once():

@@ -6,7 +6,7 @@ import pytest
 
 from tests.pages.test_checkpoints import brought, fine, opened
 from transformer import load
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from transformer.sequences.task import SequenceTask
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints"

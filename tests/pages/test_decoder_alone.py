@@ -7,13 +7,12 @@ import pytest
 import torch
 
 from tests.pages.opening import chosen, figure, fine, head_shown, opened
-from tests.pages.tiny import TEXT
+from tests.pages.tiny import tiny_tokenizer
 from transformer import ContinueOptions, continue_text, intervening, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.interventions.text import from_text
 from transformer.models.decoder import Decoder, DecoderConfig
 from transformer.runs.continuing import parting
-from transformer.tokens.text import train_tokenizer
 
 READ = "two dogs run"
 OFF = "decoder.1.self~zero~h2"
@@ -22,7 +21,7 @@ OFF = "decoder.1.self~zero~h2"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("decoders")
-    tokenizer = train_tokenizer(TEXT * 5, 60)
+    tokenizer = tiny_tokenizer()
     torch.manual_seed(2)
     model = Decoder(DecoderConfig(len(tokenizer), d_model=9, n_heads=3, d_ff=7, n_layers=2, max_length=40))
     for parameter in model.parameters():

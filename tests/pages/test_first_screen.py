@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import chosen, record_sent, sent
 from transformer import DecodingOptions
-from transformer.runs.head_agreement import known_agreement
+from transformer.runs.measures.head_agreement import known_agreement
 from ui.shared import heads
 from ui.store import runs, store
 
@@ -54,7 +54,7 @@ def test_it_begins_with_the_truest_head_on_a_sentence_that_reorders() -> None:
     assert measured is not None
     run = runs.translation(NAME, checkpoint.examples[0], DecodingOptions(), None)
     header, weights = bitext(page)
-    expected = run.record[measured.truest.site].picture(measured.truest.head, words=True)
+    expected = run.record[measured.best.site].picture(measured.best.head, words=True)
     np.testing.assert_allclose(weights, expected.values, atol=1e-6)
     assert header["source"]["texts"] == list(expected.keys.texts)
     assert header["target"]["texts"][-2:] == [".", "</s>"]

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import TextArea, TextInput
 
 from tests.checkpoint.huggingface.families import write_folder
+from tests.pages.opening import head_shown
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, Intervention, intervening, translate
 from transformer.checkpoint.huggingface import library as extra

@@ -15,10 +15,9 @@ from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import address_of, fine, matrices, opened
-from tests.pages.tiny import TEXT, save_tiny, save_tiny_recurrent
+from tests.pages.tiny import save_tiny, save_tiny_recurrent, tiny_tokenizer
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.tokens.text import train_tokenizer
 from ui.lessons.inside_layer.controls import DEFAULTS, TRY
 from ui.store import store
 
@@ -45,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_tiny_recurrent(made, "additive", "recurrent")
     small = sequence_checkpoint()
     save_folder(made / "letters", "kmer", small.model, task=small.task, examples=("ACGTTGCAAGTGTCAGTTGACGTACC",))
-    tokenizer = train_tokenizer(TEXT * 5, 60)
+    tokenizer = tiny_tokenizer()
     for name, head in (("classes", (5, 3)), ("states", ())):
         torch.manual_seed(2)
         config = EncoderConfig(
@@ -217,8 +216,8 @@ def test_a_sentence_that_cannot_be_shown_gets_a_sentence(address: dict[str, str]
     assert len(at.warning) == 1
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", TRY)
+@pytest.mark.usefixtures("small")
 def test_try_this_sets_the_controls_and_the_address(name: str):
     at = page(d_model="12", stage="output", cell="L.0.0")
     fine(at.button(key=f"inside_layer.{name}").click().run())
@@ -226,8 +225,6 @@ def test_try_this_sets_the_controls_and_the_address(name: str):
     assert {key: value for key, value in address_of(at).items() if str(DEFAULTS.get(key)) == value} == {}
     assert all(address_of(at)[key] == str(value) for key, value in TRY[name].items() if value != DEFAULTS.get(key))
     assert at.session_state["stage"] == shown["stage"]
-    again = fine(page(**address_of(at)))
-    assert list(matrices(again)[0]) == list(matrices(at)[0])
 
 
 def test_what_is_shown_can_be_taken_away_with_all_digits(monkeypatch: pytest.MonkeyPatch):
@@ -244,10 +241,3 @@ def test_what_is_shown_can_be_taken_away_with_all_digits(monkeypatch: pytest.Mon
     with zipfile.ZipFile(io.BytesIO(files[zipped]())) as archive:
         assert "R.csv" in archive.namelist()
         assert "R = X + F" in archive.read("contents.csv").decode("utf-8-sig")
-
-
-def test_the_other_language_has_the_same_address():
-    at = fine(page(lang="zh", stage="norm", form="rms"))
-    assert at.title[0].value == "层的内部"
-    assert "均方" in text(at)
-    assert address_of(at)["form"] == "rms"

@@ -21,7 +21,7 @@ from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.any_model import run_any
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from ui.components.heatmap.component import NAMED
 from ui.shared import zooming
 from ui.store import slow, user_folder
@@ -41,7 +41,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
 
 def sent(at: AppTest) -> dict[str, tuple[dict[str, Any], dict[str, np.ndarray], int]]:
     """Every message of the page: its header, its arrays, its bytes."""
-    messages = {part.key: part.proto.bytes for part in at.get("bidi_component") if part.proto.bytes}
+    messages = {str(part.key): part.proto.bytes for part in at.get("bidi_component") if part.proto.bytes}
     return {key: (*unpack(one), len(one)) for key, one in messages.items()}
 
 

@@ -122,7 +122,7 @@ def test_variants_stand_beside_the_paper_with_the_difference(variant: str):
 
 
 @pytest.mark.parametrize("other", ["doubled", "halves", "learned", "none"])
-@pytest.mark.parametrize(("d_table", "n_rows", "base"), [(8, 20, 10_000), (7, 63, 100), (64, 5, 10_000)])
+@pytest.mark.parametrize(("d_table", "n_rows", "base"), [(7, 63, 100), (64, 5, 10_000)])
 def test_every_table_but_the_trained_one_has_the_width_that_is_chosen(d_table: int, n_rows: int, base: int, other: str):
     at = fine(page(screen="variants", other=other, d_table=str(d_table), n_rows=str(n_rows), base=str(base)))
     tables = grid(at)
@@ -353,7 +353,7 @@ def test_try_this_sets_the_controls(name: str):
 @pytest.mark.parametrize("screen", SIZED)
 @pytest.mark.parametrize(
     ("n_rows", "d_table"),
-    [("2", "2"), ("2", "3"), ("2", "128"), ("3", "128"), ("4", "3"), ("200", "2"), ("200", "128")],
+    [("2", "3"), ("3", "128"), ("200", "2")],
 )
 @pytest.mark.usefixtures("shipped")
 def test_the_smallest_and_largest_tables_are_shown_on_every_screen_that_has_one(screen: str, n_rows: str, d_table: str):
@@ -379,17 +379,11 @@ def test_fewer_positions_than_steps_still_turn(n_rows: int):
     ("screen", "controls"),
     [
         ("waves", {"dim": "0"}),
-        ("rotation", {"steps": "0", "p": "0"}),
-        ("rotation", {"steps": "1", "n_rows": "2", "d_table": "2"}),
+        ("rotation", {"steps": "0", "p": "0", "n_rows": "2", "d_table": "2"}),
         ("end", {"ready": "1", "asked": "1"}),
-        ("end", {"ready": "1", "asked": "2"}),
-        ("end", {"ready": "64", "asked": "1"}),
-        ("order", {"draw": "0"}),
         ("order", {"draw": "0", "made": "shipped", "source": "A"}),
         ("share", {"source": "A"}),
-        ("share", {"of": "toy"}),
         ("later", {"how": "alibi", "slope": "0"}),
-        ("later", {"how": "alibi", "slope": "2.0"}),
     ],
 )
 @pytest.mark.usefixtures("shipped")

@@ -15,10 +15,9 @@ from tests.pages.opening import gone, opened, options, sent
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.kmer import KmerClassifier
-from transformer.runs.classify import classify
-from transformer.runs.faithfulness import SUMMARY, Faithfulness, Fare, saved
-from transformer.runs.sequence_attribution import mutations
-from transformer.runs.sequence_methods import DELETIONS, deletions, window_relevance, window_shares
+from transformer.runs.measures.faithfulness import SUMMARY, Faithfulness, Fare, saved
+from transformer.runs.sequences.attribution import method_track, mutations
+from transformer.runs.sequences.classify import classify
 from ui.sequences import runs
 
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
@@ -259,24 +258,15 @@ def test_a_class_that_the_set_lacks_gets_a_sentence() -> None:
     assert "No sequence of this class" in at.warning[0].value
 
 
-@pytest.mark.parametrize("method", ["window", "gradients", "contributions"])
-def test_one_more_track_is_what_the_method_says_of_both_strands(shipped: Checkpoint, method: str) -> None:
-    """The other strand is drawn at the letters that pair with its own: mirrored."""
-    at = fine(page(by=method, strand="both"))
+@pytest.mark.parametrize("method", ["unknown", "gradients", "contributions"])
+def test_one_more_track_is_what_the_method_says(shipped: Checkpoint, method: str) -> None:
+    at = fine(page(by=method))
     run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
-    other = classify(shipped, "ACGTCAACTGACACNTGCAACGT")
-    drawn = [numbers(trace, "y") for trace in chart(at)["data"][-2:]]
-    for values, each, step in ((drawn[0], run, 1), (drawn[1], other, -1)):
-        if method in DELETIONS:
-            expected = deletions(shipped, each.letters, run.predicted, method).lost
-        elif method == "gradients":
-            expected = window_relevance(shipped, each, run.predicted).relative
-        else:
-            expected = window_shares(shipped, each, method).relative
-        np.testing.assert_allclose(values, expected[::step], atol=1e-7)
+    expected = method_track(shipped, run, method, run.predicted)
+    np.testing.assert_allclose(numbers(chart(at)["data"][-1], "y"), expected, atol=1e-7)
     said = " ".join(part.value for part in (*at.markdown, *at.caption))
     assert said.count("It asks:") == said.count("It cannot say:") == 1
-    assert "** (reverse complement) against mutation effects" in said
+    assert "** against mutation effects" in said
     assert "completeness gap" in said
     assert "was not measured" in at.info[-1].value
 
@@ -302,10 +292,3 @@ def test_a_classifier_that_averages_its_windows_has_a_page(
     at = fine(page(by="rollout"))
     assert [kind["layers"] for kind in sent(at, "record")[0]["kinds"]] == [["0", "1"]]
     assert not at.error
-
-
-def test_what_is_too_short_to_be_without_a_letter_says_so() -> None:
-    at = page(sequence="ACGTA", by="removed")
-    assert "the widest window needs 5" in at.warning[0].value
-    assert not at.exception
-    assert at.get("plotly_chart")

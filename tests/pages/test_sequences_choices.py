@@ -7,7 +7,7 @@ from tests.classifiers import sequence_checkpoint
 from tests.pages.test_sequences import chart, fine, page, shipped
 from transformer import Checkpoint
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 
 __all__ = ["shipped"]  # a fixture that every test here takes
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.pages.test_sequences import fine, page, shipped
 from transformer import Checkpoint
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from ui.sequences import file
 from ui.store import holdings
 
@@ -34,8 +34,8 @@ def test_a_file_on_its_way_goes_with_what_the_session_computed() -> None:
     fine(at.file_uploader(key="fasta").upload("some.fa", b">one\nACGTACGT\n").run())
     held = at.session_state[holdings.STATE]
     (job,) = held.results[file.JOB]._values.values()
-    assert job.done
-    gone = weakref.ref(job.source)
+    assert job.work.done
+    gone = weakref.ref(job.work.parts)
     del job
     assert gone() is not None
     held.results.clear()  # as a removed upload and a reader who leaves do
@@ -50,13 +50,13 @@ def test_a_file_on_its_way_goes_with_what_the_session_computed() -> None:
 def test_a_long_file_shows_how_far_it_is_and_can_be_stopped(shipped: Checkpoint) -> None:
     records = b">s\nACGTACGT\n" * 5
     job = file.Job.of(shipped, records)
-    job.advance(0.0)
-    assert (len(job.found), job.total, job.done) == (1, 5, False)
-    assert list(file._table(job, shipped.task, 0)["id"]) == []  # few rows are drawn while it is read
-    job.cancel()
-    assert job.done
+    job.work.advance(0.0, job.take)
+    assert (len(job.found), len(job.records), job.work.done) == (1, 5, False)
+    assert list(job.table(0)["id"]) == []  # few rows are drawn while it is read
+    job.work.cancel()
+    assert job.work.done
     assert "1 of 5" in job.note
-    assert list(file._table(job, shipped.task, None)["id"]) == ["s"]
+    assert list(job.table()["id"]) == ["s"]
 
 
 def test_a_file_of_too_many_records_says_how_many_were_read(
@@ -64,8 +64,8 @@ def test_a_file_of_too_many_records_says_how_many_were_read(
 ) -> None:
     monkeypatch.setattr(file, "MAX_RECORDS", 3)
     job = file.Job.of(shipped, b">a\nACGTACGT\n" * 4)
-    job.advance(60.0)
-    assert job.done
+    job.work.advance(60.0, job.take)
+    assert job.work.done
     assert "first 3 records" in job.note
 
 

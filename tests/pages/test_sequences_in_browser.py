@@ -6,7 +6,7 @@ import pytest
 from tests.pages.opening import gone, is_whole, moved, opened, options, record_sent, sent
 from tests.pages.test_sequences import fine, page, passes, shipped
 from transformer import Checkpoint
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 from ui.sequences import in_browser
 
 __all__ = ["passes", "shipped"]  # fixtures that tests here take

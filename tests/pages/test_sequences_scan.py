@@ -13,9 +13,9 @@ from tests.pages.opening import opened
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.figures.scan import ScanPicture, scan_track
-from transformer.runs import held_out
-from transformer.runs.classify import classify
-from transformer.runs.held_out import HeldOut, Point
+from transformer.runs.sequences import held_out
+from transformer.runs.sequences.classify import classify
+from transformer.runs.sequences.held_out import HeldOut, Point
 from transformer.sequences.alphabet import DNA
 from ui.sequences import scan
 from ui.store import holdings
@@ -96,14 +96,14 @@ def test_the_track_the_hits_and_their_errors_are_those_of_the_classifier(shipped
 def test_a_long_scan_says_what_it_costs_waits_and_can_be_stopped(monkeypatch) -> None:
     monkeypatch.setattr(scan, "AT_ONCE", 50)
     monkeypatch.setattr(scan, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr("transformer.runs.scan.BLOCK", 40)
+    monkeypatch.setattr("transformer.runs.sequences.scan.BLOCK", 40)
     at = fine(opened("sequences", read="scan"))
     assert f"{2 * (len(JOINED) - WIDTH + 1):,} windows are to be read" in at.info[0].value
     assert not at.get("plotly_chart")
     (held,) = at.session_state[holdings.STATE].results[scan.JOB]._values.values()
-    held.start()
-    held.advance(0.0)
-    held.cancel()
+    held.work.start()
+    held.work.advance(0.0, held.track.add)
+    held.work.cancel()
     fine(at.run())
     assert f"Stopped by you after {2 * 40} of" in captions(at)
     assert at.get("plotly_chart")

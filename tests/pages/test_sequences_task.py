@@ -9,7 +9,7 @@ import torch
 from tests.checkpoint.references import reference_file
 from tests.pages.opening import fine, opened, with_heads
 from transformer.checkpoint.foreign.bundle import bundle
-from transformer.runs.classify import classify
+from transformer.runs.sequences.classify import classify
 
 SEQUENCE = "ACGTTGCATTGTGTCAGTTGACGT"
 

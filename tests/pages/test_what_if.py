@@ -10,8 +10,8 @@ from transformer import DecodingOptions, Intervention, intervening, load, transl
 from transformer.canvas.blob import unpack
 from transformer.figures.export import csv
 from transformer.interventions.text import from_text
-from transformer.runs.classify import classify
 from transformer.runs.donors import donor_of, log_odds
+from transformer.runs.sequences.classify import classify
 from transformer.runs.what_if import same_target
 from ui.shared.changes import DONOR
 from ui.shared.files import Origin

@@ -9,11 +9,10 @@ from streamlit.testing.v1 import AppTest
 
 from tests.interventions.readers import model_of
 from tests.pages.opening import address_of, figure, fine, is_whole, moved, numbers, opened
-from tests.pages.tiny import TEXT
+from tests.pages.tiny import tiny_tokenizer
 from transformer import intervening, load, run_any
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.interventions.text import from_text
-from transformer.tokens.text import train_tokenizer
 
 READ = "two dogs run"
 OFF = "encoder.0.self~zero~h1"
@@ -22,7 +21,7 @@ OFF = "encoder.0.self~zero~h1"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("readers")
-    tokenizer = train_tokenizer(TEXT * 5, 60)
+    tokenizer = tiny_tokenizer()
     vocab = len(tokenizer)
     for name in ("classes", "states", "positions", "next"):
         torch.manual_seed(2)

@@ -66,7 +66,7 @@ def _move(at: AppTest, chance: random.Random, tabs: str | None) -> None:
 def _moves(one: Any) -> bool:
     """Whether it can be moved, and is not the answer to a question about an uploaded file."""
     key = getattr(one, "key", None) or ""
-    return not getattr(one, "disabled", False) and not key.startswith((*NEVER, "ask.", "FormSubmitter", "preview"))
+    return not getattr(one, "disabled", False) and not key.startswith((*NEVER, "ask.", "FormSubmitter"))
 
 
 def _value(one: Any, kind: str, chance: random.Random) -> Any:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from transformer import recording
 from transformer.attention.masks_and_biases import RelativeBias
 from transformer.attention.softmax_inputs import QueriesKeys
-from transformer.layers import log_sums
+from transformer.layers import fused
 
 HEADS, QUERIES, KEYS, WIDTH = 2, 3, 5, 4
 
@@ -68,7 +68,7 @@ def test_a_relative_bias_is_kept_by_its_diagonals_under_a_mask(causal: bool) -> 
 def test_row_sums_of_a_long_run_are_noted(hides: str) -> None:
     """More keys than a run notes sums from: the same bits on every kernel, since the same operation runs."""
     torch.manual_seed(6)
-    n, module = log_sums.FROM + 57, Attends()
+    n, module = fused.FROM + 57, Attends()
     query, key, value = (torch.randn(1, heads, n, WIDTH) for heads in (4, 2, 2))
     visible = torch.ones(n, n, dtype=torch.bool).tril()
     if hides == "a window":

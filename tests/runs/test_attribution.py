@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from transformer.attribution.methods import METHODS
-from transformer.attribution.passage import Passage
+from transformer.attribution.scored_sequence import ScoredSequence
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError
@@ -106,7 +106,7 @@ def test_what_a_pass_takes_is_measured_within_bounds(
         def passed(*_: object, left: list[float] = left, now: list[float] = now) -> None:
             now[0] += left.pop(0)
 
-        monkeypatch.setattr(Passage, "log_probs", passed)
+        monkeypatch.setattr(ScoredSequence, "log_probs", passed)
         monkeypatch.setattr(time, "perf_counter", lambda now=now: now[0])
         known = cost(checkpoint, translation, "deletion")
         assert known is not None

@@ -15,8 +15,8 @@ from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.errors import CheckpointError, InputError
 from transformer.lessons.toy import toy_recurrent
 from transformer.models.recurrent import Recurrent
-from transformer.runs import head_agreement as measured
-from transformer.runs.head_agreement import HeadAgreement, HeadScore, head_agreement, known_agreement
+from transformer.runs.measures import head_agreement as measured
+from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore, head_agreement, known_agreement
 from transformer.sites import Site
 from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
 
@@ -129,7 +129,7 @@ def test_a_head_that_stays_a_word_behind_is_told_from_one_that_agrees(monkeypatc
     assert replace(score, agreement=np.nan, previous=np.nan).role is None
     other = HeadScore(Site("decoder.1.cross"), 1, 2, 0.3, 0.0)
     found = HeadAgreement(3, 5, (score, other, replace(other, head=3)))
-    assert found.truest == other
+    assert found.best == other
     assert found.of("decoder.0.cross", 0) == score
     assert found.of("decoder.0.self", 0) is None
 
@@ -149,8 +149,8 @@ def test_what_lies_beside_shipped_weights_is_what_the_rule_says_of_them(name: st
 def test_the_translator_starts_with_a_head_that_looks_at_the_word_it_translates() -> None:
     known = known_agreement(load(CHECKPOINTS / "multi30k-en-de"))
     assert known is not None
-    assert (known.truest.site, known.truest.head) == ("decoder.2.cross", 1)
-    assert known.truest.agreement > 0.7
+    assert (known.best.site, known.best.head) == ("decoder.2.cross", 1)
+    assert known.best.agreement > 0.7
     behind = known.of("decoder.0.cross", 2)
     assert behind is not None
     assert behind.agreement < 0.1
@@ -189,7 +189,7 @@ def test_a_damaged_file_is_refused_with_its_remedy(tmp_path: Path, changes: dict
     about = {"rule": "deletion", "sentences": 1, "rows": 1, "heads": heads, **changes}
     file = tmp_path / "heads.json"
     file.write_text(json.dumps(about))
-    with pytest.raises(CheckpointError, match=re.escape("python -m transformer heads")):
+    with pytest.raises(CheckpointError, match=re.escape("python -m transformer measure heads")):
         measured.read_agreement(file)
 
 

@@ -8,10 +8,10 @@ from torch.nn import functional as F
 
 from tests.classifiers import sequence_checkpoint
 from transformer.errors import InputError
-from transformer.layers import log_sums
+from transformer.layers import fused
 from transformer.runs import pace as paces
-from transformer.runs.classify import Classification, classify, pace, read
 from transformer.runs.pace import Pace, refuse_large
+from transformer.runs.sequences.classify import Classification, classify, pace, read
 
 LETTERS = "ACGTTGCANGTACCAGTTGACGTCATTGA" * 57  # 1,653: two widths make 3,300 windows
 
@@ -45,7 +45,7 @@ def test_a_stop_ends_the_run_within_an_attention(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(paces, "CELLS_AT_ONCE", 3_300 * 2_048)
     monkeypatch.setattr(paces, "LISTENING", 0.0)
     ran = list[int]()
-    fused = getattr(torch.ops.aten, log_sums.OPERATOR)
+    original = getattr(torch.ops.aten, fused.OPERATOR)
 
     def stop(done: float) -> None:
         if len(ran) == 3:
@@ -56,9 +56,9 @@ def test_a_stop_ends_the_run_within_an_attention(monkeypatch: pytest.MonkeyPatch
     def counted(func: Any, args: Any, given: Any, begun: Any) -> Any:
         def one(*q: Any, **more: Any) -> Any:
             ran.append(q[0].shape[2])
-            return fused(*q, **more)
+            return original(*q, **more)
 
-        return pieces(one if func is fused else func, args, given, begun)
+        return pieces(one if func is original else func, args, given, begun)
 
     monkeypatch.setattr(paces, "_in_pieces", counted)
     with pytest.raises(InterruptedError):

@@ -14,7 +14,7 @@ POOL = """
 import os, sys, time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from transformer.atlas.executors.processes import _begin
+from transformer.atlas.executors import _begin
 
 
 def at_work(seconds):

@@ -15,9 +15,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer.atlas.adapters import Counts, Reading, TranslatorSubject
 from transformer.atlas.maps import Maps
 from transformer.atlas.statistics import TINY
-from transformer.atlas.subject import Counts, Reading, TranslatorSubject
 from transformer.atlas.summarise import batches
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError

@@ -30,17 +30,18 @@ rows) and `distance`, its root, which is a metric. Only heads of one group have 
 the sentence; NaN where the sentence was drawn without looking), `line` (from 1), `source`, `target`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from transformer.atlas.moments import Accumulator, Moments
+from transformer.atlas.accumulators import Accumulator, Moments
 from transformer.atlas.roles import NAMED_SHARES, roles_of
 from transformer.atlas.statistics import NEIGHBOURS, OFFSETS, SHARES, pairs_of
 from transformer.atlas.summarise import N_ORDINARY, ORDINARY, SHOWING
-from transformer.runs.alignment_error import Rates
+from transformer.errors import InputError
+from transformer.runs.measures.alignment_error import Rates
 from transformer.sites import Site
 
 MEASURES = (
@@ -53,6 +54,27 @@ PROFILES = {"offsets": "offset", "widths": "width", "letters": "letter", "places
 """Columns that hold lists, and the measures that they come from."""
 
 LISTS = (*PROFILES, "offsets_spread", *(f"{name}_chance" for name in PROFILES), "argmax")
+
+
+def tables_of(found: Accumulator, texts: bool = True, rates: Rates | None = None) -> dict[str, pa.Table]:
+    """The three tables by name. Examples keep their `texts`, or only where they stand."""
+    heads = heads_table(found, rates)
+    return {"heads": heads, "pairs": pairs_table(found), "examples": examples_table(found, heads, texts)}
+
+
+def outcome_of(found: Accumulator, notes: Sequence[tuple[str, dict[str, Any]]], path: str) -> dict[str, Any]:
+    """What `run.json` says of what was read: counts, lines that were left out, and notes.
+
+    Raises:
+        InputError: no line of `path` could be run.
+    """
+    if not found.counts.get("sentences"):
+        raise InputError("atlas_no_line", path=path, reason=found.skipped[0][2])
+    return {
+        "counts": dict(found.counts) | {"skipped": len(found.skipped)},
+        "skipped_lines": [{"line": line + 1, "reason": reason} for line, _, reason in found.skipped],
+        "notes": [{"code": code, "fields": fields} for code, fields in notes],
+    }
 
 
 def heads_table(found: Accumulator, rates: Rates | None = None) -> pa.Table:

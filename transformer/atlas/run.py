@@ -1,6 +1,6 @@
 """One pass over a corpus, from its files to the tables of an atlas; it can be stopped anywhere and goes on from there.
 
-The folder holds `run.json` (what the run is of, and at its end what came of it), `parts/part-00042.parquet` for each
+The folder holds `run.json` (what the run is of, and at its end what came of it), `parts/part-00042.npz` for each
 finished chunk, and at the end `heads.parquet`, `pairs.parquet` and `examples.parquet` (see `result`).
 """
 
@@ -8,6 +8,7 @@ import json
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
@@ -17,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from transformer.atlas import result, tables
+from transformer.atlas.accumulators import Accumulator
 from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, digest
-from transformer.atlas.executors.executor import Executor
-from transformer.atlas.moments import Accumulator
+from transformer.atlas.corpus_stats import Survey, survey
+from transformer.atlas.executors import Executor
 from transformer.atlas.summarise import KEPT, Plan, digest_of, opened
-from transformer.atlas.survey import Survey, survey
 from transformer.attribution.gold import gold_alignments
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AtlasError, InputError
 from transformer.models.kmer import KmerClassifier
-from transformer.runs.alignment_error import Rates, alignment_errors
+from transformer.runs.measures.alignment_error import Rates, alignment_errors
 
 FORMAT = 2
 """Counts up when parts or results mean something else than before, so that old parts are not added to new ones."""
@@ -37,6 +38,9 @@ OUTCOME = frozenset({"finished", "counts", "skipped", "skipped_lines", "notes", 
 
 NAMED = 20
 """Lines that run.json names, of those that were left out; the others it counts."""
+
+ATTEMPTS = 3
+"""How often workers may die one after the other before a part is finished."""
 
 Progress = Callable[[int, int], None]
 """Told how many lines are done, and how many there are."""
@@ -93,22 +97,29 @@ def make_atlas(request: Request, executor: Executor, progress: Progress | None =
     plan = Plan(str(request.checkpoint.resolve()), about["checkpoint_sha256"], looked.counts)
     total = looked.lines + (0 if others is None else others.lines)
     n_chunks = ceil(looked.lines / request.chunk) + (0 if others is None else ceil(others.lines / request.chunk))
+    missing = set(range(n_chunks))
     done = 0
-    todo = []
     for chunk in _chunks(request, looked):
-        if tables.read_part(_part(request.out, chunk.index), run) is None:
-            todo.append(chunk.index)
-        else:
+        if tables.read_part(_part(request.out, chunk.index), run) is not None:
+            missing.remove(chunk.index)
             done += len(chunk.lines)
-    missing = frozenset(todo)
     if progress:
         progress(done, total)
-    wanted = (chunk for chunk in _chunks(request, looked) if chunk.index in missing)
-    for chunk, part in executor.parts(plan, run, wanted) if missing else ():
-        tables.write_aside(_part(request.out, chunk.index), part)
-        done += len(chunk.lines)
-        if progress:
-            progress(done, total)
+    deaths = 0
+    while missing:
+        before = len(missing)
+        wanted = (chunk for chunk in _chunks(request, looked) if chunk.index in missing)
+        try:
+            for chunk, part in executor.parts(plan, run, wanted):
+                tables.write_aside(_part(request.out, chunk.index), part)
+                missing.remove(chunk.index)
+                done += len(chunk.lines)
+                if progress:
+                    progress(done, total)
+        except BrokenProcessPool as error:
+            deaths = deaths + 1 if len(missing) == before else 1
+            if deaths == ATTEMPTS:
+                raise AtlasError("atlas_worker_dies", times=ATTEMPTS) from error
     found = merged(request.out, run, n_chunks)
     return write(request, about, looked, found, rates)
 
@@ -177,27 +188,16 @@ def write(
     Raises:
         InputError: no line could be read, or a file cannot be written.
     """
-    reasons = Counter(code for _, code, _ in found.skipped)
-    if not found.counts.get("sentences"):
-        raise InputError("atlas_no_line", path=str(request.corpus.source), reason=found.skipped[0][2])
-    heads = result.heads_table(found, rates)
-    written = {
-        "heads.parquet": heads,
-        "pairs.parquet": result.pairs_table(found),
-        "examples.parquet": result.examples_table(found, heads, request.texts),
-    }
-    for name, table in written.items():
-        tables.write_aside(request.out / name, tables.table_bytes(table))
-    lines = [{"line": line + 1, "reason": reason} for line, _, reason in found.skipped[:NAMED]]
-    whole = about | {
+    outcome = result.outcome_of(found, looked.notes, str(request.corpus.source))
+    for name, table in result.tables_of(found, request.texts, rates).items():
+        tables.write_aside(request.out / f"{name}.parquet", tables.table_bytes(table))
+    whole = about | outcome | {
         "finished": True,
-        "counts": dict(found.counts) | {"skipped": len(found.skipped)},
-        "skipped": dict(sorted(reasons.items())),
-        "skipped_lines": lines,
-        "notes": [{"code": code, "fields": fields} for code, fields in looked.notes],
+        "skipped": dict(sorted(Counter(code for _, code, _ in found.skipped).items())),
+        "skipped_lines": outcome["skipped_lines"][:NAMED],
         "versions": {"Python": platform.python_version()}
         | {name: version(name) for name in ("torch", "numpy", "pyarrow")},
-    }
+    }  # fmt: skip
     tables.write_aside(request.out / RUN, _json(whole))
     return whole
 
@@ -212,7 +212,7 @@ def _chunks(request: Request, looked: Survey) -> Iterator[Chunk]:
 
 
 def _part(out: Path, index: int) -> Path:
-    return out / PARTS / f"part-{index:05d}.parquet"
+    return out / PARTS / f"part-{index:05d}.npz"
 
 
 def _json(content: dict[str, Any]) -> bytes:

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
+from transformer.atlas.accumulators import Accumulator, Example, Moments
+from transformer.atlas.adapters import Counts, Observed, Reading, Subject, subject_of
 from transformer.atlas.corpus import Chunk, text_of
-from transformer.atlas.moments import Accumulator, Example, Moments
 from transformer.atlas.statistics import NEIGHBOURS, Totals
-from transformer.atlas.subject import Counts, Observed, Reading, Subject, subject_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.load import load
 from transformer.checkpoint.ours.folder import CONFIG, TOKENIZER, WEIGHTS, is_folder, load_snapshot

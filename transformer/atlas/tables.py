@@ -1,67 +1,58 @@
-"""Parts and results as Parquet: written aside and then renamed, so that a file is there whole or not at all.
+"""Parts as NPZ, results as Parquet: written aside and then renamed, so that a file is there whole or not at all.
 
 The same content gives the same bytes: nothing in them says when or by whom they were written.
 """
 
 import io
 import json
-from collections.abc import Mapping
-from itertools import pairwise
+import zlib
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from transformer.atlas.moments import Accumulator, Example, Moments
+from transformer.atlas.accumulators import Accumulator, Example, Moments
 from transformer.errors import InputError
 
-PART = "atlas"
-"""The key of a part's metadata."""
-
 COLUMNS = ("rows", "total", "sentences", "mean", "squares")
-"""The fields of `Moments`, each a column of a part."""
+"""The fields of `Moments`, each an array of a part."""
 
 
 def part_of(found: Accumulator, run: str) -> bytes:
-    """The sums of a chunk as a Parquet file; `run` names the run that it belongs to."""
-    keys = list(found.moments)
-    sizes = [found.moments[key].total.shape for key in keys]
-    columns: dict[str, Any] = {
-        "group": [group for (group, _), (n, w) in zip(keys, sizes, strict=True) for _ in range(n * w)],
-        "measure": [measure for (_, measure), (n, w) in zip(keys, sizes, strict=True) for _ in range(n * w)],
-        "head": np.concatenate([np.repeat(np.arange(n), w) for n, w in sizes] or [np.zeros(0, np.int64)]),
-        "column": np.concatenate([np.tile(np.arange(w), n) for n, w in sizes] or [np.zeros(0, np.int64)]),
-    }
-    for name in COLUMNS:
-        kind = np.int64 if name in {"rows", "sentences"} else np.float64
-        values = [getattr(found.moments[key], name).ravel() for key in keys]
-        columns[name] = np.concatenate(values).astype(kind) if values else np.zeros(0, kind)
-    texts = {str(one.line): (one.source, one.target) for found_ in found.examples.values() for one in found_}
+    """The sums of a chunk as NPZ, and the rest as JSON in it; `run` names the run that it belongs to."""
+    texts = {str(one.line): (one.source, one.target) for kept in found.examples.values() for one in kept}
     about = {
         "run": run,
         "sites": found.sites,
         "skipped": found.skipped,
         "counts": dict(found.counts),
+        "moments": list(found.moments),
         "examples": [[*place, [(one.score, one.line) for one in kept]] for place, kept in found.examples.items()],
         "texts": texts,
     }
-    return table_bytes(pa.table(columns), {PART: json.dumps(about, ensure_ascii=False)})
+    arrays = {f"{i}.{name}": getattr(one, name) for i, one in enumerate(found.moments.values()) for name in COLUMNS}
+    target = io.BytesIO()
+    np.savez_compressed(target, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)
+    return target.getvalue()
 
 
 def read_part(path: Path, run: str) -> Accumulator | None:
     """The sums in a part; None where the file is none of this run, or broken."""
     try:
-        table = pq.read_table(path)
-        about = json.loads(table.schema.metadata[PART.encode()])
-    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
-        return None
-    if about["run"] != run:
+        with np.load(path, allow_pickle=False) as arrays:
+            about = json.loads(arrays["about"].tobytes())
+            if about["run"] != run:
+                return None
+            moments = [Moments(*(arrays[f"{i}.{name}"] for name in COLUMNS)) for i in range(len(about["moments"]))]
+    except (OSError, KeyError, ValueError, EOFError, BadZipFile, zlib.error):
         return None
     texts = about["texts"]
-    found = Accumulator(
+    return Accumulator(
         sites={group: tuple((site, n) for site, n in sites) for group, sites in about["sites"].items()},
+        moments={(group, measure): one for (group, measure), one in zip(about["moments"], moments, strict=True)},
         skipped=tuple((line, code, reason) for line, code, reason in about["skipped"]),
         counts=about["counts"],
         examples={
@@ -69,19 +60,12 @@ def read_part(path: Path, run: str) -> Accumulator | None:
             for group, measure, head, kept in about["examples"]
         },
     )
-    columns = {name: table[name].to_numpy() for name in ("head", "column", *COLUMNS)}
-    keys = list(zip(table["group"].to_pylist(), table["measure"].to_pylist(), strict=True))
-    starts = [i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]]
-    for start, stop in pairwise([*starts, len(keys)]):
-        shape = (int(columns["head"][stop - 1]) + 1, int(columns["column"][stop - 1]) + 1)
-        found.moments[keys[start]] = Moments(*(columns[name][start:stop].reshape(shape) for name in COLUMNS))
-    return found
 
 
-def table_bytes(table: pa.Table, about: Mapping[str, str] | None = None) -> bytes:
+def table_bytes(table: pa.Table) -> bytes:
     """A table as the content of a Parquet file."""
     target = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata(dict(about or {})), target, compression="zstd")
+    pq.write_table(table.replace_schema_metadata({}), target, compression="zstd")
     return target.getvalue()
 
 

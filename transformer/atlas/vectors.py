@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from transformer.atlas.adapters import Counts, Reading, TranslatorSubject
 from transformer.atlas.maps import batch_weights
-from transformer.atlas.subject import Counts, Reading, TranslatorSubject
 from transformer.atlas.summarise import batches
 from transformer.atlas.vocabulary import Vocabulary
 from transformer.attention.softmax_inputs import QueriesKeys

@@ -7,7 +7,6 @@ asks for interventions (`intervening`) has them through the same hooks.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -22,8 +21,9 @@ from transformer.errors import RecordError
 from transformer.interventions.active import active, interventions
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import Intervention
-from transformer.layers import log_sums
 from transformer.layers.attention import DotProductAttention
+from transformer.layers.fused import row_sums
+from transformer.layers.run_context import changed_context, run_context
 from transformer.messages import Message
 from transformer.models.common import in_single
 from transformer.models.protocols import Watchable
@@ -145,7 +145,6 @@ class Recording:
 
 
 Model = TypeVar("Model", bound=Watchable)
-_sink: ContextVar[Recording | None] = ContextVar("attention recording", default=None)
 
 
 @contextmanager
@@ -157,28 +156,29 @@ def recording(outputs: bool = False, mixing: bool = False) -> Iterator[Recording
     `mixing` keeps that and the values, for what is attributed: where gradients are on, slopes can be taken by it.
     """
     seen = Recording(keeps_outputs=outputs, keeps_mixing=mixing)
-    token = _sink.set(seen)
-    try:
-        with log_sums.noting():
-            yield seen
-    finally:
-        _sink.reset(token)
+    with changed_context(recording=seen, row_sums=[]):
+        yield seen
+
+
+def _recording() -> Recording | None:
+    found: Recording | None = run_context().recording
+    return found
 
 
 def is_recording() -> bool:
     """Whether the caller records: what is worth keeping need not be made otherwise."""
-    return _sink.get() is not None
+    return _recording() is not None
 
 
 def wants_mixing() -> bool:
     """Whether the caller's recording keeps what was mixed, so that slopes can be taken by it."""
-    sink = _sink.get()
+    sink = _recording()
     return sink is not None and sink.keeps_mixing
 
 
 def record_site(site: Site, source: SoftmaxInputs, output: Tensor, values: Tensor | None = None) -> None:
     """Add one run of a site to the caller's recording; without one, nothing. For models that run without our hooks."""
-    sink = _sink.get()
+    sink = _recording()
     if sink is not None:
         sink.add(site, source, output, values)
 
@@ -194,14 +194,14 @@ class _Hook:
     means: Float[Tensor, "head d_v"] | None = None
 
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
-        sink, asked = _sink.get(), active()
+        sink, asked = _recording(), active()
         if sink is None and asked is None:
             return None
         changed = changed_output(self.site, module, inputs, output, self.means)
         if sink is not None and isinstance(module, DotProductAttention):
             q, k, v, mask = inputs
             kept = in_single(q.detach()), in_single(k.detach())
-            base = QueriesKeys(*kept, mask, module.scale, known=log_sums.noted())
+            base = QueriesKeys(*kept, mask, module.scale, known=row_sums())
             sink.add(self.site, kept_inputs(self.site, base), changed, v)
         elif sink is not None:
             mixed, weights = changed

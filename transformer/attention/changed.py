@@ -29,7 +29,7 @@ from transformer.interventions.value import Intervention
 from transformer.layers.attention import DotProductAttention
 from transformer.layers.masks import Mask
 from transformer.layers.recurrent_attention import SourceStates
-from transformer.layers.rows import first_row
+from transformer.layers.run_context import run_context
 from transformer.pictures.quantity import Quantity
 from transformer.sites import Site
 
@@ -223,7 +223,7 @@ def _changed_step(
 
 def _first_row(site: Site) -> int | None:
     """Where the first query stands; only a decoder writes row by row."""
-    return first_row() if site.stack == "decoder" else None
+    return run_context().position_offset if site.stack == "decoder" else None
 
 
 def _every_weight(source: ChangedQueriesKeys, head: int) -> Float[Tensor, "batch query key"]:

@@ -300,3 +300,10 @@ def _choosing(visible: np.ndarray) -> Bool[np.ndarray, " query"]:
 
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else np.nan
+
+
+def rank_correlation(a: Float[np.ndarray, " row"], b: Float[np.ndarray, " row"]) -> float:
+    """Spearman's rho, ties sharing their mean rank; NaN for under three rows, or where all are equal."""
+    from scipy.stats import spearmanr  # not at the top, where the start of every page would wait for it
+
+    return float("nan") if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0 else float(spearmanr(a, b).statistic)

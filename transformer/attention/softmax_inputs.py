@@ -1,7 +1,7 @@
 """What is kept of one softmax: enough to compute any part of its weights exactly, when they are asked for.
 
 Source: Vaswani et al. 2017, equation 1. A row's weights are exp(score - log-sum-exp of the row). Long runs leave it
-(`layers.log_sums`); else the first look at a row computes all of it and remembers its log-sum-exp, so that later a part
+(`layers.fused`); else the first look at a row computes all of it and remembers its log-sum-exp, so that later a part
 of the row costs that part only.
 """
 

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer.attribution.passage import POSITIONS_AT_ONCE, Passage
 from transformer.attribution.result import Attribution, causal_visible, groups, summed
+from transformer.attribution.scored_sequence import POSITIONS_AT_ONCE, ScoredSequence
 from transformer.errors import NotDefinedError
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
@@ -32,7 +32,11 @@ PARTS_AT_ONCE = 64
 
 
 def deletion(
-    passage: Passage, how: How = "hidden", words: bool = False, prefix: bool = True, progress: Progress | None = None
+    sequence: ScoredSequence,
+    how: How = "hidden",
+    words: bool = False,
+    prefix: bool = True,
+    progress: Progress | None = None,
 ) -> Attribution:
     """What each written token loses without each source token, and without each token of the target prefix.
 
@@ -48,38 +52,38 @@ def deletion(
         AttributionError: the model reads its source in order, so hiding does not take a word away; the vocabulary has
             no unknown token; or there is no source to take words out of.
     """
-    _check(passage, how, prefix)
-    source_parts = groups(passage.source, words)
+    _check(sequence, how, prefix)
+    source_parts = groups(sequence.source, words)
     with_prefix = prefix and how != "removed"
-    read_parts = groups(passage.read, words) if with_prefix else []
-    whole = passage.log_probs([passage.source_ids], [passage.read_ids])
+    read_parts = groups(sequence.read, words) if with_prefix else []
+    whole = sequence.log_probs([sequence.source_ids], [sequence.read_ids])
     parts: list[tuple[list[int], list[int]]] = [(list(part), []) for part in source_parts] + [
         ([], list(part)) for part in read_parts
     ]
     found = []
-    size = max(1, min(PARTS_AT_ONCE, 2 * POSITIONS_AT_ONCE // (len(passage.source_ids) + len(passage.read_ids))))
+    size = max(1, min(PARTS_AT_ONCE, 2 * POSITIONS_AT_ONCE // (len(sequence.source_ids) + len(sequence.read_ids))))
     for start in range(0, len(parts), size):
-        found.append(_without(passage, how, parts[start : start + size]))
+        found.append(_without(sequence, how, parts[start : start + size]))
         if progress:
             progress(min(1.0, (start + size) / len(parts)))
     lost = (whole - torch.cat(found)).T.numpy()  # (step, part)
-    axis = passage.read if with_prefix else passage.read.kept(())
-    seen = causal_visible(len(passage.written), len(passage.source), len(axis))
-    shifted = [[i + len(passage.source) for i in part] for part in read_parts]
+    axis = sequence.read if with_prefix else sequence.read.kept(())
+    seen = causal_visible(len(sequence.written), len(sequence.source), len(axis))
+    shifted = [[i + len(sequence.source) for i in part] for part in read_parts]
     visible = summed(seen, [*source_parts, *shifted], 1) > 0  # (step, part)
-    lost = np.where(visible & _changes(passage, how, parts), lost, 0.0)  # not what rounding left of it
+    lost = np.where(visible & _changes(sequence, how, parts), lost, 0.0)  # not what rounding left of it
     if words:
-        steps = groups(passage.written, words)
+        steps = groups(sequence.written, words)
         lost, visible = summed(lost, steps, 0), summed(visible, steps, 0) > 0
     if how == "removed":  # of a source that is one word nothing would be left
-        visible &= [len(part) < len(passage.source_ids) for part in source_parts]
+        visible &= [len(part) < len(sequence.source_ids) for part in source_parts]
     notes = [Message(f"note_deletion_{how}")]
     notes += [Message("note_deletion_prefix")] if with_prefix and how == "hidden" else []
     notes += [Message("note_deletion_words")] if words else []
     return Attribution(
         method="deletion" if how == "hidden" else f"deletion_{how}",
-        steps=passage.written.merged() if words else passage.written,
-        source=passage.source.merged() if words else passage.source,
+        steps=sequence.written.merged() if words else sequence.written,
+        source=sequence.source.merged() if words else sequence.source,
         prefix=axis.merged() if words else axis,
         values=lost,
         visible=visible,
@@ -89,7 +93,10 @@ def deletion(
 
 
 def without(
-    passage: Passage, how: How, hidden: Sequence[Sequence[int]], wanted: Bool[Tensor, "row target"] | None = None
+    sequence: ScoredSequence,
+    how: How,
+    hidden: Sequence[Sequence[int]],
+    wanted: Bool[Tensor, "row target"] | None = None,
 ) -> Float[Tensor, "row target"]:
     """Log-probabilities (nats) of the written tokens without some source positions, once for each list of positions.
 
@@ -98,58 +105,60 @@ def without(
     Raises:
         AttributionError: as `deletion`.
     """
-    _check(passage, how, prefix=False)
-    return _without(passage, how, [(list(positions), []) for positions in hidden], wanted)
+    _check(sequence, how, prefix=False)
+    return _without(sequence, how, [(list(positions), []) for positions in hidden], wanted)
 
 
-def _check(passage: Passage, how: How, prefix: bool) -> None:
-    if how == "hidden" and not passage.abilities.hides:
-        raise NotDefinedError("attribution_cannot_hide", name=passage.name)
-    if how == "removed" and not passage.source_ids:
-        raise NotDefinedError("attribution_no_source_to_cut", name=passage.name)
-    needed = (passage.unknown_source_id,) if passage.source_ids else ()
-    needed = (*needed, passage.unknown_target_id) if prefix else needed
+def _check(sequence: ScoredSequence, how: How, prefix: bool) -> None:
+    if how == "hidden" and not sequence.abilities.hides:
+        raise NotDefinedError("attribution_cannot_hide", name=sequence.name)
+    if how == "removed" and not sequence.source_ids:
+        raise NotDefinedError("attribution_no_source_to_cut", name=sequence.name)
+    needed = (sequence.unknown_source_id,) if sequence.source_ids else ()
+    needed = (*needed, sequence.unknown_target_id) if prefix else needed
     if how == "unknown" and min(needed) < 0:
-        raise NotDefinedError("attribution_no_unknown", name=passage.name)
+        raise NotDefinedError("attribution_no_unknown", name=sequence.name)
 
 
 def _without(
-    passage: Passage,
+    sequence: ScoredSequence,
     how: How,
     parts: Sequence[tuple[list[int], list[int]]],
     wanted: Bool[Tensor, "part target"] | None = None,
 ) -> Float[Tensor, "part target"]:
     """Log-probabilities without each part, which is a list of source positions and one of prefix positions."""
-    n_source, n_read = len(passage.source_ids), len(passage.read_ids)
+    n_source, n_read = len(sequence.source_ids), len(sequence.read_ids)
     if how == "hidden":
         shown, shown_read = torch.ones(len(parts), n_source).bool(), torch.ones(len(parts), n_read).bool()
         for row, (source, read) in enumerate(parts):
             shown[row, source], shown_read[row, read] = False, False
-        sources: list[Sequence[int]] = [passage.source_ids] * len(parts)
-        reads: list[Sequence[int]] = [passage.read_ids] * len(parts)
-        return passage.log_probs(sources, reads, shown, shown_read, wanted)
+        sources: list[Sequence[int]] = [sequence.source_ids] * len(parts)
+        reads: list[Sequence[int]] = [sequence.read_ids] * len(parts)
+        return sequence.log_probs(sources, reads, shown, shown_read, wanted)
     if how == "unknown":
-        sources = [_replaced(passage.source_ids, source, passage.unknown_source_id) for source, _ in parts]
-        reads = [_replaced(passage.read_ids, read, passage.unknown_target_id) for _, read in parts]
-        return passage.log_probs(sources, reads, wanted=wanted)
+        sources = [_replaced(sequence.source_ids, source, sequence.unknown_source_id) for source, _ in parts]
+        reads = [_replaced(sequence.read_ids, read, sequence.unknown_target_id) for _, read in parts]
+        return sequence.log_probs(sources, reads, wanted=wanted)
     by_length: dict[int, list[int]] = defaultdict(list)
     for row, (source, _) in enumerate(parts):
         by_length[n_source - len(source)].append(row)
     found = torch.full((len(parts), n_read), torch.nan, dtype=torch.float64)
     for length, rows in by_length.items():
         if length:
-            left = [[id_ for i, id_ in enumerate(passage.source_ids) if i not in parts[row][0]] for row in rows]
+            left = [[id_ for i, id_ in enumerate(sequence.source_ids) if i not in parts[row][0]] for row in rows]
             asked = None if wanted is None else wanted[rows]
-            found[rows] = passage.log_probs(left, [passage.read_ids] * len(rows), wanted=asked)
+            found[rows] = sequence.log_probs(left, [sequence.read_ids] * len(rows), wanted=asked)
     return found
 
 
-def _changes(passage: Passage, how: How, parts: Sequence[tuple[list[int], list[int]]]) -> Bool[np.ndarray, " part"]:
+def _changes(
+    sequence: ScoredSequence, how: How, parts: Sequence[tuple[list[int], list[int]]]
+) -> Bool[np.ndarray, " part"]:
     """Whether to be without a part changes what is read: an unknown token that replaces itself changes nothing."""
     if how != "unknown":
         return np.ones(len(parts), dtype=bool)
-    known = [i != passage.unknown_source_id for i in passage.source_ids]
-    known_read = [i != passage.unknown_target_id for i in passage.read_ids]
+    known = [i != sequence.unknown_source_id for i in sequence.source_ids]
+    known_read = [i != sequence.unknown_target_id for i in sequence.read_ids]
     return np.array([any(known[i] for i in a) or any(known_read[i] for i in b) for a, b in parts], dtype=bool)
 
 

@@ -18,10 +18,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transformer.attribution.attention_gradients import attention_gradients
 from transformer.attribution.deletion import Progress
-from transformer.attribution.passage import Passage
-from transformer.attribution.result import Attribution, of_passage
-from transformer.attribution.slopes import slopes_of_weights
+from transformer.attribution.result import Attribution, answer
+from transformer.attribution.scored_sequence import ScoredSequence
 from transformer.attribution.weights import CROSS, DECODER, ENCODER
 from transformer.errors import NotDefinedError
 from transformer.messages import Message
@@ -35,7 +35,7 @@ Kept = dict[str, list[Float[Tensor, "step query key"]]]
 
 
 @torch.inference_mode(mode=False)
-def gradients(passage: Passage, published: bool = False, progress: Progress | None = None) -> Attribution:
+def gradients(sequence: ScoredSequence, published: bool = False, progress: Progress | None = None) -> Attribution:
     """Relevance of each source token and each token of the prefix for each written token's logit.
 
     Not negative; of no fixed sum. Of a recurrent decoder it speaks of the source alone. `published` is the rule as
@@ -47,12 +47,12 @@ def gradients(passage: Passage, published: bool = False, progress: Progress | No
         AttributionError: the model's attention is given away without the values that it mixes; or `published` is the
             same rule here.
     """
-    n_target, size, done, found = len(passage.read_ids), 1, 0, list[Tensor]()
+    n_target, size, done, found = len(sequence.read_ids), 1, 0, list[Tensor]()
     while done < n_target:
         steps = torch.arange(done, min(done + size, n_target))
-        kept, cells = _kept(passage, steps)
+        kept, cells = _kept(sequence, steps)
         if published and not (kept[DECODER] and kept[CROSS]):
-            raise NotDefinedError("attribution_published_is_the_same", name=passage.name)
+            raise NotDefinedError("attribution_published_is_the_same", name=sequence.name)
         recurrent = not kept[DECODER]
         found.append(_looked(kept[CROSS], steps) if recurrent else _relevance(kept, steps, published))
         size = max(1, CELLS_AT_ONCE * len(steps) // cells)
@@ -61,25 +61,25 @@ def gradients(passage: Passage, published: bool = False, progress: Progress | No
             progress(done / n_target)
     name = "gradients_published" if published else "gradients"
     notes = [Message(f"note_{name}")] + [Message("note_gradients_recurrent")] * recurrent
-    values = torch.cat(found)[:, : len(passage.source) if recurrent else None]  # past its end values are zero
-    return of_passage(passage, name, values.numpy(), Quantity.RELEVANCE, notes)
+    values = torch.cat(found)[:, : len(sequence.source) if recurrent else None]  # past its end values are zero
+    return answer(sequence, name, values.numpy(), Quantity.RELEVANCE, notes)
 
 
-def _kept(passage: Passage, steps: Tensor) -> tuple[Kept, int]:
+def _kept(sequence: ScoredSequence, steps: Tensor) -> tuple[Kept, int]:
     """A' of every attention for some steps, one step's logit a row of the batch; and how many numbers that took."""
-    inputs = [torch.tensor([ids]).expand(len(steps), -1) for ids in (passage.source_ids, passage.read_ids) if ids]
-    written = torch.tensor(passage.written_ids)[steps]
+    inputs = [torch.tensor([ids]).expand(len(steps), -1) for ids in (sequence.source_ids, sequence.read_ids) if ids]
+    written = torch.tensor(sequence.written_ids)[steps]
 
     cells = list[int]()
 
     def scored() -> Tensor:
-        logits: Tensor = passage.model(*inputs)
+        logits: Tensor = sequence.model(*inputs)
         cells.append(logits.numel())
         return logits[torch.arange(len(steps)), steps, written]
 
     kept: Kept = {ENCODER: [], DECODER: [], CROSS: []}
-    for site, tables in slopes_of_weights(passage.name, passage.model, scored).items():
-        kept[site.group if passage.source_ids else DECODER] += tables
+    for site, tables in attention_gradients(sequence.name, sequence.model, scored).items():
+        kept[site.group if sequence.source_ids else DECODER] += tables
         cells += [table.numel() for table in tables]
     return kept, sum(cells)
 

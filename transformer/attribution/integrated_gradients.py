@@ -2,7 +2,7 @@
 
 Every embedding, of the source and of the target prefix, moves along the straight line from the mean of its table's
 rows ("no token in particular") to the one given; slopes along the way, times the way, sum to the difference of the
-log-probabilities at both ends. As many points are taken as bring that sum close (`path_integral`): a recurrent net
+log-probabilities at both tokens. As many points are taken as bring that sum close (`path_integral`): a recurrent net
 needs few, since its slopes change slowly; a Transformer hundreds. A row whose sum is not close has no numbers: it is
 not what the method says. Needs of a model only where tokens are embedded and where scores are made, so it is defined
 for recurrent nets and for other libraries' models too. Source: Sundararajan et al. 2017, "Axiomatic Attribution for
@@ -18,14 +18,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.attribution.deletion import Progress
-from transformer.attribution.passage import POSITIONS_AT_ONCE, Passage
 from transformer.attribution.path_integral import FIRST_POINTS, Integral, integral
 from transformer.attribution.result import Attribution, causal_visible
-from transformer.attribution.twins import twin_of
+from transformer.attribution.scored_sequence import POSITIONS_AT_ONCE, ScoredSequence
 from transformer.errors import NotDefinedError
 from transformer.messages import Message
-from transformer.models.protocols import Ends, HasEnds
-from transformer.models.recurrent import Recurrent
+from transformer.models.common import share_weights_clone
+from transformer.models.protocols import HasTokenInterface, TokenInterface
 from transformer.pictures.quantity import Quantity
 
 CLOSE, LEAST = 0.05, 1.0
@@ -54,7 +53,9 @@ class Fed:
 
 
 @torch.inference_mode(mode=False)
-def integrated_gradients(passage: Passage, points: int | None = None, progress: Progress | None = None) -> Attribution:
+def integrated_gradients(
+    sequence: ScoredSequence, points: int | None = None, progress: Progress | None = None
+) -> Attribution:
     """Nats that each source token and each token of the prefix adds to each written token's log-probability.
 
     A row sums to log p(y_t | x, y_<t) less that of the baseline, up to at most the share `CLOSE` of it (a difference
@@ -67,15 +68,15 @@ def integrated_gradients(passage: Passage, points: int | None = None, progress: 
         AttributionError: the model does not say where it embeds and scores tokens, or embeds them more than once; or
             `points` is below 1.
     """
-    if not isinstance(passage.model, HasEnds):
-        raise NotDefinedError("attribution_no_embeddings", name=passage.name)
-    model: Any = passage.model
-    twin = twin_of(model)
-    ends: Ends = twin.ends()
-    ids = [torch.tensor([part]) for part in (passage.source_ids, passage.read_ids) if part]
+    if not isinstance(sequence.model, HasTokenInterface):
+        raise NotDefinedError("attribution_no_embeddings", name=sequence.name)
+    model: Any = sequence.model
+    twin = share_weights_clone(model)
+    tokens: TokenInterface = twin.token_interface()
+    ids = [torch.tensor([part]) for part in (sequence.source_ids, sequence.read_ids) if part]
     with torch.no_grad():
-        given = [table(part) for table, part in zip(ends.embeddings, ids, strict=True)]
-        start = [mean_row(table).expand_as(end) for table, end in zip(ends.embeddings, given, strict=True)]
+        given = [table(part) for table, part in zip(tokens.embeddings, ids, strict=True)]
+        start = [mean_row(table).expand_as(end) for table, end in zip(tokens.embeddings, given, strict=True)]
     ways = [end - begin for begin, end in zip(start, given, strict=True)]
 
     def at(places: Float[Tensor, " point"]) -> list[Float[Tensor, "point _ width"]]:
@@ -84,16 +85,16 @@ def integrated_gradients(passage: Passage, points: int | None = None, progress: 
 
     def values(places: Float[Tensor, " point"]) -> Float[Tensor, "point target"]:
         with torch.no_grad():
-            return _log_probs(twin, passage, ends, at(places))[0]
+            return _log_probs(twin, sequence, tokens, at(places))[0]
 
     found = integral(
-        lambda places, told: _slopes(twin, passage, ends, at(places), ways, told),
+        lambda places, told: _slopes(twin, sequence, tokens, at(places), ways, told),
         values, CLOSE, LEAST, points, max(1, POSITIONS_AT_ONCE // sum(part.shape[1] for part in ids)), progress,
     )  # fmt: skip
-    return _answer(passage, found, kept=points is not None)
+    return _answer(sequence, found, kept=points is not None)
 
 
-def _answer(passage: Passage, found: Integral, kept: bool) -> Attribution:
+def _answer(sequence: ScoredSequence, found: Integral, kept: bool) -> Attribution:
     """The matrix, with what has to be known of its numbers; `kept` keeps those of rows that did not converge."""
     numbers = dict(gap=found.gap.mean(), most=found.gap.max(), difference=found.difference.abs().mean())
     said = {name: f"{float(number):.2g}" for name, number in numbers.items()}
@@ -109,11 +110,11 @@ def _answer(passage: Passage, found: Integral, kept: bool) -> Attribution:
         added = added.masked_fill(failed[:, None], torch.nan)
     return Attribution(
         method="integrated_gradients",
-        steps=passage.written,
-        source=passage.source,
-        prefix=passage.read,
+        steps=sequence.written,
+        source=sequence.source,
+        prefix=sequence.read,
         values=added.numpy(),
-        visible=causal_visible(len(passage.written), len(passage.source), len(passage.read)),
+        visible=causal_visible(len(sequence.written), len(sequence.source), len(sequence.read)),
         quantity=Quantity.LOG_PROB_ADDED,
         setting=setting,
         notes=tuple(notes),
@@ -122,18 +123,18 @@ def _answer(passage: Passage, found: Integral, kept: bool) -> Attribution:
 
 def _slopes(
     twin: nn.Module,
-    passage: Passage,
-    ends: Ends,
+    sequence: ScoredSequence,
+    tokens: TokenInterface,
     moved: Sequence[Float[Tensor, "point _ _"]],
     ways: Sequence[Float[Tensor, "1 _ _"]],
     told: Progress,
 ) -> Float[Tensor, "point target part"]:
     """Slopes of every written token's log-probability at some points, times the way."""
-    n_written = len(passage.written_ids)
+    n_written = len(sequence.written_ids)
     with torch.enable_grad():
         for each in moved:
             each.requires_grad_()
-        log_probs, states = _log_probs(twin, passage, ends, moved)
+        log_probs, states = _log_probs(twin, sequence, tokens, moved)
         if not log_probs.requires_grad:  # a forced token is certain whatever was read
             n_parts = sum(each.shape[1] for each in moved)
             return torch.zeros(len(moved[0]), n_written, n_parts, dtype=torch.float64)
@@ -150,14 +151,14 @@ def _slopes(
 
 
 def _log_probs(
-    twin: nn.Module, passage: Passage, ends: Ends, embedded: Sequence[Float[Tensor, "point _ _"]]
+    twin: nn.Module, sequence: ScoredSequence, tokens: TokenInterface, embedded: Sequence[Float[Tensor, "point _ _"]]
 ) -> tuple[Float[Tensor, "point target"], Float[Tensor, "point target width"]]:
     """Log-probabilities of the written tokens where tokens are embedded like this, and what scores are made of."""
     fed, states = Fed(list(embedded)), list[Tensor]()
-    hooks = [module.register_forward_hook(fed) for module in dict.fromkeys(ends.embeddings)]
-    hooks.append(ends.projection.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0])))
+    hooks = [module.register_forward_hook(fed) for module in dict.fromkeys(tokens.embeddings)]
+    hooks.append(tokens.projection.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0])))
     count = len(embedded[0])
-    inputs = [torch.tensor([part]).expand(count, -1) for part in (passage.source_ids, passage.read_ids) if part]
+    inputs = [torch.tensor([part]).expand(count, -1) for part in (sequence.source_ids, sequence.read_ids) if part]
     try:
         logits: Tensor = twin(*inputs)
     finally:
@@ -165,13 +166,13 @@ def _log_probs(
             hook.remove()
     if fed.left or len(states) != 1:
         raise NotDefinedError("attribution_embeds_elsewhere", found=type(twin).__name__)
-    written = torch.tensor(passage.written_ids).expand(count, -1)[..., None]
+    written = torch.tensor(sequence.written_ids).expand(count, -1)[..., None]
     return logits.gather(-1, written)[..., 0].double() - logits.logsumexp(-1).double(), states[0]
 
 
 def usual_points(model: Any) -> int:
     """About how many points a sentence needs: measured on captions with the shipped translators."""
-    return FIRST_POINTS if isinstance(model, Recurrent) else 256
+    return FIRST_POINTS if model.abilities.recurrent else 256
 
 
 def mean_row(table: nn.Module) -> Float[Tensor, "1 1 width"]:

@@ -10,22 +10,19 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from transformer.attribution.followed import in_decoder, in_reading
-from transformer.attribution.passage import Passage, Reading
-from transformer.attribution.result import Attribution, of_passage, of_reading
-from transformer.attribution.shares import shared
-from transformer.attribution.sums import SubLayer
-from transformer.attribution.weights import one_or_mean, setting_of
+from transformer.attribution.decomposed_sublayer import DecomposedSublayer
+from transformer.attribution.result import Attribution, answer, one_or_mean, setting_of
+from transformer.attribution.scored_sequence import Asked
+from transformer.attribution.shares import normalise_rows, residual_at_last_read
+from transformer.attribution.sublayers import asked_sublayers
 from transformer.errors import AttributionError
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 
 
 @torch.no_grad()
-def norms(
-    passage: Passage, layer: int | None = None, head: int | None = None, with_residual: bool = False
-) -> Attribution:
-    """Norms of what each source position gives each step through cross-attention.
+def norms(asked: Asked, layer: int | None = None, head: int | None = None, with_residual: bool = False) -> Attribution:
+    """Norms of what each source position gives each step through cross-attention, or each position of a text each.
 
     Of one layer: lengths of vectors. Without a `layer`: the mean over layers of each row's shares, since vectors of
     different layers have no common scale. `with_residual` adds what the decoder itself carried, at the token that was
@@ -35,44 +32,21 @@ def norms(
         AttributionError: the model's sub-layers cannot be followed; or there is no such layer or head; or the residual
             was asked for one head.
     """
-    tables = []
-    for _, cross in in_decoder(passage):
-        table = _norms(cross, head, with_residual)
-        tables.append(np.concatenate([table[:, :-1], np.diag(table[:, -1])], axis=1) if with_residual else table)
-    values = one_or_mean([shared(table) for table in tables] if layer is None else tables, layer)
-    return of_passage(passage, _method(with_residual), values, *_said(layer, head, with_residual))
-
-
-@torch.no_grad()
-def encoder_norms(
-    reading: Reading, layer: int | None = None, head: int | None = None, with_residual: bool = False
-) -> Attribution:
-    """Norms of what each position gives each through the self-attention of a model that reads one text, as `norms`.
-
-    Raises:
-        AttributionError: as `norms`.
-    """
-    tables = [_norms(each, head, with_residual) for each in in_reading(reading)]
-    values = one_or_mean([shared(table) for table in tables] if layer is None else tables, layer)
-    return of_reading(reading, _method(with_residual), values, *_said(layer, head, with_residual))
-
-
-def _method(with_residual: bool) -> str:
-    return "norms_residual" if with_residual else "norms"
-
-
-def _said(layer: int | None, head: int | None, with_residual: bool) -> tuple[Quantity, list[Message], Message]:
+    tables = [_norms(each, head, with_residual) for each in asked_sublayers(asked)]
+    values = one_or_mean([normalise_rows(table) for table in tables] if layer is None else tables, layer)
     notes = [Message("note_norms_mean")] if layer is None else []
     notes += [Message("note_norms_residual")] if with_residual else []
-    return Quantity.SHARE if layer is None else Quantity.NORM, notes, setting_of(layer, head)
+    name, quantity = "norms_residual" if with_residual else "norms", Quantity.SHARE if layer is None else Quantity.NORM
+    return answer(asked, name, values, quantity, notes, setting_of(layer, head))
 
 
-def _norms(layer: SubLayer, head: int | None, with_residual: bool) -> Float[np.ndarray, "query part"]:
-    """Norms of the parts of one sub-layer; the residual of cross-attention, if asked for, is the last."""
+def _norms(layer: DecomposedSublayer, head: int | None, with_residual: bool) -> Float[np.ndarray, "query part"]:
+    """Norms of the parts of one sub-layer; the residual of cross-attention, if asked for, is that of the last read."""
     if with_residual:
         if head is not None:
             raise AttributionError("attribution_residual_of_a_head")
-        return torch.cat([parts.norm(dim=-1) for _, parts, _ in layer.parts()]).numpy()
+        table = torch.cat([parts.norm(dim=-1) for _, parts, _ in layer.parts()]).numpy()
+        return residual_at_last_read(table) if layer.site.kind == "cross" else table
     weights, given = layer.weights().double(), layer.given()
     if head is not None:
         if not 0 <= head < len(weights):

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from transformer.attribution.passage import Passage, Reading
+from transformer.attribution.scored_sequence import Asked, Reading
+from transformer.errors import AttributionError
 from transformer.messages import Message
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -104,39 +105,47 @@ class Attribution:
         )
 
 
-def of_passage(
-    passage: Passage,
+def answer(
+    asked: Asked,
     method: str,
-    values: Float[np.ndarray, "step part"],
+    values: Float[np.ndarray, "row part"],
     quantity: Quantity,
     notes: Sequence[Message] = (),
     setting: Message | None = None,
 ) -> Attribution:
-    """An answer about a passage; where it has as many columns as the source, it does not speak of the prefix."""
-    prefix = passage.read if values.shape[1] > len(passage.source) else passage.read.kept(())
-    visible = causal_visible(len(passage.written), len(passage.source), len(prefix))
-    notes = (*notes, *_undefined(values, visible))
-    return Attribution(method, passage.written, passage.source, prefix, values, visible, quantity, setting, notes)
+    """A method's answer: its columns are source and prefix, or the source alone where there are no more than that.
+
+    Of a text rows are positions, and columns too; to a causal model they are all its past.
+    """
+    if isinstance(asked, Reading):
+        steps, nothing = asked.axis, asked.axis.kept(())
+        source, prefix = (nothing, asked.axis) if asked.causal else (asked.axis, nothing)
+    else:
+        steps, source = asked.written, asked.source
+        prefix = asked.read if values.shape[1] > len(source) else asked.read.kept(())
+    visible = causal_visible(len(steps), len(source), len(prefix))
+    undefined = [Message("note_undefined_rows")] if np.isnan(values[visible]).any() else []
+    return Attribution(method, steps, source, prefix, values, visible, quantity, setting, (*notes, *undefined))
 
 
-def of_reading(
-    reading: Reading,
-    method: str,
-    values: Float[np.ndarray, "position position"],
-    quantity: Quantity,
-    notes: Sequence[Message] = (),
-    setting: Message | None = None,
-) -> Attribution:
-    """An answer about a text alone: rows are positions, columns too; to a causal model they are all its past."""
-    nothing, n = reading.axis.kept(()), len(reading.axis)
-    source, prefix = (nothing, reading.axis) if reading.causal else (reading.axis, nothing)
-    visible = causal_visible(n, len(source), len(prefix))
-    notes = (*notes, *_undefined(values, visible))
-    return Attribution(method, reading.axis, source, prefix, values, visible, quantity, setting, notes)
+def one_or_mean(tables: Sequence[Float[np.ndarray, "row part"]], layer: int | None) -> Float[np.ndarray, "row part"]:
+    """The table of a layer, or the mean over all of them.
+
+    Raises:
+        AttributionError: there is no such layer.
+    """
+    if layer is None:
+        return np.mean(tables, axis=0)
+    if not 0 <= layer < len(tables):
+        raise AttributionError("attribution_no_layer", layer=layer, last=len(tables) - 1)
+    return tables[layer]
 
 
-def _undefined(values: np.ndarray, visible: np.ndarray) -> tuple[Message, ...]:
-    return (Message("note_undefined_rows"),) if np.isnan(values[visible]).any() else ()
+def setting_of(layer: int | None, head: int | None) -> Message:
+    """Which layer and head, in words."""
+    where = Message("setting_all_layers") if layer is None else Message("setting_layer", layer=layer)
+    which = Message("setting_mean_of_heads") if head is None else Message("setting_head", head=head)
+    return Message("setting_layer_and_head", layer=where, head=which)
 
 
 def causal_visible(n_steps: int, n_source: int, n_prefix: int) -> Bool[np.ndarray, "step part"]:

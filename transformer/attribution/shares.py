@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 
-def shared(
+def normalise_rows(
     x: Float[np.ndarray, "row part"], visible: Bool[np.ndarray, "row part"] | None = None
 ) -> Float[np.ndarray, "row part"]:
     """Each row over its sum. A row that sees one part has that alone; any other that got nothing is NaN."""
@@ -24,7 +24,14 @@ def shared(
     return found
 
 
-def through(layers: Iterable[Float[np.ndarray, "position position"]], n: int) -> Float[np.ndarray, "position position"]:
+def residual_at_last_read(table: Float[np.ndarray, "step source_and_residual"]) -> Float[np.ndarray, "step part"]:
+    """The last column, which is what the decoder carried, at the token of the prefix that each step read last."""
+    return np.concatenate([table[:, :-1], np.diag(table[:, -1])], axis=1)
+
+
+def compose_layers(
+    layers: Iterable[Float[np.ndarray, "position position"]], n: int
+) -> Float[np.ndarray, "position position"]:
     """What each position holds of each position of the input after all `layers`, in the order in which they run."""
     held = np.eye(n)
     for layer in layers:
@@ -32,7 +39,7 @@ def through(layers: Iterable[Float[np.ndarray, "position position"]], n: int) ->
     return held
 
 
-def through_decoder(
+def compose_decoder_layers(
     layers: Iterator[tuple[Float[np.ndarray, "target target"], Float[np.ndarray, "target source_and_residual"]]],
     encoder: Float[np.ndarray, "source source"],
     n: int,

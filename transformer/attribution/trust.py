@@ -15,9 +15,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from transformer.attention.measures import rank_correlation
 from transformer.attribution.deletion import How, without
-from transformer.attribution.passage import Passage
 from transformer.attribution.result import Attribution, groups, summed
+from transformer.attribution.scored_sequence import ScoredSequence
 
 PERCENTS = (10, 20, 30, 40, 50)
 """Shares of the source words that are taken away, or left alone."""
@@ -40,7 +41,7 @@ class Trust:
     correlated: int
 
 
-def trust(passage: Passage, answers: Mapping[str, Attribution], how: How = "hidden") -> dict[str, Trust]:
+def trust(sequence: ScoredSequence, answers: Mapping[str, Attribution], how: How = "hidden") -> dict[str, Trust]:
     """How each of `answers` fares, by name; beside them `random`, and `reversed`: deletion's order from its other end.
 
     Answers are in pieces or words; deletion itself is always computed, in words, and named `deletion` in the result.
@@ -48,16 +49,16 @@ def trust(passage: Passage, answers: Mapping[str, Attribution], how: How = "hidd
     Raises:
         AttributionError: the model cannot be without a word in this way.
     """
-    word_groups = groups(passage.source, words=True)
-    words = [i for i, special in enumerate(passage.source.merged().special) if not special]
-    steps = [i for i, special in enumerate(passage.written.merged().special) if not special]
-    single = _lost(passage, how, [list(word_groups[i]) for i in words])[steps]  # (step, word)
+    word_groups = groups(sequence.source, words=True)
+    words = [i for i, special in enumerate(sequence.source.merged().special) if not special]
+    steps = [i for i, special in enumerate(sequence.written.merged().special) if not special]
+    single = _lost(sequence, how, [list(word_groups[i]) for i in words])[steps]  # (step, word)
     scores = {"deletion": single} | {
         name: answer.merged().of_source[np.ix_(steps, words)] for name, answer in answers.items() if name != "deletion"
     }
     orders = {name: orders_of(table) for name, table in scores.items()}
     orders["reversed"] = orders["deletion"][:, ::-1]
-    dice = np.random.default_rng(passage.source_ids)
+    dice = np.random.default_rng(sequence.source_ids)
     shuffled = [np.tile(dice.permutation(len(words)), (len(steps), 1)) for _ in range(RANDOM_ORDERS)]
     counts = [counted(percent, len(words)) for percent in PERCENTS]
     everything, asked = frozenset(range(len(words))), defaultdict[frozenset[int], set[int]](set)
@@ -68,8 +69,8 @@ def trust(passage: Passage, answers: Mapping[str, Attribution], how: How = "hidd
                 asked[everything - first].add(step)
     place = {taken: i for i, taken in enumerate(asked)}
     hidden = [[i for word in taken for i in word_groups[words[word]]] for taken in asked]
-    wanted = [[step in of for step in _ranked(passage, steps)] for of in asked.values()]
-    lost = _lost(passage, how, hidden, torch.tensor(wanted))[steps]
+    wanted = [[step in of for step in _ranked(sequence, steps)] for of in asked.values()]
+    lost = _lost(sequence, how, hidden, torch.tensor(wanted))[steps]
 
     def fares(table: np.ndarray, score: np.ndarray | None) -> Trust:
         known = range(len(steps)) if score is None else np.flatnonzero(~np.isnan(score).any(1))
@@ -92,37 +93,25 @@ def counted(percent: int, n: int) -> int:
     return max(1, int(percent * n / 100 + 0.5))
 
 
-def rank_correlation(a: Float[np.ndarray, " item"], b: Float[np.ndarray, " item"]) -> float:
-    """Spearman's coefficient, ties sharing their mean rank; NaN for under three items or ranks that do not vary."""
-    first, second = _ranks(a), _ranks(b)
-    if len(a) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return float("nan")
-    return float(np.corrcoef(first, second)[0, 1])
-
-
-def _ranks(x: Float[np.ndarray, " item"]) -> Float[np.ndarray, " item"]:
-    return (x[:, None] > x).sum(1) + ((x[:, None] == x).sum(1) - 1) / 2
-
-
 def orders_of(scores: Float[np.ndarray, "step word"]) -> np.ndarray:
     """Words from the highest score to the lowest; of equal ones the first comes first."""
     return np.argsort(-scores, axis=1, kind="stable")
 
 
 def _lost(
-    passage: Passage, how: How, hidden: list[list[int]], wanted: Bool[Tensor, "set target"] | None = None
+    sequence: ScoredSequence, how: How, hidden: list[list[int]], wanted: Bool[Tensor, "set target"] | None = None
 ) -> Float[np.ndarray, "step set"]:
     """Log-probability that each written word loses without each set of source positions."""
-    whole = without(passage, how, [[]])
-    lost = (whole - without(passage, how, hidden, wanted)).T.numpy()
-    return summed(lost, groups(passage.written, words=True), 0)
+    whole = without(sequence, how, [[]])
+    lost = (whole - without(sequence, how, hidden, wanted)).T.numpy()
+    return summed(lost, groups(sequence.written, words=True), 0)
 
 
-def _ranked(passage: Passage, steps: list[int]) -> list[int]:
+def _ranked(sequence: ScoredSequence, steps: list[int]) -> list[int]:
     """For each written token the number of its word among those that are ranked; -1 where it is none of them."""
     number = {word: i for i, word in enumerate(steps)}
-    found = [-1] * len(passage.written)
-    for word, tokens in enumerate(groups(passage.written, words=True)):
+    found = [-1] * len(sequence.written)
+    for word, tokens in enumerate(groups(sequence.written, words=True)):
         for token in tokens:
             found[token] = number.get(word, -1)
     return found

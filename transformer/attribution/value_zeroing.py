@@ -10,53 +10,39 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from transformer.attribution.followed import in_decoder, in_reading
-from transformer.attribution.passage import POSITIONS_AT_ONCE, Passage, Reading
-from transformer.attribution.result import Attribution, of_passage, of_reading
-from transformer.attribution.shares import shared, through
-from transformer.attribution.sums import SubLayer
-from transformer.attribution.weights import one_or_mean
+from transformer.attribution.decomposed_sublayer import DecomposedSublayer
+from transformer.attribution.result import Attribution, answer, one_or_mean
+from transformer.attribution.scored_sequence import POSITIONS_AT_ONCE, Asked, Reading
+from transformer.attribution.shares import compose_layers, normalise_rows
+from transformer.attribution.sublayers import asked_sublayers
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 
 
 @torch.no_grad()
-def value_zeroing(passage: Passage, layer: int | None = None) -> Attribution:
-    """Shares of the encoder's positions in what each step ends a decoder layer with: of a `layer`, or their mean.
+def value_zeroing(asked: Asked, layer: int | None = None) -> Attribution:
+    """Shares of the positions that were read in what each row ends a layer with.
 
-    It speaks of cross-attention, and so of the source alone.
-
-    Raises:
-        AttributionError: the model's layers cannot be followed, or there is no such layer.
-    """
-    tables = [zeroed(cross) for _, cross in in_decoder(passage)]
-    return of_passage(
-        passage,
-        "value_zeroing",
-        one_or_mean(tables, layer),
-        Quantity.SHARE,
-        [Message("note_value_zeroing_cross")],
-        Message("setting_all_layers") if layer is None else Message("setting_layer", layer=layer),
-    )
-
-
-@torch.no_grad()
-def encoder_value_zeroing(reading: Reading, layer: int | None = None) -> Attribution:
-    """Shares of each position in each position after a `layer`, or after all: the product of their tables.
+    Of a source (cross-attention alone): of a `layer`, or their mean. Of a text: after a `layer`, or after all, which is
+    the product of their tables.
 
     Raises:
         AttributionError: the model's layers cannot be followed, or there is no such layer.
     """
-    tables = [zeroed(each) for each in in_reading(reading)]
-    if layer is not None:
-        setting = Message("setting_layer", layer=layer)
-        return of_reading(reading, "value_zeroing", one_or_mean(tables, layer), Quantity.SHARE, setting=setting)
-    values = through(tables, len(reading.axis))
-    return of_reading(reading, "value_zeroing", values, Quantity.SHARE, [Message("note_value_zeroing")])
+    tables = [zeroed(each) for each in asked_sublayers(asked)]
+    setting = None if layer is None else Message("setting_layer", layer=layer)
+    notes = list[Message]()
+    if isinstance(asked, Reading) and layer is None:
+        values, notes = compose_layers(tables, len(asked.axis)), [Message("note_value_zeroing")]
+    else:
+        values = one_or_mean(tables, layer)
+    if not isinstance(asked, Reading):
+        setting, notes = setting or Message("setting_all_layers"), [Message("note_value_zeroing_cross")]
+    return answer(asked, "value_zeroing", values, Quantity.SHARE, notes, setting)
 
 
 @torch.no_grad()
-def zeroed(layer: SubLayer) -> Float[np.ndarray, "query key"]:
+def zeroed(layer: DecomposedSublayer) -> Float[np.ndarray, "query key"]:
     """Each row's change for each key whose values are zero, as shares; of a key that it does not see, exactly 0."""
     n_keys, clean = layer.shape[1], layer.clean().double()
     size, columns = max(1, POSITIONS_AT_ONCE // max(n_keys, len(clean))), []
@@ -65,4 +51,4 @@ def zeroed(layer: SubLayer) -> Float[np.ndarray, "query key"]:
         columns.append(1 - torch.cosine_similarity(changed, clean[None], dim=-1))
     visible = layer.visible()
     changes = torch.cat(columns).T.clamp(min=0).numpy()
-    return shared(np.where(visible, changes, 0.0), visible)
+    return normalise_rows(np.where(visible, changes, 0.0), visible)

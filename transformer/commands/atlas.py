@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from transformer.commands.paths import checkpoint_path
+from transformer.commands.arguments import checkpoint_path
 from transformer.errors import AtlasError
 from transformer.messages import Message
 from transformer.runs.memory import recycle_memory
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise AtlasError("atlas_no_pyarrow") from error
     from transformer.atlas.corpus import Corpus
-    from transformer.atlas.executors.choice import executor_of
+    from transformer.atlas.executors import executor_of
     from transformer.atlas.run import Links, Request, make_atlas
 
     recycle_memory()

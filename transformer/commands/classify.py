@@ -9,10 +9,10 @@ from typing import cast
 from tqdm import tqdm
 
 from transformer.checkpoint import load
-from transformer.commands.paths import checkpoint_path
+from transformer.commands.arguments import checkpoint_path
 from transformer.errors import InputError
 from transformer.figures.export import harmless
-from transformer.runs.classify import classifier, verdicts
+from transformer.runs.sequences.classify import classifier, verdicts
 from transformer.sequences.fasta import read_fasta
 
 DESCRIPTION = """Classify every sequence of a FASTA file, plain or packed with gzip.

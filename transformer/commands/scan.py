@@ -14,26 +14,22 @@ from tqdm import tqdm
 
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.commands.paths import checkpoint_path
+from transformer.commands.arguments import checkpoint_path
 from transformer.errors import InputError
-from transformer.runs.classify import classifier
-from transformer.runs.held_out import known_held_out
-from transformer.runs.scan import ScanPlan, Strands, plan_scan
+from transformer.runs.sequences.classify import classifier
+from transformer.runs.sequences.held_out import known_held_out
+from transformer.runs.sequences.scan import Block, ScanPlan, Strands, find_hits, plan_scan
 from transformer.sequences.fasta import FastaRecord, read_fasta
-from transformer.sequences.hits import GFF3_START, Hit, Peaks, bed, gff3
-from transformer.sequences.task import SequenceTask
+from transformer.sequences.hits import GFF3_START, bed, gff3
 from transformer.sequences.tracks import column_name, intervals, track_line
 
 DESCRIPTION = """Read every record of a FASTA file in windows of the length that a classifier was trained on.
 
 Writes hits to stdout as BED (or GFF3): windows whose probability reaches the threshold and that no likelier window of
 the same class and strand lies nearer to than half a window. How often the threshold errs on held-out rows is said on
-stderr, where that was measured. Tracks are bedGraph, a file for each class and strand: the probability from the
-middle letter of each window to that of the next. Windows with more than a tenth of unknown letters are not judged.
-
-For bigWig, UCSC's bedGraphToBigWig takes each of these files without its first line, and chrom.sizes beside them:
-  grep -v ^track EI-given-strand.bedgraph | sort -k1,1 -k2,2n > EI.bedgraph
-  bedGraphToBigWig EI.bedgraph chrom.sizes EI.bw"""
+stderr, where that was measured. Tracks are bedGraph, a file for each class and strand, with chrom.sizes beside them as
+UCSC's bedGraphToBigWig asks: the probability from the middle letter of each window to that of the next. Windows with
+more than a tenth of unknown letters are not judged."""
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -71,45 +67,40 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.threshold <= 1:
         raise InputError("scan_threshold", threshold=arguments.threshold)
     _say_errors(checkpoint, wanted, arguments.threshold)
-    status = 0
+    columns, status = {name: task.classes.index(name) for name in wanted}, 0
     with ExitStack() as files:
-        sizes = files.enter_context(_sizes(arguments.tracks)) if arguments.tracks else io.StringIO()
-        tracks = _opened(files, arguments.tracks, wanted, arguments.strands) if arguments.tracks else {}
+        tracks, sizes = dict[tuple[str, int], TextIO](), cast(TextIO, io.StringIO())
+        if arguments.tracks:
+            tracks = _opened(files, arguments.tracks, columns, arguments.strands)
+            sizes = files.enter_context((arguments.tracks / "chrom.sizes").open("w", encoding="utf-8"))
         if arguments.format == "gff3":
             sys.stdout.write(GFF3_START)
         for record in _records(files, arguments.file):
             try:
-                letters = task.alphabet.read(record.sequence)
-                plan = plan_scan(checkpoint, letters, arguments.step, arguments.strands)
+                plan = plan_scan(checkpoint, task.alphabet.read(record.sequence), arguments.step, arguments.strands)
             except InputError as error:
                 status = 1
                 sys.stderr.write(f"note: {record.id}: {error.message}\n")
                 continue
-            sizes.write(f"{column_name(record.id)}\t{len(letters)}\n")
-            hits = _hits(plan, record.id, task, wanted, arguments.threshold, tracks, arguments.threads)
+            sizes.write(f"{column_name(record.id)}\t{len(plan.letters)}\n")
+            hits = find_hits(plan, _blocks(plan, record.id, tracks, arguments.threads), columns, arguments.threshold)
             gff = arguments.format == "gff3"
             sys.stdout.write(gff3(record.id, hits, checkpoint.name) if gff else bed(record.id, hits, task))
             sys.stdout.flush()
     return status
 
 
-Tracks = Mapping[tuple[str, str], TextIO]
-"""The file of each strand and class."""
-
-
-def _sizes(folder: Path) -> TextIO:
-    """The file of the lengths of all records, by the names that the tracks have."""
+def _opened(
+    files: ExitStack, folder: Path, columns: Mapping[str, int], strands: Strands
+) -> dict[tuple[str, int], TextIO]:
+    """The file of each strand (by sign) and class (by number)."""
     folder.mkdir(parents=True, exist_ok=True)
-    return (folder / "chrom.sizes").open("w", encoding="utf-8")
-
-
-def _opened(files: ExitStack, folder: Path, wanted: tuple[str, ...], strands: Strands) -> Tracks:
-    opened: dict[tuple[str, str], TextIO] = {}
+    opened = dict[tuple[str, int], TextIO]()
     for sign in strands.signs:
-        for name in wanted:
+        for name, column in columns.items():
             path = folder / f"{quote(name, safe='')}-{'given' if sign == '+' else 'other'}-strand.bedgraph"
-            opened[sign, name] = files.enter_context(path.open("w", encoding="utf-8"))
-            opened[sign, name].write(track_line(f"{name} {sign}"))
+            opened[sign, column] = files.enter_context(path.open("w", encoding="utf-8"))
+            opened[sign, column].write(track_line(f"{name} {sign}"))
     return opened
 
 
@@ -134,32 +125,12 @@ def _say_errors(checkpoint: Checkpoint, wanted: tuple[str, ...], threshold: floa
             )
 
 
-def _hits(
-    plan: ScanPlan,
-    record: str,
-    task: SequenceTask,
-    wanted: tuple[str, ...],
-    threshold: float,
-    tracks: Tracks,
-    threads: int,
-) -> list[Hit]:
-    columns = [task.classes.index(name) for name in wanted]
-    peaks = {(sign, name): Peaks(threshold, plan.width // 2) for sign in plan.strands.signs for name in wanted}
-    end = len(plan.letters)
+def _blocks(plan: ScanPlan, record: str, tracks: Mapping[tuple[str, int], TextIO], threads: int) -> Iterator[Block]:
+    """What a plan reads, written to the tracks on its way."""
     with tqdm(total=plan.passes, unit="window", desc=record, disable=None) as bar:
         for block in plan.blocks(threads):
-            n_windows = block.probabilities.shape[1]
-            starts = plan.starts(block.first, block.first + n_windows)
-            for row, sign in enumerate(plan.strands.signs):
-                for name, column in zip(wanted, columns, strict=True):
-                    values = block.probabilities[row, :, column]
-                    peaks[sign, name].add(starts, values)
-                    if (sign, name) in tracks:
-                        tracks[sign, name].write(intervals(record, values, plan.centre(block.first), plan.step, end))
+            for (sign, column), file in tracks.items():
+                values = block.probabilities[plan.strands.signs.index(sign), :, column]
+                file.write(intervals(record, values, plan.centre(block.first), plan.step, len(plan.letters)))
             bar.update(block.probabilities[..., 0].size)
-    found = [
-        Hit(start, start + plan.width, sign, name, probability)
-        for (sign, name), peak in peaks.items()
-        for start, probability in peak.found()
-    ]
-    return sorted(found, key=lambda hit: (hit.start, hit.strand, hit.label))
+            yield block

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from transformer.decoding.beams import BeamTree, DecodingOptions, Search
 from transformer.errors import CheckpointError
-from transformer.layers.rows import rows_from
+from transformer.layers.run_context import changed_context
 from transformer.models.common import in_single
 from transformer.models.protocols import Decodable, Stepwise, written_length, written_pad
 
@@ -159,5 +159,5 @@ class _Uncached:
 
     def step(self, new: Tensor, prefix: _Prefix) -> Tensor:
         prefix.written = torch.cat([prefix.written, new], dim=1)
-        with rows_from(0):  # all rows that there are so far; more follow
+        with changed_context(position_offset=0):  # all rows that there are so far; more follow
             return self.model(prefix.source, prefix.written)[:, -1]

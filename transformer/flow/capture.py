@@ -4,10 +4,8 @@ The hooks stand on a twin that shares the model's weights, so the model itself r
 references to what the run computed anyway; numbers are made when they are asked for.
 """
 
-import copy
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,7 +14,9 @@ from torch import Tensor, nn
 from transformer.errors import RecordError
 from transformer.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, Residual
 from transformer.layers.norms import AnnotatedLayerNorm
+from transformer.layers.run_context import changed_context, run_context
 from transformer.messages import Message
+from transformer.models.common import share_weights_clone
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +76,6 @@ class Trace:
         return runs[0]
 
 
-_trace: ContextVar[Trace | None] = ContextVar("flow", default=None)
-
-
 @contextmanager
 def tracing() -> Iterator[Trace]:
     """Keep the activations of every traceable model (`watch_flow`) that this thread runs inside the block.
@@ -86,11 +83,8 @@ def tracing() -> Iterator[Trace]:
     Other threads are not seen, and nothing stays behind, also after an exception.
     """
     seen = Trace()
-    token = _trace.set(seen)
-    try:
+    with changed_context(trace=seen):
         yield seen
-    finally:
-        _trace.reset(token)
 
 
 BEFORE = ".before"
@@ -104,7 +98,7 @@ class _Observer:
     name: str
 
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
-        seen = _trace.get()
+        seen: Trace | None = run_context().trace
         if seen is None:
             return
         read: Tensor = (inputs[0] if inputs else named["hidden_states"]).detach()  # as other libraries' layers call it
@@ -129,7 +123,7 @@ def watch_flow(model: M, layers: Collection[str] = ()) -> M:
 
     `layers` are the names of modules that are layers of another library's model: of these the states are kept.
     """
-    twin = copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
+    twin = share_weights_clone(model)
     for name, module in twin.named_modules():
         if isinstance(module, WATCHED) or name in layers:
             module.register_forward_hook(_Observer(name), with_kwargs=True)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from transformer.errors import InputError
 from transformer.interventions.value import Intervention
+from transformer.layers.run_context import changed_context, run_context
 from transformer.messages import Message
 from transformer.sites import Site
 
@@ -34,9 +34,6 @@ class Active:
         return self._by_site.get(site, ())
 
 
-_active: ContextVar[Active | None] = ContextVar("interventions", default=None)
-
-
 @contextmanager
 def intervening(interventions: Iterable[Intervention]) -> Iterator[None]:
     """Change the attention of every watched model that this thread runs inside the block.
@@ -51,15 +48,13 @@ def intervening(interventions: Iterable[Intervention]) -> Iterator[None]:
     """
     every = tuple(interventions)
     active = Active(every) if every else None
-    token = _active.set(active)
-    try:
-        yield
-    except Exception as error:
-        if active is not None and not active.ran:
-            error.add_note(Message("nothing_watched_ran"))
-        raise
-    finally:
-        _active.reset(token)
+    with changed_context(interventions=active):
+        try:
+            yield
+        except Exception as error:
+            if active is not None and not active.ran:
+                error.add_note(Message("nothing_watched_ran"))
+            raise
     if active is not None:
         if not active.ran:
             raise InputError("nothing_watched_ran")
@@ -80,10 +75,11 @@ def refuse_unknown_sites(sites: Iterable[Site], known: Iterable[Site]) -> None:
 
 def active() -> Active | None:
     """What the caller has asked for; None where nothing is changed."""
-    return _active.get()
+    found: Active | None = run_context().interventions
+    return found
 
 
 def interventions() -> tuple[Intervention, ...]:
     """The interventions of the caller, in order."""
-    found = _active.get()
+    found = active()
     return () if found is None else found.interventions

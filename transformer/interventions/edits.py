@@ -13,7 +13,7 @@ from transformer.errors import InputError
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import OF_CELLS, OF_OUTPUTS, OF_ROWS, Intervention
 from transformer.layers.masks import masked_softmax
-from transformer.layers.rows import is_going_on
+from transformer.layers.run_context import run_context
 from transformer.sites import Site
 
 OF_WEIGHTS = OF_CELLS | OF_ROWS | {"temperature"}
@@ -62,8 +62,11 @@ def changed_weights(
     visible: Bool[Tensor, "#batch #head #query key"] | None,
     interventions: Sequence[Intervention],
     place: Place,
+    sink: Float[Tensor, "#batch #head query 1"] | None = None,
 ) -> Float[Tensor, "batch head query key"]:
     """The weights of a softmax over `scores` under the interventions; a row that sees nothing is all zeros.
+
+    `sink` is one more score of each row, which takes its part of the softmax, under temperatures too, and is no key.
 
     Raises:
         InputError: a forced row looks at what it may not see, or a donor is of another size.
@@ -76,7 +79,8 @@ def changed_weights(
     for one in interventions:
         if one.action == "knock_out":
             left = left & ~(selected(one, place, n_queries, device) & _keys(one, n_keys, device))
-    weights = masked_softmax(scores, left)
+    sink = None if sink is None else changed_scores(sink, interventions, place)
+    weights = masked_softmax(scores, left, sink)
     for one in interventions:
         if one.action in OF_ROWS:
             rows = selected(one, place, n_queries, device)
@@ -216,10 +220,11 @@ def check_positions(interventions: Sequence[Intervention], n_heads: int, n_queri
         InputError: names the site, the position and the last one that there is.
     """
     for one in interventions:
-        written = one.place.stack == "decoder" or is_going_on()
+        is_streaming = run_context().is_streaming
+        written = one.place.stack == "decoder" or is_streaming
         bounds = [("heads", one.heads, n_heads)]
         bounds += [] if written else [("queries", one.queries, n_queries)]
-        bounds += [] if written and (one.place.kind == "self" or is_going_on()) else [("keys", one.keys, n_keys)]
+        bounds += [] if written and (one.place.kind == "self" or is_streaming) else [("keys", one.keys, n_keys)]
         for name, positions, count in bounds:
             if positions is not None and positions[-1] >= count:
                 raise InputError("past_the_site", name=name, site=one.site, position=positions[-1], last=count - 1)

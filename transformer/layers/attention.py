@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from transformer.layers import log_sums
-from transformer.layers.masks import Mask
+from transformer.layers.fused import fused_attention
+from transformer.layers.masks import Mask, masked_softmax
 from transformer.layers.rotary import Rotary
 
 
@@ -31,22 +30,15 @@ class DotProductAttention(nn.Module):
         mask: Mask,
     ) -> Float[Tensor, "batch head query d_v"]:
         """A query sees only the keys that `mask` leaves visible; a query that sees none returns zeros."""
-        fused_causal = mask.causal and mask.keys is None and q.shape[2] == k.shape[2]
-        dropout = self.dropout if self.training else 0.0
-        visible = None if fused_causal else mask.dense(q.shape[2], k.shape[2], q.device)
-        if visible is None and not dropout:
-            noted = log_sums.attention(q, k, v, fused_causal, self.scale)
-            if noted is not None:
-                return noted
-        return F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=visible,
-            is_causal=fused_causal,
-            dropout_p=dropout,
-            scale=self.scale,
-        )
+        is_causal = mask.causal and mask.keys is None and q.shape[2] == k.shape[2]
+        visible = None if is_causal else mask.dense(q.shape[2], k.shape[2], q.device)
+        return fused_attention(q, k, v, visible, is_causal, self.dropout if self.training else 0.0, self.scale)
+
+    def weights(
+        self, q: Float[Tensor, "batch head query d_k"], k: Float[Tensor, "batch head key d_k"], mask: Mask
+    ) -> Float[Tensor, "batch head query key"]:
+        """The weights that `forward` mixes values by, as a table; a row that sees nothing is all zeros."""
+        return masked_softmax(self.scale * q @ k.mT, mask.dense(q.shape[2], k.shape[2], q.device))
 
 
 @dataclass
@@ -96,10 +88,14 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "batch query d_model"], keys_values: KeysValues, mask: Mask
     ) -> Float[Tensor, "batch query d_model"]:
         """Each position of `x` is a query, and takes from the values whose keys `mask` lets it see."""
-        n_keys = keys_values.k.shape[2]
-        q = mask.asking(self.queries(x, n_keys - x.shape[1]), n_keys)
-        mixed = self.core(q, keys_values.k, keys_values.v, mask)
+        mixed = self.core(self._masked_queries(x, keys_values.k.shape[2], mask), keys_values.k, keys_values.v, mask)
         return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def weights(
+        self, x: Float[Tensor, "batch query d_model"], keys_values: KeysValues, mask: Mask
+    ) -> Float[Tensor, "batch head query key"]:
+        """The attention weights of such a pass; each row sums to 1, or is all zeros where it sees nothing."""
+        return self.core.weights(self._masked_queries(x, keys_values.k.shape[2], mask), keys_values.k, mask)
 
     def queries(self, x: Float[Tensor, "batch query d_model"], start: int = 0) -> Float[Tensor, "batch head query d_k"]:
         """What each position, the first of which is `start`, looks for."""
@@ -108,6 +104,9 @@ class MultiHeadAttention(nn.Module):
     def keys_values(self, x: Float[Tensor, "batch key d_model"], start: int = 0) -> KeysValues:
         """What each position is found by, and what it gives; computed once and cached where decoding is stepwise."""
         return KeysValues(self._placed(self._heads(self.key(x)), start), self._heads(self.value(x)))
+
+    def _masked_queries(self, x: Tensor, n_keys: int, mask: Mask) -> Float[Tensor, "batch head query d_k"]:
+        return mask.asking(self.queries(x, n_keys - x.shape[1]), n_keys)
 
     def _placed(self, x: Float[Tensor, "batch head position d_k"], start: int) -> Tensor:
         turned: Tensor = x if self.rotary is None else self.rotary(x, start)

@@ -7,7 +7,7 @@ Source: Vaswani et al. 2017, section 3.1 (norm after); Xiong et al. 2020 (norm b
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from jaxtyping import Float
@@ -107,7 +107,7 @@ def _attention(config: BlockConfig) -> MultiHeadAttention:
 class PastCache:
     """What one block keeps of its past between steps: keys and values, None before the first step."""
 
-    past: KeysValues | None
+    past: KeysValues | None = None
 
     @property
     def length(self) -> int:
@@ -123,8 +123,31 @@ class PastCache:
         return self.past
 
 
-class EncoderBlock(nn.Module):
-    """Every position looks at every other that the mask shows; then a feed-forward net at each position."""
+class Block(nn.Module):
+    """Self-attention, and a feed-forward net at each position, each with its residual."""
+
+    self_attention: MultiHeadAttention
+    self_residual: Residual
+    feed_forward: FeedForward
+    feed_forward_residual: Residual
+
+    def attend(
+        self, x: Float[Tensor, "batch position d_model"], mask: Mask, cache: PastCache | None = None
+    ) -> Float[Tensor, "batch position d_model"]:
+        """Every position looks at all that `mask` shows; new positions may go on from `cache`, which grows by them."""
+        h = self.self_residual.reads(x)
+        past = self.self_attention.keys_values(h, 0 if cache is None else cache.length)
+        if cache is not None:
+            past = cache.extended(past)
+        return self.self_residual(x, self.self_attention(h, past, mask))
+
+    def feed(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+        """The feed-forward net at each position."""
+        return self.feed_forward_residual(x, self.feed_forward(self.feed_forward_residual.reads(x)))
+
+
+class EncoderBlock(Block):
+    """One layer of an encoder, or of a decoder alone."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -136,25 +159,19 @@ class EncoderBlock(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch position d_model"], mask: Mask, cache: PastCache | None = None
     ) -> Float[Tensor, "batch position d_model"]:
-        """One layer of an encoder, or of a decoder alone, whose new positions may go on from `cache`, which grows."""
-        h = self.self_residual.reads(x)
-        past = self.self_attention.keys_values(h, 0 if cache is None else cache.length)
-        if cache is not None:
-            past = cache.extended(past)
-        x = self.self_residual(x, self.self_attention(h, past, mask))
-        h = self.feed_forward_residual.reads(x)
-        return self.feed_forward_residual(x, self.feed_forward(h))
+        """Attend, then feed."""
+        return self.feed(self.attend(x, mask, cache))
 
 
 @dataclass
 class BlockCache(PastCache):
     """What one decoder block keeps between steps: its past, and keys and values of the source."""
 
-    source: KeysValues
+    source: KeysValues = field(kw_only=True)
 
 
-class DecoderBlock(nn.Module):
-    """Every target position looks at its past, then at the source; then a feed-forward net at each position."""
+class DecoderBlock(Block):
+    """One layer of the decoder of an encoder-decoder: between the two, every position looks at the source."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -177,12 +194,10 @@ class DecoderBlock(nn.Module):
 
         `source` is what this block's cross-attention makes of the encoder's output.
         """
-        h = self.self_residual.reads(x)
-        past = self.self_attention.keys_values(h)
-        if cache is not None:
-            past = cache.extended(past)
-        x = self.self_residual(x, self.self_attention(h, past, past_mask))
-        h = self.cross_residual.reads(x)
-        x = self.cross_residual(x, self.cross_attention(h, source, source_mask))
-        h = self.feed_forward_residual.reads(x)
-        return self.feed_forward_residual(x, self.feed_forward(h))
+        return self.feed(self.cross(self.attend(x, past_mask, cache), source, source_mask))
+
+    def cross(
+        self, x: Float[Tensor, "batch target d_model"], source: KeysValues, mask: Mask
+    ) -> Float[Tensor, "batch target d_model"]:
+        """Every position looks at the source."""
+        return self.cross_residual(x, self.cross_attention(self.cross_residual.reads(x), source, mask))

@@ -100,9 +100,15 @@ def causal(ids: Int[Tensor, "batch key"], pad_id: int, shown: Bool[Tensor, "batc
 
 
 def masked_softmax(
-    scores: Float[Tensor, "*batch query key"], visible: Bool[Tensor, "*#batch #query #key"] | None
+    scores: Float[Tensor, "*batch query key"],
+    visible: Bool[Tensor, "*#batch #query #key"] | None,
+    sink: Float[Tensor, "*#batch query 1"] | None = None,
 ) -> Float[Tensor, "*batch query key"]:
-    """Attention weights: each row sums to 1 over its visible keys; a row that sees nothing is all zeros."""
-    if visible is None:
-        return scores.softmax(-1)
-    return scores.masked_fill(~visible, -torch.inf).softmax(-1).masked_fill(~visible, 0.0)
+    """Attention weights: each row sums to 1 over its visible keys; a row that sees nothing is all zeros.
+
+    `sink` is one more score of each row, which takes its part of the softmax and is no key.
+    """
+    if visible is not None:
+        scores = scores.masked_fill(~visible, -torch.inf)
+    weights = scores.softmax(-1) if sink is None else torch.cat([scores, sink.to(scores)], dim=-1).softmax(-1)[..., :-1]
+    return weights if visible is None else weights.masked_fill(~visible, 0.0)

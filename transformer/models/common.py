@@ -1,7 +1,8 @@
 """Checks that the configs share: each refusal names the option, its value and what to choose instead."""
 
+import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -9,6 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.errors import CheckpointError, ConfigError, InputError
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def share_weights_clone(model: Module) -> Module:
+    """The same model once more, without a copy of any weight: for hooks, so that the model itself gets none."""
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
 
 def at_least(config: Any, least: int, *names: str) -> None:

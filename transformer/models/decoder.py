@@ -20,9 +20,9 @@ from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.layers.rotary import Rotary
-from transformer.layers.rows import rows_from
+from transformer.layers.run_context import changed_context
 from transformer.models.common import at_least, check_ids, heads_fit, log_probs, one_of, probability
-from transformer.models.protocols import Abilities, Ends
+from transformer.models.protocols import Abilities, TextStack, TokenInterface
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
@@ -174,19 +174,23 @@ class Decoder(nn.Module):
         start = cache.length
         ids = new if cache.ids is None else torch.cat([cache.ids, new], dim=1)
         x, mask = self.decoder_inputs(ids, start=start)
-        with rows_from(start):
+        with changed_context(position_offset=start):
             for block, cached in zip(self.decoder, cache.blocks, strict=True):
                 x = block(x, mask, cached)
         cache.ids = ids
         return self.logits(self.decoder_norm(x[:, -1:]))[:, 0]
 
+    def text_stack(self, ids: Int[Tensor, "batch token"]) -> TextStack:
+        """All of its layers."""
+        return TextStack("decoder", self.decoder, *self.decoder_inputs(ids))
+
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site (`decoder.0.self`), in the order they run."""
         return {Site.of("decoder", i, "self"): block.self_attention.core for i, block in enumerate(self.decoder)}
 
-    def ends(self) -> Ends:
+    def token_interface(self) -> TokenInterface:
         """The modules where tokens are embedded and scored."""
-        return Ends((self.embedding,), self.projection)
+        return TokenInterface((self.embedding,), self.projection)
 
     def _norm(self) -> nn.Module:
         return layer_norm(self.config.norm, self.config.d_model, self.config.norm_eps)

@@ -21,7 +21,7 @@ from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
-from transformer.models.protocols import Abilities
+from transformer.models.protocols import Abilities, TextStack
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
@@ -156,6 +156,10 @@ class Encoder(nn.Module):
         if bool(there.any()):
             raise InputError("class_token_in_some", id=first)
         return torch.cat([torch.full_like(ids[:, :1], first), ids], dim=1)
+
+    def text_stack(self, ids: Int[Tensor, "batch token"]) -> TextStack:
+        """All of its layers."""
+        return TextStack("encoder", self.encoder, *self.encoder_inputs(ids))
 
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run."""

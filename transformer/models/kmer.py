@@ -19,7 +19,7 @@ from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPoo
 from transformer.layers.masks import Mask
 from transformer.layers.positions import positions
 from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
-from transformer.models.protocols import Abilities
+from transformer.models.protocols import Abilities, TextStack
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
@@ -143,6 +143,10 @@ class KmerClassifier(nn.Module):
             InputError: the sequence is shorter than the widest window.
         """
         return windows(length, self.config.widths)
+
+    def text_stack(self, letters: Int[Tensor, "batch letter"]) -> TextStack:
+        """All of its layers, which read windows."""
+        return TextStack("encoder", self.encoder, *self.encoder_inputs(letters))
 
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site, in the order they run; positions are windows.

@@ -1,12 +1,14 @@
 """What decoding, recording, runs and pages ask of a model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from transformer.layers.blocks import DecoderBlock, EncoderBlock
+from transformer.layers.masks import Mask
 from transformer.sites import Site
 
 
@@ -85,18 +87,20 @@ class Abilities:
 
     `translates`: they read a source and write a target. `reads_windows`: the positions of their attention are windows
     of letters. `masks`: their masks are made by our layers, so that a test knows what they have to hide. `hides`: their
-    forward pass takes `shown`, which hides single positions from every attention.
+    forward pass takes `shown`, which hides single positions from every attention. `recurrent`: their layers run one
+    position after another.
     """
 
     translates: bool = False
     reads_windows: bool = False
     masks: bool = False
     hides: bool = False
+    recurrent: bool = False
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Where a model's tokens come in and go out.
+class TokenInterface:
+    """The embedding tables and the output projection.
 
     `embeddings` are the tables that are looked up, of the source and of the target (or of the one text), in the order
     in which a pass does it; `projection` is the module that reads each position's last state and makes scores of it.
@@ -107,11 +111,57 @@ class Ends:
 
 
 @runtime_checkable
-class HasEnds(Protocol):
-    """A model that says where its tokens come in and go out."""
+class HasTokenInterface(Protocol):
+    """A model that says where its tokens are embedded and scored."""
 
-    def ends(self) -> Ends:
+    def token_interface(self) -> TokenInterface:
         """The modules where tokens are embedded and scored."""
+        ...
+
+
+class TextStack(NamedTuple):
+    """The blocks that read a text: the `name` of their sites, what the first one reads, and what all may see."""
+
+    name: str
+    blocks: Sequence[EncoderBlock]
+    x: Float[Tensor, "batch position d_model"]
+    mask: Mask
+
+
+@runtime_checkable
+class HasTextStack(Protocol):
+    """A model whose text (of an encoder-decoder: whose source) is read by a stack of this library's blocks."""
+
+    def text_stack(self, ids: Int[Tensor, "batch token"]) -> TextStack:
+        """The stack, and what it is about to read."""
+        ...
+
+
+@runtime_checkable
+class HasPairStacks(HasTextStack, Protocol):
+    """An encoder-decoder of this library's blocks."""
+
+    decoder: Sequence[DecoderBlock]
+
+    def encode(self, source: Int[Tensor, "batch source"]) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
+        """What the decoder reads of the source, and which of its positions it may see."""
+        ...
+
+    def decoder_inputs(self, target: Int[Tensor, "batch target"]) -> tuple[Float[Tensor, "batch target d_model"], Mask]:
+        """What the first layer of the decoder reads of a target, and what each position may see of it."""
+        ...
+
+
+@runtime_checkable
+class HasHiddenStates(Protocol):
+    """A model that tells what its output projection reads, so that only some positions need to be scored."""
+
+    def hidden(self, *inputs: Tensor | None) -> Float[Tensor, "batch target d_model"]:
+        """What the projection reads at each target position (teacher forcing)."""
+        ...
+
+    def logits(self, hidden: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position vocab"]:
+        """Scores of the vocabulary."""
         ...
 
 

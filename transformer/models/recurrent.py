@@ -16,9 +16,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transformer.errors import ConfigError, InputError
 from transformer.layers.recurrent_attention import AdditiveAttention, LocationAttention, ProductAttention, SourceStates
-from transformer.layers.rows import rows_from
+from transformer.layers.run_context import changed_context
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
-from transformer.models.protocols import Abilities, Ends
+from transformer.models.protocols import Abilities, TokenInterface
 from transformer.sites import Site
 
 
@@ -142,7 +142,7 @@ class Recurrent(nn.Module):
     """Read a source token by token, then write a target token by token, looking back at the source at each step."""
 
     architecture: ClassVar = "recurrent"
-    abilities: ClassVar = Abilities(translates=True, masks=True)
+    abilities: ClassVar = Abilities(translates=True, recurrent=True, masks=True)
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -230,9 +230,9 @@ class Recurrent(nn.Module):
         """The one attention of the model, by its site; its forward returns (mixed, weights)."""
         return {Site("decoder.cross"): self.attention}
 
-    def ends(self) -> Ends:
+    def token_interface(self) -> TokenInterface:
         """The modules where tokens are embedded and scored."""
-        return Ends((self.source_embedding, self.target_embedding), self.projection)
+        return TokenInterface((self.source_embedding, self.target_embedding), self.projection)
 
     def _encode(
         self, embedded: Float[Tensor, "batch source d_embedding"], real: Bool[Tensor, "batch source"] | None
@@ -290,7 +290,7 @@ class Recurrent(nn.Module):
         self, token: Float[Tensor, "batch d_embedding"], state: Float[Tensor, "batch hidden"], cache: RecurrentCache
     ) -> Float[Tensor, "batch features"]:
         """What one step of attention finds in the source."""
-        with rows_from(cache.length):
+        with changed_context(position_offset=cache.length):
             context, _ = self.attention(token, state, cache.source)
         return context
 

@@ -18,9 +18,9 @@ from transformer.layers.blocks import ACTIVATIONS, BlockCache, DecoderBlock, Enc
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
 from transformer.layers.positions import POSITION_KINDS, positions
-from transformer.layers.rows import rows_from
+from transformer.layers.run_context import changed_context
 from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
-from transformer.models.protocols import Abilities, Ends
+from transformer.models.protocols import Abilities, TextStack, TokenInterface
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
@@ -237,7 +237,7 @@ class Seq2Seq(nn.Module):
         """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
         x = self.target_positions(self.embed(self.target_embedding, new), start=cache.length)
         x = self.target_norm(self.dropout(x))
-        with rows_from(cache.length):
+        with changed_context(position_offset=cache.length):
             for block, cached in zip(self.decoder, cache.blocks, strict=True):
                 x = block(x, cached.source, Mask(causal=True), cache.source_mask, cached)
         cache.length += new.shape[1]
@@ -260,6 +260,10 @@ class Seq2Seq(nn.Module):
             check_ids(what, ids, size)
         return {"log_probs": log_probs(self(source, target))}
 
+    def text_stack(self, ids: Int[Tensor, "batch source"]) -> TextStack:
+        """The encoder, which reads the source."""
+        return TextStack("encoder", self.encoder, *self.encoder_inputs(ids))
+
     def attention_sites(self) -> dict[Site, DotProductAttention]:
         """Every attention core by its site (`encoder.0.self`, `decoder.2.cross`), in the order they run."""
         sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
@@ -268,9 +272,9 @@ class Seq2Seq(nn.Module):
             sites[Site.of("decoder", i, "cross")] = block.cross_attention.core
         return sites
 
-    def ends(self) -> Ends:
+    def token_interface(self) -> TokenInterface:
         """The modules where tokens are embedded and scored."""
-        return Ends((self.source_embedding, self.target_embedding), self.projection)
+        return TokenInterface((self.source_embedding, self.target_embedding), self.projection)
 
     def embed(self, table: nn.Embedding, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
         """Rows of an embedding table, scaled as the config says; positions are not added yet."""

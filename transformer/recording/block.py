@@ -11,8 +11,7 @@ from torch import nn
 from transformer.attention import capture
 from transformer.attention.capture import Recording
 from transformer.errors import RecordError
-from transformer.layers import log_sums
-from transformer.layers.rows import going_on
+from transformer.layers.run_context import changed_context
 from transformer.recording.seen import MOST_BYTES, ModuleRecording
 
 
@@ -53,7 +52,6 @@ def _of_module(module: nn.Module, outputs: bool, most_bytes: int) -> Iterator[Mo
     with ExitStack() as stack:
         if compiler is not None and any(isinstance(one, compiler.OptimizedModule) for _, one in found.paths.modules):
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-        stack.enter_context(log_sums.noting())
-        stack.enter_context(going_on())  # what runs may be a step of a loop
+        stack.enter_context(changed_context(row_sums=[], is_streaming=True))  # what runs may be a step of a loop
         stack.enter_context(found.watching())
         yield found

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from transformer.attention.masks_and_biases import Bias, bias_of, mask_of
 from transformer.attention.softmax_inputs import QueriesKeys
-from transformer.layers import log_sums
+from transformer.layers import fused
 from transformer.layers.masks import Mask
 from transformer.models.common import in_single
 
@@ -105,7 +105,7 @@ class FusedInputs:
 def with_sums(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
     """What fused attention gives, to the bit, and the log-sum-exp of each row; None where that is not to be had."""
     causal, table = bool(options.get("is_causal")), options.get("attn_mask")
-    if k.shape[2] < log_sums.FROM or options.get("dropout_p") or (causal and q.shape[2] != k.shape[2]):
+    if k.shape[2] < fused.FROM or options.get("dropout_p") or (causal and q.shape[2] != k.shape[2]):
         return None
     shared = q.shape[1] // k.shape[1]
     if shared > 1:
@@ -113,8 +113,8 @@ def with_sums(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> tuple
     added = None if table is None else four_axes(table)
     if added is not None and added.dtype == torch.bool:  # as torch does: some rows at a time could have other bits
         added = q.new_zeros(added.shape).masked_fill(~added, -torch.inf)
-    mixed = log_sums.attention(q, k, v, causal, _scale(q, options.get("scale")), added)
-    sums = log_sums.noted()
+    mixed = fused.summed_attention(q, k, v, causal, _scale(q, options.get("scale")), added)
+    sums = fused.row_sums()
     return None if mixed is None or sums is None else (mixed, sums)
 
 

@@ -12,7 +12,7 @@ from transformer.attention.softmax_inputs import QueriesKeys, Weights
 from transformer.errors import RecordError
 from transformer.interventions.active import active
 from transformer.layers.masks import Mask
-from transformer.layers.rows import first_row
+from transformer.layers.run_context import run_context
 from transformer.recording.mixing import Layout
 from transformer.recording.seen import Arrival, ModuleRecording
 from transformer.sites import Site
@@ -76,7 +76,7 @@ class Relay(ModuleRecording):
         if place is None:
             return Arrival("", 0, "", None, ())
         asked = active()
-        first = first_row() if place.site.stack == "decoder" else None
+        first = run_context().position_offset if place.site.stack == "decoder" else None
         return Arrival(place.site, 0, "", first, () if asked is None else asked.at(place.site))
 
     def _keep(

@@ -16,7 +16,7 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.errors import InputError, RecordError
 from transformer.interventions.active import active, interventions
 from transformer.interventions.value import Intervention
-from transformer.layers import log_sums
+from transformer.layers import fused
 from transformer.messages import Message
 from transformer.models.common import in_single
 from transformer.pictures.axes import Axis
@@ -190,7 +190,7 @@ class ModuleRecording(Recording):
     def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
         """A call of fused attention: its result, changed where an intervention names the site."""
         summed = None
-        if k.shape[-2] >= log_sums.FROM:
+        if k.shape[-2] >= fused.FROM:
             summed = with_sums(four_axes(q), four_axes(k), four_axes(v), options)
         output = run() if summed is None else summed[0].reshape(*q.shape[:-1], v.shape[-1])
         kept = output if self.keeps_outputs else None

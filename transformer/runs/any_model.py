@@ -10,9 +10,9 @@ import torch
 
 from transformer.attention.capture import recording
 from transformer.attention.record import Record
-from transformer.attribution.methods import WRITTEN_METHODS, attribute, attribute_reading
-from transformer.attribution.passage import Passage, Reading
+from transformer.attribution.methods import WRITTEN_METHODS, attribute
 from transformer.attribution.result import Attribution
+from transformer.attribution.scored_sequence import Reading, ScoredSequence
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import AttributionError, CheckpointError, InputError, NotDefinedError
@@ -73,25 +73,25 @@ class AnyRun:
             raise NotDefinedError("attribution_nothing_recorded", name=checkpoint.name, group="encoder.self")
         if method in WRITTEN_METHODS:
             with forward_slot():
-                return attribute(self.passage(checkpoint), self.record, method, layer, head, points=points)
+                return attribute(self.scored_sequence(checkpoint), self.record, method, layer, head, points=points)
         causal = not own.mask()[0, 1:].any() and len(own.keys) > 1
         reading = Reading(checkpoint.name, checkpoint.model, self.ids, own.keys, causal)
         with forward_slot():
-            return attribute_reading(reading, self.record, method, layer, head, points)
+            return attribute(reading, self.record, method, layer, head, points=points)
 
-    def passage(self, checkpoint: Checkpoint) -> Passage:
+    def scored_sequence(self, checkpoint: Checkpoint) -> ScoredSequence:
         """What was written, as methods of attribution ask about it; of a decoder alone, every token after the first.
 
         Raises:
             AttributionError: the model writes nothing, and scores no tokens that it reads.
         """
         if self.translation is not None:
-            return self.translation.passage(checkpoint)
+            return self.translation.scored_sequence(checkpoint)
         if "log_probs" not in self.outputs:
             raise AttributionError("attribution_nothing_scored", name=checkpoint.name)
         axis = next(each.keys for site, each in self.record.items() if site.kind == "self")
         read, written = (axis.kept(range(start, start + len(axis) - 1)) for start in (0, 1))
-        return Passage(
+        return ScoredSequence(
             name=checkpoint.name,
             model=checkpoint.model,
             source_ids=(),

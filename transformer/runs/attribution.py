@@ -8,8 +8,8 @@ from transformer.attribution.deletion import How, Progress
 from transformer.attribution.deletion import deletion as deleted
 from transformer.attribution.integrated_gradients import usual_points
 from transformer.attribution.methods import DELETIONS, attribute, defined, naming_others
-from transformer.attribution.passage import Passage
 from transformer.attribution.result import Attribution
+from transformer.attribution.scored_sequence import ScoredSequence
 from transformer.attribution.trust import Trust, trust
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.runs.concurrency import forward_slot, let_others, letting_others
@@ -30,9 +30,12 @@ def deletion(
         AttributionError: not defined for this model.
         CheckpointError: the checkpoint does not translate text.
     """
-    passage, method = translation.passage(checkpoint), next(name for name, one in DELETIONS.items() if one == how)
-    with forward_slot(), naming_others(method, lambda: defined(passage, translation.record)):
-        return deleted(passage, how, words, prefix, letting_others(progress))
+    sequence, method = (
+        translation.scored_sequence(checkpoint),
+        next(name for name, one in DELETIONS.items() if one == how),
+    )
+    with forward_slot(), naming_others(method, lambda: defined(sequence, translation.record)):
+        return deleted(sequence, how, words, prefix, letting_others(progress))
 
 
 @dataclass(frozen=True)
@@ -62,25 +65,25 @@ def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Cost 
     Raises:
         CheckpointError: the checkpoint does not translate text.
     """
-    passage = translation.passage(checkpoint)
-    source, read = len(passage.source), len(passage.read)
+    sequence = translation.scored_sequence(checkpoint)
+    source, read = len(sequence.source), len(sequence.read)
     passes = dict.fromkeys(DELETIONS, source + read) | dict.fromkeys(BACKWARD, read)
-    passes |= {"deletion_removed": source, "integrated_gradients": usual_points(passage.model) * read}
+    passes |= {"deletion_removed": source, "integrated_gradients": usual_points(sequence.model) * read}
     if method not in passes:
         return None
     took = list[float]()
     with forward_slot():
         while len(took) < MOST_MEASURED and sum(took) < MEASURING:
             start = time.perf_counter()
-            passage.log_probs([passage.source_ids], [passage.read_ids])
+            sequence.log_probs([sequence.source_ids], [sequence.read_ids])
             took.append(time.perf_counter() - start)
     alone = min(1.0, (source + read) / SHARED)
     return Cost(passes[method], passes[method] * min(took) * alone * BACKWARD.get(method, 1.1))
 
 
-def usual_deletion(passage: Passage) -> How:
+def usual_deletion(sequence: ScoredSequence) -> How:
     """How words are taken from a model by itself: hidden where it can be kept from one, else taken out."""
-    return "hidden" if passage.abilities.hides else "removed"
+    return "hidden" if sequence.abilities.hides else "removed"
 
 
 def trusted(
@@ -92,15 +95,15 @@ def trusted(
         AttributionError: a method is not defined for this model.
         CheckpointError: the checkpoint does not translate text.
     """
-    passage = translation.passage(checkpoint)
+    sequence = translation.scored_sequence(checkpoint)
     with forward_slot():
         answers = {}
         for name, (method, layer) in asked.items():
             answers[name] = attribute(
-                passage, translation.record, method, layer, words=True, progress=letting_others(None)
+                sequence, translation.record, method, layer, words=True, progress=letting_others(None)
             )
             let_others()
-        return trust(passage, answers, usual_deletion(passage))
+        return trust(sequence, answers, usual_deletion(sequence))
 
 
 def every_question(
@@ -110,8 +113,8 @@ def every_question(
 
     `only` names the methods to ask.
     """
-    passage = translation.passage(checkpoint)
-    methods = [method for method in defined(passage, translation.record) if only is None or method in only]
+    sequence = translation.scored_sequence(checkpoint)
+    methods = [method for method in defined(sequence, translation.record) if only is None or method in only]
     asked: dict[str, tuple[str, int | None]] = {method: (method, None) for method in methods}
     layers = range(sum(site.group == "decoder.cross" for site in translation.record))
     for method in ("weights", "norms"):

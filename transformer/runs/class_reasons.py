@@ -18,10 +18,9 @@ from torch import Tensor, nn
 
 from transformer.attribution.integrated_gradients import Fed, mean_row
 from transformer.attribution.path_integral import integral
-from transformer.attribution.twins import twin_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError, NotDefinedError
-from transformer.models.common import refuse_elsewhere
+from transformer.models.common import refuse_elsewhere, share_weights_clone
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.any_model import AnyRun
 from transformer.runs.changed import run_of
@@ -138,7 +137,7 @@ def _integrated(
     question: _Question, words: tuple[str, ...], parts: Sequence[Sequence[int]], progress: Heard
 ) -> Reasons:
     """Slopes on the way, at as many points as bring their sum close enough."""
-    twin: Any = twin_of(question.checkpoint.model)
+    twin: Any = share_weights_clone(question.checkpoint.model)
     table: nn.Module = twin.embedding
     moves = torch.zeros(len(question.ids), dtype=torch.bool)
     moves[[i for part in parts for i in part]] = True

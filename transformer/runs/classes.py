@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.classify import calibrated
+from transformer.runs.sequences.classify import calibrated
 
 
 @dataclass(frozen=True)

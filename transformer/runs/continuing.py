@@ -18,7 +18,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import likeliest
 from transformer.decoding.steps import Candidate, Step
 from transformer.errors import CheckpointError, InputError
-from transformer.layers.rows import going_on
+from transformer.layers.run_context import changed_context
 from transformer.messages import Message
 from transformer.models.protocols import Continuing
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, read, run_ids
@@ -145,13 +145,13 @@ def continue_text(
     if len(ids) >= most and options.n_tokens:
         raise InputError("continue_nothing_fits", most=most)
     options = replace(options, n_tokens=min(options.n_tokens, most - len(ids)))
-    with going_on():
+    with changed_context(is_streaming=True):
         written, tops = _written(checkpoint, ids, options, progress)
     labels = checkpoint.tokenizer.labels(written)
     steps = tuple(_likeliest(*top, checkpoint.tokenizer) for top in tops)
     counts = range(1, len(written) + 1)
     texts = (text, *(checkpoint.tokenizer.decode([*ids, *written[:count]]) for count in counts))
-    with going_on():  # further than this model wrote, under changes that another one's text gave rise to
+    with changed_context(is_streaming=True):
         run = run_ids(checkpoint, texts[-1], [*ids, *written], [*pieces, *labels])
     return Continuation(
         run=run,

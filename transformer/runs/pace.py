@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from transformer.errors import InputError
-from transformer.layers import log_sums
+from transformer.layers import fused
 
 SHORT = 1_024
 """Positions up to which a run is nothing to speak of, and is not measured beforehand."""
@@ -250,7 +250,7 @@ def _silent(_share: float) -> None:
 
 
 def _is_attention(func: Any) -> bool:
-    return func is F.scaled_dot_product_attention or func is getattr(torch.ops.aten, log_sums.OPERATOR, None)
+    return func is F.scaled_dot_product_attention or func is getattr(torch.ops.aten, fused.OPERATOR, None)
 
 
 def _splits(q: Tensor, k: Tensor, v: Tensor) -> bool:

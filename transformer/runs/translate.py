@@ -16,8 +16,8 @@ from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
 from transformer.attribution.deletion import Progress
 from transformer.attribution.methods import attribute
-from transformer.attribution.passage import Passage
 from transformer.attribution.result import Attribution
+from transformer.attribution.scored_sequence import ScoredSequence
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import BeamTree, DecodingOptions, decode
 from transformer.decoding.steps import Candidate, Step
@@ -71,14 +71,14 @@ class Translation:
     tree: BeamTree | None = None
     node: int | None = None
 
-    def passage(self, checkpoint: Checkpoint) -> Passage:
+    def scored_sequence(self, checkpoint: Checkpoint) -> ScoredSequence:
         """What the translation is, as methods of attribution ask about it; `checkpoint` is the one that made it.
 
         Raises:
             CheckpointError: the checkpoint does not translate text.
         """
         model, reader, writer = checkpoint.translator()
-        return Passage(
+        return ScoredSequence(
             name=checkpoint.name,
             model=model,
             source_ids=self.source_ids,
@@ -115,7 +115,14 @@ class Translation:
             raise AttributionError("attribution_of_a_changed_run")
         with forward_slot():
             return attribute(
-                self.passage(checkpoint), self.record, method, layer, head, words, points, letting_others(progress)
+                self.scored_sequence(checkpoint),
+                self.record,
+                method,
+                layer,
+                head,
+                words,
+                points,
+                letting_others(progress),
             )
 
     @property

@@ -61,10 +61,3 @@ def folded(values: Float[np.ndarray, " window"], spans: Sequence[Window], length
             np.add.at(share[row], starts[chosen] + step, values[chosen] / width)
             np.add.at(even[row], starts[chosen] + step, 1 / (width * len(spans)))
     return LetterTrack(widths, share, even)
-
-
-def rank_correlation(a: Float[np.ndarray, " row"], b: Float[np.ndarray, " row"]) -> float:
-    """Spearman's rho: 1 when both order the rows alike, -1 when in reverse; NaN when one of them is constant."""
-    from scipy.stats import spearmanr  # not at the top, where the start of every page would wait for it
-
-    return float("nan") if np.ptp(a) == 0 or np.ptp(b) == 0 else float(spearmanr(a, b).statistic)

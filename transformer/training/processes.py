@@ -1,9 +1,8 @@
 """Several processes, one training: torchrun starts them, PyTorch's DistributedDataParallel joins their gradients."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -18,9 +17,9 @@ Row = TypeVar("Row")
 class Process:
     """This process among those that train together."""
 
-    rank: int
-    count: int
-    device: torch.device
+    rank: int = 0
+    count: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @classmethod
     def join(cls) -> "Process":
@@ -61,16 +60,5 @@ class Process:
             distributed.destroy_process_group()
 
 
-@contextmanager
-def fast_products(fast: bool = True) -> Iterator[None]:
-    """Multiply float32 matrices the fastest way that PyTorch has, if `fast`.
-
-    On a CPU they go to oneDNN, which uses AVX-512 on every make: 200 in place of 100 GFLOP/s, in full float32, on an
-    AMD EPYC with one thread. A processor with matrix units of lower precision (AMX, a GPU) uses those.
-    """
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium" if fast else before)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+ALONE = Process()
+"""The process of a training that no other takes part in, on the CPU."""

@@ -198,7 +198,7 @@ def own_alignments(shown: Pair, aligned: Aligned) -> tuple[Picture, Picture]:
 
 def methods_of(side: Side) -> list[str]:
     """The methods that can stand for a model."""
-    known = defined(side.read.passage(store.checkpoint(side.name)), side.read.record)
+    known = defined(side.read.scored_sequence(store.checkpoint(side.name)), side.read.record)
     return [method for method in METHODS if method in known]
 
 
@@ -240,7 +240,7 @@ def _first_head(side: Side) -> tuple[Head, str]:
     found, head = heads.agreement(name), Head(*heads.first_head(name, side.read))
     if found is None or not found.rows:
         return head, plain("align.note_strongest", head=head_text(head))
-    return head, plain("align.note_truest", head=head_text(head), agreement=found.truest.agreement)
+    return head, plain("align.note_truest", head=head_text(head), agreement=found.best.agreement)
 
 
 def _note(record: Record, chosen: Standing | None) -> str:

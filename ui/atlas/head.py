@@ -13,8 +13,8 @@ from transformer.figures.export import PLOT_CONFIG
 from transformer.figures.file_names import file_name
 from transformer.figures.heads import histories, offset_profile
 from transformer.pictures.picture import Picture
-from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.runs.concurrency import forward_slot
+from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
 from ui.atlas import choices, measured, plane
 from ui.shared import writing
 from ui.shared.address import choice

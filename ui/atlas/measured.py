@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from transformer.runs import alignment_error
-from transformer.runs.importance_tables import FOLDER, RUN, WHOLE, Importance
+from transformer.runs.measures import alignment_error
+from transformer.runs.measures.importance_tables import FOLDER, RUN, WHOLE, Importance
 from transformer.sites import Site
 from ui.store import shipped
 from ui.store.atlases import Atlas, Row

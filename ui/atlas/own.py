@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from transformer.atlas.held import Held, held_fasta, held_text
+from transformer.atlas.in_memory import Held, held_fasta, held_text
 from transformer.errors import HeedmapError
 from transformer.tokens.lines import split_lines
 from ui.atlas import choices

@@ -1,7 +1,6 @@
 """What a file does not say is asked: what is assumed is marked, answers are kept by the file's fingerprint."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -12,7 +11,6 @@ from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.checkpoint.foreign.report import Report
 from transformer.messages import Message, catalogue, say
-from ui.checkpoints import previews
 from ui.markdown import as_text
 from ui.store import store
 from ui.texts import plain, said, t
@@ -27,7 +25,7 @@ FEW = 8
 
 
 def questions_panel(name: str, found: Bundle, recognition: Recognition, *, is_wrong: bool) -> None:
-    """Every question about a file, the special ids together; and what the heads would look like.
+    """Every question about a file, the special ids together.
 
     It is folded once the model can be run: its title says what is assumed. `is_wrong` says that an answer is.
     """
@@ -62,11 +60,6 @@ def questions_panel(name: str, found: Bundle, recognition: Recognition, *, is_wr
             if given:
                 forget = (name, found.fingerprint)
                 st.button(t("checkpoints.forget"), on_click=_forget, args=forget, key="forget-answers")
-        heads = next((question for question in report.questions if question.name == "n_heads"), None)
-        others = [question for question in report.open if question != heads]
-        can_be_shown = report.fits and not others
-        if heads is not None and can_be_shown and st.toggle(t("checkpoints.preview"), key="preview-heads"):
-            previews.previews_panel(found, report.config, heads, given, partial(_pick, name, found.fingerprint, heads))
 
 
 def _taken(found: Bundle, questions: Sequence[Question], given: dict[str, Any]) -> list[str]:
@@ -112,13 +105,6 @@ def _ask(name: str, found: Bundle, question: Question, given: dict[str, Any], *,
         st.segmented_control(label, question.options, required=True, format_func=_option_label, **answered)
     else:
         st.selectbox(label, question.options, index=None, placeholder="?", format_func=_option, width=170, **answered)
-
-
-def _pick(name: str, fingerprint: str, heads: Question, count: int) -> None:
-    """Choose a number of heads by its preview."""
-    key = _key(fingerprint, heads.name)
-    st.session_state[key] = count
-    _answered(name, key, heads.name, None)
 
 
 def _confirm(name: str, assumed: Mapping[str, Any]) -> None:

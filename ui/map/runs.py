@@ -14,9 +14,9 @@ from transformer.errors import CheckpointError
 from transformer.flow.run import Flow, flow
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
 from transformer.runs.classes import names_of, numbers_of, temperature_of
-from transformer.runs.classify import calibrated, classify
 from transformer.runs.continuing import Continuation, continues
 from transformer.runs.filling import mask_of
+from transformer.runs.sequences.classify import calibrated, classify
 from transformer.runs.translate import Translation
 from transformer.runs.what_if_read import with_words
 from transformer.tokens.base import Tokenizer

@@ -1,10 +1,10 @@
 """The panel that classifies a whole file: a table that grows, and can be stopped."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from typing import Any
 from weakref import ref
 
 import pandas as pd
@@ -13,24 +13,22 @@ import streamlit as st
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
-from transformer.runs.classify import LETTERS_AT_ONCE, Verdict, classifier, verdicts
-from transformer.runs.held_out import HeldOut, composition, known_held_out
+from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Verdict, classifier, verdicts
+from transformer.runs.sequences.held_out import HeldOut, composition, known_held_out
 from transformer.sequences.fasta import FastaRecord, fasta_of, label_of
 from transformer.sequences.task import SequenceTask
 from ui.sequences.runs import FILES
 from ui.sequences.scores import scores_panel
+from ui.sequences.slices import SLICE_SECONDS, Slices, progress
 from ui.shared.address import put
 from ui.shared.files import frame_csv
-from ui.store import arrivals, holdings, store, turns
+from ui.store import arrivals, holdings, store
 from ui.store.cache import in_session
 from ui.texts import plain, said, t
 
 MAX_UPLOAD_MB = 20
 MAX_RECORDS = 50_000
 """Most records that a page classifies; the command line has no limit."""
-
-SLICE_SECONDS = 0.3
-"""How long one rerun classifies before it shows what it has, and listens."""
 
 SHOWN_MEANWHILE = 500
 """Most rows of the table while the file is read: it is drawn anew with each sign of life, which must come soon."""
@@ -46,15 +44,15 @@ JOB = "sequence-job"
 class Job:
     """A file on its way through the classifier, in one session; `broken` says why its rest could not be unpacked."""
 
-    source: Iterator[Verdict]
+    work: Slices[Verdict]
+    task: SequenceTask
+    held_out: HeldOut | None
     records: Sequence[FastaRecord]
     labels: Sequence[str]
-    broken: str = ""
-    longer: bool = False
+    broken: str
+    longer: bool
     found: list[Verdict] = field(default_factory=list)
-    cancelled: bool = False
-    unlike: Callable[[FastaRecord], Sequence[str]] = lambda _: ()
-    reasons: list[Sequence[str]] = field(default_factory=list)
+    rows: list[dict[str, object]] = field(default_factory=list)
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, data: bytes) -> "Job":
@@ -69,43 +67,46 @@ class Job:
         records = records[:MAX_RECORDS]
         _, task = classifier(checkpoint)
         labels = [label_of(record, task.classes) for record in records]
-        source = verdicts(checkpoint, records, LETTERS_AT_ONCE)
-        return cls(source, records, labels, broken, longer, unlike=partial(_unlike, task, known_held_out(checkpoint)))
-
-    @property
-    def total(self) -> int:
-        """Records of the file that are classified."""
-        return len(self.records)
-
-    @property
-    def done(self) -> bool:
-        """Nothing is left to do."""
-        return self.cancelled or len(self.found) == self.total
+        work = Slices(verdicts(checkpoint, records, LETTERS_AT_ONCE))
+        return cls(work, task, known_held_out(checkpoint), records, labels, broken, longer)
 
     @property
     def note(self) -> str:
         """How it ended."""
-        if self.cancelled:
-            return t("sequences.file_cancelled", count=len(self.found), total=self.total)
+        total = len(self.records)
+        if self.work.cancelled:
+            return t("sequences.file_cancelled", count=len(self.found), total=total)
         if self.broken:
             return t("sequences.file_broken", reason=said(self.broken))
         if self.longer:
-            return t("sequences.file_most", count=self.total)
-        return t("sequences.file_all", count=self.total) if self.total else t("sequences.file_empty")
+            return t("sequences.file_most", count=total)
+        return t("sequences.file_all", count=total) if total else t("sequences.file_empty")
 
-    def advance(self, seconds: float) -> None:
-        """Classify for a while."""
-        until = time.monotonic() + seconds
-        for verdict in self.source:
-            readable = verdict.probabilities is not None
-            self.reasons.append(self.unlike(self.records[len(self.found)]) if readable else ())
-            self.found.append(verdict)
-            if time.monotonic() > until:
-                return
+    def take(self, one: Verdict) -> None:
+        """The next row of the table: class and probabilities, or the problem."""
+        record, label, task = self.records[len(self.found)], self.labels[len(self.found)], self.task
+        self.found.append(one)
+        row: dict[str, object] = {"id": one.id, "label": label, "problem": one.problem}
+        if one.probabilities is not None:
+            letters = task.alphabet.read(record.sequence)
+            row |= {"predicted": task.classes[int(one.probabilities.argmax())], "letters": len(letters)}
+            row |= dict(zip(task.classes, one.probabilities.round(6).tolist(), strict=True))
+            if self.held_out is not None:
+                row["unlike"] = self.held_out.reasons(composition(letters.text, task.alphabet), task.length, task)
+        self.rows.append(row)
 
-    def cancel(self) -> None:
-        """Leave the rest unread."""
-        self.cancelled = True
+    def table(self, most: int | None = None) -> pd.DataFrame:
+        """A row a record, at most `most`; labels, problems and the like are columns only where there are some."""
+        columns = ["id", "label", "predicted", *self.task.classes, "letters", "length", "unlike", "problem"]
+        table = pd.DataFrame(map(self._in_words, self.rows[:most]), columns=columns)
+        optional = ("label", "length", "unlike", "problem")
+        return table.drop(columns=[name for name in optional if not table[name].astype(bool).any()])
+
+    def _in_words(self, row: Mapping[str, Any]) -> dict[str, object]:
+        trained = self.task.length
+        length = "" if row.get("letters", trained) == trained else plain("sequences.not_trained", length=trained)
+        unlike = "; ".join(map(said, row.get("unlike", ())))
+        return {"predicted": "", **row, "length": length, "unlike": unlike, "problem": said(row["problem"])}
 
 
 def file_panel(name: str, task: SequenceTask) -> None:
@@ -119,21 +120,19 @@ def file_panel(name: str, task: SequenceTask) -> None:
         return
     key = (name, store.revision(name), upload.file_id)
     job = in_session(JOB, key, lambda: Job.of(store.checkpoint(name), upload.getvalue()), 1, pinned=True)
-    if not job.done:
-        with turns.aside():
-            job.advance(SLICE_SECONDS)
-    if not job.total and not job.broken:
+    if not job.work.done:
+        job.work.advance(SLICE_SECONDS, job.take)
+    count, total, done = len(job.found), len(job.records), job.work.done
+    if not total and not job.broken:
         st.info(job.note)
         return
-    if job.done:
+    if done:
         st.caption(job.note)
-        problems = sum(one.probabilities is None for one in job.found)
-        if problems:
+        if problems := sum(one.probabilities is None for one in job.found):
             st.caption(t("sequences.file_problems", count=problems))
     else:
-        st.button(t("sequences.cancel"), on_click=job.cancel, icon=":material/stop_circle:")
-        st.progress(len(job.found) / job.total, t("sequences.file_progress", count=len(job.found), total=job.total))
-    table = _table(job, task, None if job.done else SHOWN_MEANWHILE)
+        progress(job.work, count / total, t("sequences.file_progress", count=count, total=total))
+    table = job.table(None if done else SHOWN_MEANWHILE)
     st.caption(t("sequences.file_open"))
     st.dataframe(
         table,
@@ -144,44 +143,11 @@ def file_panel(name: str, task: SequenceTask) -> None:
     )
     stem = upload.name.partition(".")[0] or "sequences"
     st.download_button(
-        t("sequences.download_table"),
-        lambda: frame_csv(table),
-        f"{stem}-classes.csv",
-        "text/csv",
-        on_click="ignore",
+        t("sequences.download_table"), lambda: frame_csv(table), f"{stem}-classes.csv", "text/csv", on_click="ignore"
     )
-    if not job.done:
+    if not done:
         st.rerun()
-    scores_panel(job.found, job.labels[: len(job.found)], task, stem)
-
-
-def _table(job: Job, task: SequenceTask, most: int | None) -> pd.DataFrame:
-    """A row a record, at most `most`; what not every file has (labels, problems) is a column only where it is there."""
-    rows = []
-    for one, record, label, reasons in islice(zip(job.found, job.records, job.labels, job.reasons, strict=False), most):
-        unlike = "; ".join(said(reason) for reason in reasons)
-        row: dict[str, object] = {"id": one.id, "label": label, "length": "", "unlike": unlike, "problem": ""}
-        if one.probabilities is None:
-            row |= {"predicted": "", "problem": said(one.problem)}
-        else:
-            letters = len("".join(record.sequence.split()))
-            best = task.classes[int(one.probabilities.argmax())]
-            row |= {"predicted": best, "letters": letters}
-            row["length"] = "" if letters == task.length else plain("sequences.not_trained", length=task.length)
-            row |= dict(zip(task.classes, one.probabilities.round(6).tolist(), strict=True))
-        rows.append(row)
-    columns = ["id", "label", "predicted", *task.classes, "letters", "length", "unlike", "problem"]
-    table = pd.DataFrame(rows, columns=columns)
-    empty = [name for name in ("label", "length", "unlike", "problem") if not table[name].astype(bool).any()]
-    return table.drop(columns=empty)
-
-
-def _unlike(task: SequenceTask, held_out: HeldOut | None, record: FastaRecord) -> Sequence[str]:
-    """Why a record is unlike those that the classifier was trained on, but for its length; nothing if not measured."""
-    if held_out is None:
-        return ()
-    letters = task.alphabet.read(record.sequence)
-    return held_out.reasons(composition(letters.text, task.alphabet), task.length, task)
+    scores_panel(job.found, job.labels[:count], task, stem)
 
 
 def _open(job: "ref[Job]") -> None:

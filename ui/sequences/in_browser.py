@@ -22,7 +22,7 @@ from transformer.canvas.views import Site as Maps
 from transformer.messages import language
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
-from transformer.runs.classify import Classification
+from transformer.runs.sequences.classify import Classification
 from transformer.sites import Site
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_kinds
 from ui.components.head_choice.component import head_choice

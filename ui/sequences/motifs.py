@@ -5,7 +5,7 @@ import streamlit as st
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.figures.export import plot_config
 from transformer.figures.logo import logo
-from transformer.runs.sequence_sets import MAX_SEQUENCES, MAX_SET_LETTERS, MOST_FALSE, SequenceSet
+from transformer.runs.sequences.sets import MAX_SEQUENCES, MAX_SET_LETTERS, MOST_FALSE, SequenceSet
 from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site

@@ -10,17 +10,24 @@ import numpy as np
 import streamlit as st
 from jaxtyping import Float
 
+from transformer.attention.measures import rank_correlation
 from transformer.attention.record import AttentionMap
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.messages import Message
-from transformer.runs.classify import Classification, classify, pace, read
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import SHORT, Cost
-from transformer.runs.sequence_attribution import Gradients, Mutations, integrated_gradients, mutations, refuse_long
-from transformer.runs.sequence_methods import DELETIONS, RELEVANCE, deletions, window_relevance, window_shares
-from transformer.runs.sequence_sets import SequenceSet, read_set
+from transformer.runs.sequences.attribution import (
+    UNKNOWN,
+    Gradients,
+    Mutations,
+    integrated_gradients,
+    method_track,
+    mutations,
+)
+from transformer.runs.sequences.classify import Classification, classify, pace, read
+from transformer.runs.sequences.sets import SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
-from transformer.sequences.folding import folded, rank_correlation, received
+from transformer.sequences.folding import folded, received
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from ui.store import settings, store
@@ -186,27 +193,22 @@ def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gra
 
 
 def method_name(method: str) -> Message:
-    """What one of `DELETIONS`, `RELEVANCE` or `SHARES` is called."""
-    return Message(f"sequence_method_{method}" if method in DELETIONS else f"attribution_{method}")
+    """What a method of `attribution` is called."""
+    return Message("sequence_method_unknown" if method == UNKNOWN else f"attribution_{method}")
 
 
-def method_track(name: str, run: Classification, method: str, target: int) -> Float[np.ndarray, " letter"] | None:
-    """What a method of `method_name` says of each letter of the sequence that `run` read; None once it is stopped.
+def track_of_method(name: str, run: Classification, method: str, target: int) -> Float[np.ndarray, " letter"] | None:
+    """What a method says of each letter that `run` read, about a class; None once it is stopped.
 
     Raises:
-        InputError: the sequence is too long, or too short to be without a letter.
+        InputError: the sequence is too long.
     """
-    refuse_long(run.letters)
     checkpoint = store.checkpoint(name)
 
     def compute(progress: Callable[[float], None]) -> Float[np.ndarray, " letter"]:
-        if method in DELETIONS:
-            return deletions(checkpoint, run.letters, target, method, progress).lost
-        if method == RELEVANCE:
-            return window_relevance(checkpoint, run, target).relative
-        return window_shares(checkpoint, run, method).relative
+        return method_track(checkpoint, run, method, target, progress)
 
-    key = (store.revision(name), run.letters.text, method, target if method in (*DELETIONS, RELEVANCE) else -1)
+    key = (store.revision(name), run.letters.text, method, target)
     return _with_progress("method_track", key, said(method_name(method)), plain("sequences.deleting"), compute)
 
 

@@ -8,8 +8,8 @@ import streamlit as st
 
 from transformer.figures.calibration import calibration_curve
 from transformer.figures.export import plot_config
-from transformer.runs.classify import Verdict
 from transformer.runs.scores import Scores, calibration_error, reliability
+from transformer.runs.sequences.classify import Verdict
 from transformer.sequences.task import SequenceTask
 from ui.shared.theme import is_dark
 from ui.texts import plain, t

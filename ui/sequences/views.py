@@ -6,14 +6,15 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from transformer.attention.measures import rank_correlation
 from transformer.canvas.about import About
 from transformer.figures.export import plot_config
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
-from transformer.runs.classify import Classification
-from transformer.runs.held_out import HeldOut, composition
-from transformer.runs.sequence_attribution import MAX_MUTATED, Gradients, Mutations
+from transformer.runs.sequences.attribution import MAX_MUTATED, Gradients, Mutations
+from transformer.runs.sequences.classify import Classification
+from transformer.runs.sequences.held_out import HeldOut, composition
 from transformer.sequences import tracks
-from transformer.sequences.folding import LetterTrack, folded, rank_correlation
+from transformer.sequences.folding import LetterTrack, folded
 from transformer.sequences.task import SequenceTask
 from ui.markdown import as_text
 from ui.sequences import methods, runs
@@ -85,44 +86,39 @@ def groups_note(run: Classification) -> None:
         st.caption(t("sequences.pooling_row"))
 
 
-def letters_panel(
-    name: str,
-    run: Classification,
-    other: Classification | None,
-    place: Place,
-    task: SequenceTask,
-    sequence_id: str,
-) -> None:
-    """Attention folded back to letters, beside what every letter did for the answer; `other` read the other strand."""
+def letters_panel(name: str, run: Classification, place: Place, task: SequenceTask, sequence_id: str) -> None:
+    """Attention folded back to letters, beside what every letter did for the answer."""
     best = run.classes[run.predicted]
     target = choice(t("sequences.target"), list(run.classes), default=best, key=f"target-{best}", text=str)
     label = run.classes.index(target)
     track = letter_track(run, place)
     if track is None:
         return
-    effects, found = None, list[methods.Answer]()
+    effects, answer = None, None
     if len(run.letters) <= MAX_MUTATED:
         effects = runs.effects(name, run, label)
-        found = methods.answers(name, run, other, label)
+        answer = methods.chosen_answer(name, run, label)
     else:
         st.info(t("sequences.too_long_for_effects", longest=MAX_MUTATED))
     spans: tuple[Span, ...] = ()
     known = task.landmarks and len(run.letters) == task.length
     if known and switch(t("sequences.consensus"), False, key="consensus"):
         spans = _agreeing(run, task)
-    drawn = replace(_tracks(run, track, effects, target, spans), methods=tuple(each.track(target) for each in found))
+    drawn = _tracks(run, track, effects, target, spans)
+    drawn = drawn if answer is None else replace(drawn, methods=(answer.track(target),))
     figure = sequence_tracks(drawn, dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
     if effects is not None:
         _agreement(run, track, place, label, effects)
-        methods.agreement(found, effects[0])
+        if answer is not None:
+            methods.say_agreement(answer, effects[0])
         gradients = effects[1]
         told = dict(sum=float(gradients.contribution.sum()), whole=gradients.difference, gap=gradients.gap)
         said_of = "gap" if gradients.converged else "not_converged"
         st.caption(t(f"sequences.{said_of}", points=gradients.points, **told))
-        methods.tracks_trusted(name)
+        methods.say_trust_of_tracks(name)
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
-    _downloads(run, track, effects, target, sequence_id, place, found)
+    _downloads(run, track, effects, target, sequence_id, place, answer)
 
 
 def long_windows(run: Classification, place: Place) -> None:
@@ -216,7 +212,7 @@ def _downloads(
     target: str,
     sequence_id: str,
     place: Place,
-    found: list[methods.Answer],
+    answer: methods.Answer | None,
 ) -> None:
     columns = {f"attention share, windows of {w}": v for w, v in zip(track.widths, track.share, strict=True)}
     columns["attention, multiples of even"] = track.relative
@@ -228,10 +224,12 @@ def _downloads(
         columns["mutation effect"] = changes.effect
         if gradients.converged:
             columns["integrated gradients"] = gradients.contribution
-    columns |= {each.column: each.values for each in found}
-    kept = ("attention, ", "mutation", "integrated", *(each.method for each in found))
+    kept = ("attention, ", "mutation", "integrated")
+    if answer is not None:
+        columns[answer.column] = answer.values
+        kept = (*kept, answer.method)
     browser = {name: columns[name] for name in columns if name.startswith(kept)}
-    stem = "-".join([sequence_id, place.stem, *dict.fromkeys(each.method for each in found)])
+    stem = "-".join([sequence_id, place.stem, *([] if answer is None else [answer.method])])
     with st.container(horizontal=True):
         st.download_button(
             t("sequences.download_tracks_csv"),

@@ -6,7 +6,7 @@ from transformer import Translation
 from transformer.atlas.roles import roles
 from transformer.attention.measures import strongest_head
 from transformer.messages import Message
-from transformer.runs.head_agreement import HeadAgreement, head_agreement, known_agreement
+from transformer.runs.measures.head_agreement import HeadAgreement, head_agreement, known_agreement
 from transformer.sites import Site
 from ui.store import store
 from ui.store.cache import cached
@@ -22,7 +22,7 @@ def first_head(name: str, shown: Translation) -> tuple[int, int]:
     """
     found = agreement(name)
     if found is not None and found.rows:
-        return found.truest.layer, found.truest.head
+        return found.best.layer, found.best.head
     strongest = strongest_head(shown.record, KIND)
     return strongest.layer, strongest.head
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classifier
+from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classifier
 from transformer.sequences.fasta import FastaRecord, parse_fasta
 from transformer.sites import Site
 from ui.markdown import as_text

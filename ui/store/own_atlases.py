@@ -4,7 +4,7 @@ import hashlib
 import time
 from dataclasses import dataclass
 
-from transformer.atlas.held import Held, Making
+from transformer.atlas.in_memory import Held, Making
 from ui.store import store
 from ui.store.atlases import Atlas
 from ui.store.cache import in_session, session_store

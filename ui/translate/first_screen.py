@@ -9,8 +9,8 @@ from transformer.attention.measures import sites_of
 from transformer.canvas.views import Known, Link
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
-from transformer.runs.familiarity import Familiarity, counts_of
-from transformer.runs.head_agreement import HeadAgreement, HeadScore
+from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore
+from transformer.runs.measures.out_of_distribution import TextBounds, counts_of
 from transformer.sites import Site
 from ui.components.bitext.component import Words, bitext_of_record
 from ui.shared import heads, record_views
@@ -101,7 +101,7 @@ def _role_help(found: HeadAgreement) -> str:
 
 
 def result(
-    shown: Translation, best: Translation, own: Translation, checkpoint: Checkpoint, known: Familiarity | None
+    shown: Translation, best: Translation, own: Translation, checkpoint: Checkpoint, known: TextBounds | None
 ) -> None:
     """The translation as text, how likely it is, and how near its source is to what the model was trained on.
 
@@ -131,7 +131,7 @@ def in_a_sentence(layer: int, head: int | str) -> str:
     return plain("translate.head_in_sentence", layer=layer, head=head)
 
 
-def _familiarity(best: Translation, checkpoint: Checkpoint, known: Familiarity | None) -> None:
+def _familiarity(best: Translation, checkpoint: Checkpoint, known: TextBounds | None) -> None:
     """What the model knows; stronger, with the reasons, where the input is far from it."""
     if known is None:
         st.caption(t("translate.knows_its_data"))

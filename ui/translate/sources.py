@@ -6,16 +6,17 @@ import numpy as np
 import streamlit as st
 
 from transformer import Attribution, Checkpoint, Translation
+from transformer.attention.measures import rank_correlation
 from transformer.attribution.methods import METHODS, defined, limit, question
-from transformer.attribution.trust import PERCENTS, Trust, rank_correlation
+from transformer.attribution.trust import PERCENTS, Trust
 from transformer.errors import HeedmapError
 from transformer.figures.export import csv, plot_config
 from transformer.figures.file_names import file_name
 from transformer.figures.source_share import source_share_bars
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
-from transformer.runs import alignment_error, faithfulness
-from transformer.runs.faithfulness import Faithfulness
+from transformer.runs.measures import alignment_error, faithfulness
+from transformer.runs.measures.faithfulness import Faithfulness
 from ui.shared import controls
 from ui.shared.address import belong_to, choice, parameter, put, switch
 from ui.shared.record_views import matrix
@@ -42,7 +43,7 @@ _STYLE = """
 
 def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Translation) -> None:
     """Pick a written word and a method (or two): its source words light up, under them the whole answer."""
-    known = defined(shown.passage(checkpoint), shown.record)
+    known = defined(shown.scored_sequence(checkpoint), shown.record)
     steps = shown.axes.written.merged()
     belong_to((shown.text, request.text), WORD)
     words = list(steps.labels)

@@ -11,8 +11,8 @@ from transformer.errors import HeedmapError
 from transformer.figures.export import plot_config
 from transformer.figures.importance import removal_curves
 from transformer.messages import words
-from transformer.runs.importance import HeadImportance, beats_random, removal_lines, steepest, training_lines
-from transformer.runs.importance_tables import FOLDER, RUN, WHOLE, Importance
+from transformer.runs.measures.importance import HeadImportance, beats_random, removal_lines, steepest, training_lines
+from transformer.runs.measures.importance_tables import FOLDER, RUN, WHOLE, Importance
 from ui.shared import controls
 from ui.shared.address import choice
 from ui.shared.changes import Changes

@@ -6,8 +6,8 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.errors import HeedmapError
-from transformer.runs.importance import mean_against_zero
-from transformer.runs.importance_tables import WHOLE
+from transformer.runs.measures.importance import mean_against_zero
+from transformer.runs.measures.importance_tables import WHOLE
 from ui.shared import controls
 from ui.shared.address import choice
 from ui.shared.changes import OFF

@@ -9,9 +9,9 @@ from transformer import ContinueOptions, DecodingOptions, Translation, interveni
 from transformer.interventions.donors import Donor
 from transformer.interventions.text import from_text, to_text
 from transformer.runs.any_model import AnyRun
-from transformer.runs.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.runs.continuing import reread
 from transformer.runs.donors import LogOdds, donor_of, log_odds
+from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.runs.what_if import SameTarget, decoded_again, head_sweep, same_target, source_sweep
 from transformer.runs.what_if_read import read_under
 from ui.shared.changes import DONOR, STAND_IN, Changes

@@ -12,7 +12,7 @@ from transformer.errors import HeedmapError
 from transformer.figures.export import plot_config
 from transformer.figures.sequence_tracks import Tracks, sequence_tracks
 from transformer.interventions.text import to_text
-from transformer.runs.classify import Classification, classifier, read
+from transformer.runs.sequences.classify import Classification, classifier, read
 from transformer.runs.what_if import ClassEffect, class_effects
 from transformer.sequences.folding import folded, received
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads

@@ -11,7 +11,6 @@ from tests.checkpoint.references import REFERENCE, heads, reference_file
 from tests.checkpoint.safe.hostile import corpus
 from transformer import attention_maps, load, report
 from transformer.checkpoint.foreign.bundle import bundle
-from transformer.checkpoint.foreign.previews import head_previews, plausible_heads
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, InputError
 from transformer.runs.any_model import run_any
@@ -154,18 +153,6 @@ def test_a_task_that_is_no_table_is_refused(task: object):
     brought = bundle(opened(**{"model.safetensors": weights, "config.json": json.dumps(about).encode()}))
     with pytest.raises(CheckpointError, match=r"config\.json is refused: task="):
         brought.checkpoint({})
-
-
-def test_previews_are_the_first_layer_of_the_real_thing():
-    brought = annotated()
-    asked = next(question for question in brought.recognised({}).report.questions if question.name == "n_heads")
-    counts = plausible_heads(asked, 24)
-    assert counts == (2, 3, 4, 6, 8) or set(counts) <= set(asked.options)
-    ids = sample_ids(brought.recognised({}).report.config, 7)
-    for preview in head_previews(brought, {}, counts, ids):
-        expected = attention_maps(load(ANNOTATED, n_heads=preview.n_heads), [ids], [[1]])["encoder.0.self"][0]
-        np.testing.assert_allclose(preview.weights, expected, atol=1e-5)
-        assert preview.weights.shape == (preview.n_heads, 7, 7)
 
 
 @pytest.mark.parametrize("name", ["annotated", "encoder-only", "kmer", "rnn-tutorial-1", "torch-prenorm"])

@@ -130,7 +130,7 @@ def test_torch_encoder(n, h, width, d_ff, vocab, norm_first, reads, seed):
     torch.manual_seed(seed)
     original = scramble(Classifier(vocab, n, h * width, h, d_ff, norm_first, reads))
     answers = dict(n_heads=h, activation="gelu", norm_first=norm_first, scale_embedding=False, pad_id=0)
-    answers |= dict(head=reads, head_activation="tanh")
+    answers |= dict(head=reads, head_activation="tanh", others_after=True)
     with TemporaryDirectory() as folder, torch.no_grad():
         path = Path(folder) / "net.pth"
         torch.save(original.state_dict(), path)

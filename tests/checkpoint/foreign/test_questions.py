@@ -39,7 +39,7 @@ def test_heads_are_offered_as_every_divisor():
 @pytest.mark.parametrize(
     ("d_model", "expected"), [(512, 8), (768, 12), (128, 2), (64, 8), (24, 8), (18, 6), (13, 1), (7, 7)]
 )
-def test_previews_begin_around_a_usual_number_of_heads(d_model, expected):
+def test_a_usual_number_of_heads_is_proposed(d_model, expected):
     assert heads_question(d_model).default == expected
 
 

@@ -15,7 +15,7 @@ from tests.checkpoint.originals.torch_modules import Translator
 from tests.checkpoint.references import LAYOUTS, ONE_FILE, REFERENCE, heads, model, reference_file, weights
 from transformer import attention_maps, load
 from transformer.checkpoint import report
-from transformer.checkpoint.foreign.layouts.roles import UNTOLD
+from transformer.checkpoint.foreign.layouts.torch_roles import UNTOLD
 from transformer.errors import CheckpointError
 from transformer.messages import say, speaking
 

@@ -102,7 +102,7 @@ def test_it_is_translated_converted_and_read_again(tmp_path):
     convert(tmp_path / "model.pt", tmp_path / "ours", pad_id=-1)
     _same(tmp_path / "ours", encoder, decoder)
     (tmp_path / "ours" / "config.json").unlink()
-    with pytest.raises(CheckpointError, match=r"a dialect that only its config\.json tells"):
+    with pytest.raises(CheckpointError, match=r"its config\.json, which says what it computes"):
         load(tmp_path / "ours" / "model.safetensors")
 
 

@@ -12,7 +12,7 @@ from tests.checkpoint.huggingface.families import CONFIGS, write_folder
 from transformer import Checkpoint, attention_maps, load, recording
 from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.checkpoint.huggingface.library import library, quiet
-from transformer.layers import log_sums
+from transformer.layers import fused
 
 SOURCE, TARGET, PADDED = 7, 5, 3
 KINDS = {"bert": "encoder", "gpt2": "decoder", "llama": "decoder"}
@@ -110,7 +110,7 @@ def test_a_run_leaves_the_sums_of_its_rows(
     folders: dict[str, Path], family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With padding and without, a bias and without, heads that share keys: the same bits, and no pass over rows."""
-    monkeypatch.setattr(log_sums, "FROM", 1)
+    monkeypatch.setattr(fused, "FROM", 1)
     checkpoint = load(folders[family])
     for padded in (0, PADDED):
         source, target = inputs(checkpoint, padded)

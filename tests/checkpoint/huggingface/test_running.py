@@ -195,10 +195,10 @@ def test_slopes_reach_the_embeddings_that_the_library_takes(checkpoints: dict[st
     checkpoint = checkpoints[family]
     model = copy.deepcopy(checkpoint.model).double()
     run = run_any(checkpoint, TEXT, DecodingOptions(beam=1, max_length=5))
-    passage = replace(run.passage(checkpoint), model=model)
-    found = integrated_gradients(passage, points=1)
-    tables = model.ends().embeddings
-    ids = [torch.tensor([part]) for part in (passage.source_ids, passage.read_ids) if part]
+    sequence = replace(run.scored_sequence(checkpoint), model=model)
+    found = integrated_gradients(sequence, points=1)
+    tables = model.token_interface().embeddings
+    ids = [torch.tensor([part]) for part in (sequence.source_ids, sequence.read_ids) if part]
     ends = [table(part).detach() for table, part in zip(tables, ids, strict=True)]
     every = [table(torch.arange(table.num_embeddings)).detach().mean(0) for table in tables]
     if family == "marian":  # scales what it looked up; the door takes what is scaled
@@ -207,7 +207,7 @@ def test_slopes_reach_the_embeddings_that_the_library_takes(checkpoints: dict[st
     names = ("inputs_embeds", "decoder_inputs_embeds")[: len(half)]
     log_probs = model.net(**dict(zip(names, half, strict=True)), use_cache=False).logits[0].log_softmax(-1)
     forced = model.config.forced_first_id >= 0
-    for t, token in enumerate(passage.written_ids):
+    for t, token in enumerate(sequence.written_ids):
         slopes = torch.autograd.grad(log_probs[t, token], half, retain_graph=True)
         added = [(slope * (end - begin)).sum(-1)[0] for slope, end, begin in zip(slopes, ends, every, strict=True)]
         expected = torch.cat(added).numpy() * (0.0 if forced and t == 0 else 1.0)

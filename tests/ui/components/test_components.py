@@ -156,6 +156,8 @@ def test_words_that_do_not_fit_a_bitext_are_refused():
 
 def test_a_picture_is_sent_as_it_is_masked_cells_apart_and_its_cells_can_be_picked():
     def page():
+        from dataclasses import replace
+
         import numpy as np
         import streamlit as st
 
@@ -172,7 +174,7 @@ def test_a_picture_is_sent_as_it_is_masked_cells_apart_and_its_cells_can_be_pick
         picture = Picture("encoder.0.self", "0", values, np.tri(3, 5, dtype=bool), axis("q", 3), axis("k", 5))
         for quantity in (Quantity.WEIGHT, Quantity.DIFFERENCE):
             name = quantity.value
-            shown = Picture(*list(vars(picture).values())[:6], quantity)
+            shown = replace(picture, quantity=quantity)
             heatmap_of(shown, key=name, file_name="map", selected=(1, 0), on_pick=lambda *cell: st.text(str(cell)))
 
     weights, _, difference, options = (

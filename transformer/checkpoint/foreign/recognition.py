@@ -13,7 +13,7 @@ from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.checkpoint.foreign.found import found_in
 from transformer.checkpoint.foreign.inside import names_inside
 from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout
-from transformer.checkpoint.foreign.layouts.roles import shared_prefix, some
+from transformer.checkpoint.foreign.layouts.torch_roles import shared_prefix, some
 from transformer.checkpoint.foreign.questions import Answers, Question
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.foreign.strangers import stranger

@@ -48,6 +48,10 @@ _HALVES: dict[Half, Stranger] = {
 }
 _SIGNS: tuple[tuple[str, Stranger], ...] = (
     (
+        r"(?:encoder|decoder)\.\d+\.self_attention\.query\.weight|(?m:^decoder\.weight_hh$)",
+        Stranger(Message("title_ours"), Message("stranger_ours"), Message("stranger_bring_ours")),
+    ),
+    (
         r"lora_[AB]\.",
         Stranger(Message("title_stranger_adapter"), Message("stranger_adapter"), Message("stranger_merge")),
     ),

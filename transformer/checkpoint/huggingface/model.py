@@ -15,9 +15,9 @@ from transformer.checkpoint.checkpoint import HUGGING_FACE, OtherModel
 from transformer.errors import CheckpointError, InputError
 from transformer.interventions.active import active
 from transformer.layers.masks import Mask
-from transformer.layers.rows import rows_from
+from transformer.layers.run_context import changed_context
 from transformer.models.common import check_ids, log_probs
-from transformer.models.protocols import Abilities, Ends
+from transformer.models.protocols import Abilities, TokenInterface
 from transformer.recording.relay import Place, Relay
 from transformer.recording.seen import MOST_BYTES
 from transformer.sites import Site
@@ -236,7 +236,7 @@ class HuggingFaceModel(OtherModel):
             return {"hidden": output.last_hidden_state}
         return {"log_probs": log_probs(output.logits)}
 
-    def ends(self) -> Ends:
+    def token_interface(self) -> TokenInterface:
         """The modules where tokens are embedded and scored.
 
         Raises:
@@ -246,9 +246,9 @@ class HuggingFaceModel(OtherModel):
         if projection is None:
             raise CheckpointError("no_token_scores", family=self.config.family)
         if self.config.kind != "seq2seq":
-            return Ends((self.embedding,), projection)
+            return TokenInterface((self.embedding,), projection)
         stacks = (self.net.get_encoder(), self.net.get_decoder())
-        return Ends(tuple(stack.get_input_embeddings() for stack in stacks), projection)
+        return TokenInterface(tuple(stack.get_input_embeddings() for stack in stacks), projection)
 
     def _real(self, ids: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
         """Which ids are no padding."""
@@ -320,7 +320,7 @@ class HuggingFaceReader(HuggingFaceModel):
         cache.ids = new if cache.ids is None else torch.cat([cache.ids, new], dim=1)
         cached = cache.past is not None
         cache.length += new.shape[1]
-        with rows_from(cache.length - new.shape[1] if cached else 0), self.watched():
+        with changed_context(position_offset=cache.length - new.shape[1] if cached else 0), self.watched():
             output = self.net(
                 input_ids=new if cached else cache.ids,
                 attention_mask=torch.ones_like(cache.ids),
@@ -375,7 +375,7 @@ class HuggingFaceTranslator(HuggingFaceModel):
         from transformers.modeling_outputs import MoEModelOutput  # some decoders ask for the memory by name
 
         self._check("targets", new, self.config.target_vocab, cache.length)
-        with rows_from(cache.length), self.watched(cache.real):
+        with changed_context(position_offset=cache.length), self.watched(cache.real):
             logits = self.net(
                 encoder_outputs=MoEModelOutput(last_hidden_state=cache.memory),
                 attention_mask=cache.real.long(),

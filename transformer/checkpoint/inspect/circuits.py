@@ -12,8 +12,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.checkpoint.huggingface.head_weights import head_weights
-from transformer.checkpoint.huggingface.model import HuggingFaceModel
 from transformer.errors import InputError
 from transformer.layers.attention import MultiHeadAttention
 from transformer.sites import Site
@@ -39,15 +37,9 @@ class Neighbour:
 def head_circuits(model: Any) -> tuple[HeadCircuits, ...]:
     """The singular values of W_Q W_K^T and W_V W_O for every multi-head attention of a model.
 
-    Of another library's model those whose maps have known names (see `head_weights`). The products are d_model x
-    d_model, but only of rank d_k and d_v: their singular values are those of a small matrix, so nothing of size
-    d_model x d_model is made.
+    None of another library's model. The products are d_model x d_model, but only of rank d_k and d_v: their singular
+    values are those of a small matrix, so nothing of size d_model x d_model is made.
     """
-    if isinstance(model, HuggingFaceModel):
-        return tuple(
-            HeadCircuits(site, _singular_values(one.query, one.key), _singular_values(one.value, one.output))
-            for site, one in head_weights(model).items()
-        )
     cores = {core: site for site, core in model.attention_sites().items()}
     found = []
     for module in model.modules():

@@ -5,20 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from transformer.checkpoint.foreign.layouts.base import Source, linear
-from transformer.checkpoint.foreign.layouts.roles import name_words
 from transformer.checkpoint.foreign.questions import Answers, choice
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
 
 _LAYER = re.compile(r"^(?P<path>.*?)(?P<index>\d+)\.self_attn\.in_proj_weight$")
 _LONE_LAYER = re.compile(r"^(?P<path>(?:.*\.)?[^.\d][^.]*\.)self_attn\.in_proj_weight$")
-
-TEMPLATE = Message("ignored_template")
-"""Why a single layer beside the stacks plays no part."""
-
-_TEMPLATE_WORDS = frozenset(
-    {"encoder", "decoder", "transformer", "one", "single", "base", "template", "layer", "block"}
-)
 
 
 @dataclass(frozen=True)
@@ -70,21 +62,14 @@ def _torchs_own(stack: Stack, shapes: Mapping[str, Shape]) -> bool:
     return all(name.startswith(held) for name in shapes if name.startswith(container))
 
 
-def templates(contents: Contents, answers: Answers) -> tuple[str, ...]:
-    """Paths of single layers beside the stacks: what nn.TransformerEncoder copied, and never runs itself.
+def templates(contents: Contents) -> dict[str, str]:
+    """Tensors of single layers beside the stacks that nn.TransformerEncoder copied, with the reason to ignore them.
 
-    Such a layer is never trained, so that its norms are as they were made. One whose norms have moved is a template
-    only by its name (`encoder_layer`), and then it is asked.
+    Such a layer is never trained, so that its norms are as they were made.
     """
-    shapes = contents.shapes
-    paths = [layer["path"] for name in shapes if (layer := _LONE_LAYER.match(name))]
-    moved = [path for path in paths if not _untouched(contents, path)]
-    named = [path for path in moved if set(name_words(path.rstrip(".").rpartition(".")[2])) <= _TEMPLATE_WORDS]
-    if named:
-        text = Message("question_only_copied", layers=" + ".join(named))
-        if not choice(answers, "only_copied", (True, False), Message("why_name_says"), text):
-            named = []
-    return tuple(path for path in paths if path not in moved or path in named)
+    paths = [found["path"] for name in contents.tensors if (found := _LONE_LAYER.match(name))]
+    unused = tuple(path for path in paths if _untouched(contents, path))
+    return {name: Message("ignored_template") for name in contents.tensors if unused and name.startswith(unused)}
 
 
 def _untouched(contents: Contents, path: str) -> bool:
@@ -118,14 +103,17 @@ class Biases:
         return cls(f"{layer}.self_attn.in_proj_bias" in shapes, f"{layer}.linear1.bias" in shapes)
 
 
-def layer(ours: str, theirs: str, decodes: bool, biases: Biases) -> dict[str, Source]:
-    """torch.nn.TransformerEncoderLayer or TransformerDecoderLayer."""
-    bias = biases.rest
-    kinds = {"self": "self_attn", "cross": "multihead_attn"} if decodes else {"self": "self_attn"}
+def layers(ours: str, stack: Stack, biases: Biases, *, has_norm: bool) -> dict[str, Source]:
+    """A stack of torch.nn.TransformerEncoderLayer or TransformerDecoderLayer, and the norm after it."""
+    kinds = {"self": "self_attn", "cross": "multihead_attn"} if stack.decodes else {"self": "self_attn"}
     sources: dict[str, Source] = {}
-    for i, (kind, name) in enumerate(kinds.items(), start=1):
-        sources |= attention(f"{ours}.{kind}_attention", f"{theirs}.{name}", biases.attention)
-        sources |= linear(f"{ours}.{kind}_residual.norm", f"{theirs}.norm{i}", has_bias=bias)
-    sources |= linear(f"{ours}.feed_forward.widen", f"{theirs}.linear1", has_bias=bias)
-    sources |= linear(f"{ours}.feed_forward.narrow", f"{theirs}.linear2", has_bias=bias)
-    return sources | linear(f"{ours}.feed_forward_residual.norm", f"{theirs}.norm{len(kinds) + 1}", has_bias=bias)
+    for i in range(stack.count):
+        mine, theirs = f"{ours}.{i}", f"{stack.path}{i}"
+        for j, (kind, name) in enumerate(kinds.items(), start=1):
+            sources |= attention(f"{mine}.{kind}_attention", f"{theirs}.{name}", biases.attention)
+            sources |= linear(f"{mine}.{kind}_residual.norm", f"{theirs}.norm{j}", has_bias=biases.rest)
+        for part, name in (("widen", "linear1"), ("narrow", "linear2")):
+            sources |= linear(f"{mine}.feed_forward.{part}", f"{theirs}.{name}", has_bias=biases.rest)
+        last = f"{theirs}.norm{len(kinds) + 1}"
+        sources |= linear(f"{mine}.feed_forward_residual.norm", last, has_bias=biases.rest)
+    return sources | (linear(f"{ours}_norm", stack.norm, has_bias=biases.rest) if has_norm else {})

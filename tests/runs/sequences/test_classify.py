@@ -1,0 +1,119 @@
+"""The door for sequences: one with all its attention, or many as a table."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from tests.classifiers import sequence_checkpoint
+from transformer.attention.capture import recording
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import CheckpointError, InputError
+from transformer.layers.kmers import windows
+from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.runs.sequences.classify import classify, read, verdicts
+from transformer.sequences.fasta import FastaRecord
+
+SEQUENCE = "ACGTTGCANGTACCAGTTGACGT"
+
+
+def test_probabilities_are_the_softmax_of_logits_over_the_temperature():
+    checkpoint = sequence_checkpoint()
+    run = classify(checkpoint, SEQUENCE.lower())
+    logits = checkpoint.model.outputs(torch.tensor([run.letters.ids]))["logits"][0].double()
+    np.testing.assert_allclose(run.probabilities, (logits / 1.7).softmax(0).detach(), rtol=1e-6)
+    assert run.probabilities.sum() == pytest.approx(1)
+    assert run.classes[run.predicted] == run.classes[int(np.argmax(run.probabilities))]
+
+
+def test_the_record_names_windows_by_letters_and_place():
+    run = classify(sequence_checkpoint(), SEQUENCE)
+    assert run.record.sites == ("encoder.0.self", "encoder.1.self", "pooling")
+    keys = run.record["encoder.1.self"].keys
+    assert len(keys) == len(run.spans) == len(set(keys.labels)) == 21 + 19
+    assert keys.texts[2] == "3-5 GTT"
+    assert keys.texts[21] == "1-5 ACGTT"
+    np.testing.assert_allclose(run.record["encoder.0.self"].row_sums(1), 1, rtol=1e-5)
+    assert run.record["pooling"].shape == (1, 40)
+    assert run.spans == tuple(windows(23, (3, 5)))
+
+
+def test_looking_does_not_change_the_answer():
+    checkpoint = sequence_checkpoint(double=True)
+    ids = torch.tensor([checkpoint.task.alphabet.read(SEQUENCE).ids])
+    with torch.inference_mode():
+        plain = checkpoint.model(ids)
+        with recording():
+            assert torch.equal(checkpoint.model(ids), plain)
+
+
+def test_many_sequences_keep_their_order_and_do_not_depend_on_their_neighbours():
+    checkpoint = sequence_checkpoint(double=True)
+    texts = [SEQUENCE, "ACGTA", SEQUENCE[::-1], "TTTTTTT", "CCCCC"]
+    found = list(verdicts(checkpoint, [FastaRecord(str(i), "", text) for i, text in enumerate(texts)]))
+    assert [verdict.id for verdict in found] == ["0", "1", "2", "3", "4"]
+    for verdict, text in zip(found, texts, strict=True):
+        np.testing.assert_allclose(verdict.probabilities, classify(checkpoint, text).probabilities, rtol=1e-12)
+
+
+def test_a_sequence_that_cannot_be_read_says_why_and_stops_no_other():
+    records = [FastaRecord("bad", "", "AC!GTA"), FastaRecord("short", "", "ACG"), FastaRecord("good", "", "ACGTA")]
+    bad, short, good = verdicts(sequence_checkpoint(), records)
+    assert bad.probabilities is None
+    assert "letter 3 is '!'" in bad.problem
+    assert "the widest window needs 5" in short.problem
+    assert good.probabilities is not None
+
+
+def test_more_records_than_are_read_ahead(monkeypatch):
+    monkeypatch.setattr("transformer.runs.sequences.classify.LETTERS_AHEAD", 20)
+    monkeypatch.setattr("transformer.runs.sequences.classify.LETTERS_AT_ONCE", 10)
+    records = [FastaRecord(str(i), "", "ACGTA"[i % 5 :] + "ACGTACG"[: i % 5 + 1] + "AAA") for i in range(11)]
+    read, found = list[str](), list[str]()
+
+    def source() -> Iterator[FastaRecord]:
+        for record in records:
+            read.append(record.id)
+            yield record
+
+    for verdict in verdicts(sequence_checkpoint(), source()):
+        found.append(verdict.id)
+        assert len(read) <= 3 * len(found) + 3  # a sign of life long before the end of the file
+    assert found == [str(i) for i in range(11)]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty"),
+        ("ACGT", "widest window needs 5"),
+        ("MKVLAAGEF", "looks like protein"),
+        ("A" * 4_000_001, "4,000,001 letters, at most 1,000,000"),
+        ("ACG TAC<b>", "letter 7"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(text, says):
+    with pytest.raises(InputError, match=says):
+        classify(sequence_checkpoint(), text)
+
+
+def test_who_cannot_stop_a_run_sets_its_length_and_memory_is_the_limit_otherwise(monkeypatch):
+    monkeypatch.setattr("transformer.runs.pace.ENOUGH", float("inf"))  # however slow this machine is at present
+    checkpoint, letters = sequence_checkpoint(), "ACGTTGCA" * 200
+    assert len(read(checkpoint, letters)) == 1600
+    with pytest.raises(InputError, match="1,600 letters, at most 1,599"):
+        read(checkpoint, letters, 1599)
+    (verdict,) = verdicts(checkpoint, [FastaRecord("long", "", letters)], 1599)
+    assert verdict.probabilities is None
+    with pytest.raises(InputError, match=r"would take about 3 MB at the peak .* 2 MB are given .*HEEDMAP_RUN_MB"):
+        classify(checkpoint, letters, most_bytes=2_000_000)
+
+
+def test_a_checkpoint_must_classify_and_say_what():
+    checkpoint = sequence_checkpoint()
+    with pytest.raises(CheckpointError, match="add `task`"):
+        classify(Checkpoint("bare", checkpoint.model), SEQUENCE)
+    encoder = Encoder(EncoderConfig(vocab=5, d_model=4, n_heads=2))
+    with pytest.raises(CheckpointError, match="does not classify"):
+        classify(Checkpoint("other", encoder, task=checkpoint.task), SEQUENCE)

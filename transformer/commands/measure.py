@@ -1,0 +1,372 @@
+"""`measure`: what is known of a checkpoint over a corpus, kept beside its weights, where the dashboard finds it."""
+
+import argparse
+import csv
+import itertools
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from tqdm import tqdm
+
+from transformer.attribution.gold import gold_alignments
+from transformer.attribution.methods import METHODS
+from transformer.checkpoint import Checkpoint, load
+from transformer.checkpoint.ours.folder import load_snapshot
+from transformer.checkpoint.ours.history import snapshots
+from transformer.commands.arguments import add_checkpoint, add_pace, both_sides, set_threads
+from transformer.decoding.search import DecodingOptions
+from transformer.errors import AttributionError, InputError
+from transformer.figures.export import table_csv
+from transformer.interventions import means
+from transformer.messages import LANGUAGES
+from transformer.models.seq2seq import Seq2Seq
+from transformer.runs.measures import (
+    alignment_error,
+    faithfulness,
+    head_agreement,
+    importance_tables,
+    out_of_distribution,
+)
+from transformer.runs.measures.importance import (
+    SHARES,
+    HeadImportance,
+    each_head_off,
+    gradient_importance,
+    heads_of,
+    plans_of,
+    removals,
+)
+from transformer.runs.measures.importance_tables import WHOLE
+from transformer.runs.measures.mean_outputs import means_of_pairs, means_of_sequences
+from transformer.runs.measures.pairs import mean_loss, tokenised
+from transformer.runs.sequences import held_out
+from transformer.runs.sequences.attribution import METHODS as LETTER_METHODS
+from transformer.runs.sequences.attribution import MUTATIONS
+from transformer.runs.sequences.classify import read
+from transformer.runs.translate import translate
+from transformer.runs.what_if import interactions
+from transformer.sequences.fasta import FastaRecord, read_fasta
+from transformer.tokens.lines import read_lines
+
+T = TypeVar("T")
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "source": dict(type=Path, metavar="FILE", help="a sentence a line; of a sequence classifier FASTA or a table"),
+    "target": dict(type=Path, metavar="FILE", help="its translation, line by line"),
+    "table": dict(type=Path, metavar="FILE", help="a table with the columns id, sequence, label, divided by tabs"),
+    "links": dict(type=Path, metavar="FOLDER", help="sentences.SOURCE, sentences.TARGET and links.txt"),
+    "languages": dict(nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"), help="endings in that folder"),
+    "text": dict(metavar="SENTENCE", help="what is translated"),
+    "methods": dict(nargs="+", metavar="NAME", help="these alone; what is known of others is kept (default: all)"),
+    "rows": dict(type=int, metavar="N", help="N lines, evenly spread over the file (default: all)"),
+    "size": dict(type=int, default=1_000, metavar="N", help="so many of the first lines (default: %(default)s)"),
+    "name": dict(nargs="+", metavar="TEXT", help="what the texts are called"),
+    "snapshots": dict(action="store_true", help="measure the snapshots of its training as well"),
+    "off": dict(choices=("mean", "zero"), default="mean", help="what a head that is off gives on (default: mean)"),
+    "below": dict(type=float, default=0.35, metavar="NATS", help="what a head may change alone (default: %(default)s)"),
+    "most": dict(type=int, default=10, metavar="N", help="so many pairs (default: %(default)s)"),
+}
+"""Every option that some kind of measure takes."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of measure: the file or folder that it writes, what it measures, the options it needs and takes."""
+
+    name: str
+    file: str
+    meaning: str
+    run: Callable[[Checkpoint, argparse.Namespace, Path], Iterable[str]]
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command, with its kinds."""
+    kinds = commands.add_parser(
+        "measure",
+        help="measure a checkpoint over a corpus, and keep the result beside its weights",
+    ).add_subparsers(required=True, metavar="KIND")
+    for kind in KINDS:
+        kept = f" Kept in {kind.file}." if kind.file else ""
+        parser = kinds.add_parser(kind.name, help=kind.meaning.partition(".")[0], description=kind.meaning + kept)
+        add_checkpoint(parser, "folder of a checkpoint")
+        for name in (*kind.needs, *kind.takes):
+            parser.add_argument(f"--{name}", required=name in kind.needs, **OPTIONS[name])
+        if kind.file:
+            parser.add_argument(
+                "--out", type=Path, metavar="PATH", help=f"where to write (default: CHECKPOINT/{kind.file})"
+            )
+        add_pace(parser)
+        parser.set_defaults(run=run, kind=kind)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, write, and print what came out."""
+    set_threads(arguments)
+    checkpoint = load(arguments.checkpoint)
+    out = Path()
+    if arguments.kind.file:
+        if checkpoint.folder is None and arguments.out is None:
+            raise InputError("measure_needs_a_folder", name=checkpoint.name)
+        out = arguments.out or (checkpoint.folder or Path()) / arguments.kind.file
+    sys.stdout.writelines(arguments.kind.run(checkpoint, arguments, out))
+    return 0
+
+
+def _heads(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
+    sentences = checkpoint.examples if arguments.source is None else read_lines(arguments.source)
+    found = head_agreement.head_agreement(checkpoint, sentences)
+    head_agreement.write_agreement(out, found)
+    yield f"{found.sentences} sentences, {found.rows} written words that some source word decides\n"
+    for head in found.heads:
+        role = f": {head.role}" if head.role else ""
+        shares = f"{head.agreement:.2f} on the deciding word, {head.previous:.2f} on that of the word before"
+        yield f"{head.site} head {head.head}: {shares}{role}\n"
+    yield f"best: {found.best.site} head {found.best.head}\n"
+
+
+def _familiarity(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
+    if len(arguments.name) != len(LANGUAGES):
+        raise InputError("names_in_each_language", languages=LANGUAGES)
+    texts = dict(zip(LANGUAGES, arguments.name, strict=True))
+    found = out_of_distribution.measured(checkpoint, read_lines(arguments.source), texts)
+    out_of_distribution.write_bounds(out, found)
+    yield (
+        f"{found.sentences} sentences: far is under {found.words} words, over {found.pieces_per_word} pieces a word, "
+        f"or under {found.log_prob_per_token} nats a token; {found.false_alarms:.1%} false alarms\n"
+    )
+
+
+def _held_out(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
+    found = held_out.measured(checkpoint, *labelled_rows(arguments.table))
+    held_out.write_held_out(out, found)
+    for name, points in found.points.items():
+        for point in points:
+            yield f"{name} from {point.threshold}: {point.found:.1%} found, {point.false:.2%} false\n"
+    yield (
+        f"{found.rows} rows; unlike: GC outside {found.gc[0]:.2f} to {found.gc[1]:.2f}, or pairs of under "
+        f"{found.pairs:.2f} bits; {found.false_alarms:.1%} false alarms\n"
+    )
+
+
+def _means(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
+    if arguments.size < 1:
+        raise InputError("set_without_size", size=arguments.size)
+    name = " ".join(arguments.name or [arguments.source.name])
+    if checkpoint.model.abilities.reads_windows:
+        batches = _sequence_batches(checkpoint, arguments.source, arguments.size)
+        found = means_of_sequences(checkpoint.model, batches, name)
+    elif arguments.target is None:
+        raise InputError("reference_needed")
+    else:
+        source, target = both_sides(arguments.source, arguments.target)
+        pairs = tokenised(checkpoint, source[: arguments.size], target[: arguments.size])
+        found = means_of_pairs(checkpoint.model, pairs, name)
+    out.write_text(found.to_json(), encoding="utf-8")
+    yield f"{out}\n"
+
+
+def _sequence_batches(checkpoint: Checkpoint, fasta: Path, size: int) -> list[torch.Tensor]:
+    """The first sequences of a file, in batches of one length."""
+    by_length: dict[int, list[list[int]]] = defaultdict(list)
+    with fasta.open("rb") as file:
+        for record in itertools.islice(read_fasta(file), size):
+            ids = read(checkpoint, record.sequence).ids
+            by_length[len(ids)].append(ids)
+    if not by_length:
+        raise InputError("file_without_lines", file=str(fasta))
+    return [torch.tensor(rows[start : start + 16]) for rows in by_length.values() for start in range(0, len(rows), 16)]
+
+
+def _interactions(checkpoint: Checkpoint, arguments: argparse.Namespace, _out: Path) -> Iterable[str]:
+    if not arguments.below > 0 or arguments.most < 1:
+        raise InputError("interactions_options", quiet=arguments.below, most=arguments.most)
+    before = translate(checkpoint, arguments.text, DecodingOptions())
+    pairs = interactions(checkpoint, before, arguments.off, arguments.below)
+    found = sorted(tqdm(pairs, unit="pair", disable=arguments.quiet), key=lambda one: one.surplus)
+    rows = [
+        (f"{one.first[0]} H{one.first[1]}", f"{one.second[0]} H{one.second[1]}", *one.alone, one.both, one.surplus)
+        for one in found[: arguments.most]
+    ]
+    yield table_csv(("first", "second", "first_alone", "second_alone", "both", "surplus"), rows)
+
+
+def _alignment(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
+    gold = gold_alignments(arguments.links, *arguments.languages)
+    _check_methods(arguments.methods, METHODS)
+    with _bar(arguments, len(gold), "sentence") as bar:
+        rates = alignment_error.alignment_errors(
+            checkpoint, gold, lambda done, _: bar.update(done - bar.n), arguments.methods
+        )
+    if arguments.methods and out.is_file():
+        sentences, before = alignment_error.read(out)
+        if sentences != len(gold):
+            raise InputError("alignment_other_pairs", file=str(out), found=sentences, given=len(gold))
+        rates = before | rates
+    alignment_error.saved(len(gold), rates, out)
+    for name, rows in sorted(rates.items(), key=lambda pair: min(one.error_rate for one in pair[1].values())):
+        written, reads = rows["written"].error_rate, rows["read"].error_rate
+        yield f"{name:24} row that writes {written:6.1%}, row that reads {reads:6.1%}\n"
+
+
+def _faithfulness(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
+    if arguments.rows is not None and arguments.rows < 1:
+        raise InputError("rows_too_few", rows=arguments.rows)
+    windows, only = checkpoint.model.abilities.reads_windows, arguments.methods
+    _check_methods(only, LETTER_METHODS if windows else METHODS)
+    if windows:
+        if arguments.target is not None:
+            raise InputError("classifier_walks_no_target", name=checkpoint.name)
+        lines = [one.sequence for one in labelled_rows(arguments.source)[0]]
+        measured = faithfulness.of_sequences(checkpoint, lines, only)
+    else:
+        lines = read_lines(arguments.source)
+        targets = None if arguments.target is None else both_sides(arguments.source, arguments.target)[1]
+        if not lines:
+            raise InputError("file_without_lines", file=str(arguments.source))
+        measured = faithfulness.of_sentences(checkpoint, lines, targets, only)
+    count = len(lines) if arguments.rows is None else min(arguments.rows, len(lines))
+    numbers = [i * len(lines) // count for i in range(count)]
+    table, out = out.with_suffix(".csv"), out.with_suffix(".json")
+    reference = MUTATIONS if windows else "deletion"
+    with _bar(arguments, len(numbers), "line") as bar:
+        failed = faithfulness.measure(measured, table, numbers, bar.update)
+    if failed:
+        sys.stderr.write(f"{failed} of {count} lines could not be run: they are empty, too short or too long\n")
+    found = faithfulness.summarised(table, own_target=arguments.target is None, reference=reference)
+    if only and out.is_file():
+        found = faithfulness.updated(faithfulness.read(out), found, only)
+    faithfulness.saved(found, out)
+    for method, fare in sorted(found.fares.items(), key=lambda pair: -pair[1].area):
+        share = f"{fare.share:7.1%} of {reference}"
+        yield f"{method:24} area {fare.area:7.3f} nats {share}, rank correlation {fare.spearman:.3f}\n"
+
+
+def _importance(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
+    checkpoint.model_as(Seq2Seq)
+    source, target = both_sides(arguments.source, arguments.target)
+    pairs = tokenised(checkpoint, source, target)
+    every = {WHOLE: checkpoint}
+    if arguments.snapshots and checkpoint.folder is not None:
+        every |= {one.name: load_snapshot(checkpoint, one.path) for one in snapshots(checkpoint.folder)}
+    about: dict[str, Any] = {
+        "source": arguments.source.name,
+        "reference": arguments.target.name,
+        "pairs": pairs.size,
+        "left_out": pairs.left_out,
+        "decoding": "greedy",
+        "removed_by": "zero",
+        "means": "" if checkpoint.means is None else checkpoint.means.reference,
+        "nll": {},
+    }
+    found = importance_tables.resumed(out, about)
+    for name, one in every.items():
+        if name in found.heads and name in found.removals:
+            continue
+        whole, heads = name == WHOLE, heads_of(one.model)
+        loss, gradients = mean_loss(one, pairs), gradient_importance(one, pairs)
+        with _bar(arguments, 2 * len(heads), "head", name) as bar:
+            off = each_head_off(one, pairs, bar.update) if whole else {}
+        rows = tuple(HeadImportance(s, h, *off.get((s, h), (math.nan, math.nan)), gradients[s, h]) for s, h in heads)
+        plans = plans_of(rows, whole)
+        with _bar(arguments, len(plans) * len(SHARES), "removal", name) as bar:
+            left = tuple(_counted(removals(one, pairs, source, target, plans, translating=whole), bar))
+        found = found.with_one(name, rows, left, loss)
+        found.write(out)  # each as it is done, so that a long run can be resumed
+    yield f"{out}\n"
+
+
+def _counted(found: Iterable[T], bar: "tqdm[Any]") -> Iterable[T]:
+    for one in found:
+        bar.update()
+        yield one
+
+
+def _bar(arguments: argparse.Namespace, total: int, unit: str, title: str | None = None) -> "tqdm[Any]":
+    return tqdm(total=total, unit=unit, desc=title, disable=arguments.quiet, mininterval=1.0)
+
+
+def _check_methods(asked: Iterable[str] | None, known: Iterable[str]) -> None:
+    for method in asked or ():
+        if method not in known:
+            raise AttributionError("attribution_not_known", method=method, methods=tuple(known))
+
+
+def labelled_rows(path: Path) -> tuple[list[FastaRecord], list[str]]:
+    """The sequences and the labels of a table with the columns id, sequence, label.
+
+    Raises:
+        InputError: it cannot be read, or has other columns.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+    except OSError as error:
+        raise InputError("file_cannot_be_read", file=str(path), error=error.strerror) from error
+    if not rows or not {"id", "sequence", "label"} <= rows[0].keys():
+        raise InputError("held_out_columns", file=str(path))
+    return [FastaRecord(row["id"], "", row["sequence"]) for row in rows], [row["label"] for row in rows]
+
+
+KINDS = (
+    Kind(
+        "heads", head_agreement.FILE,
+        "Which heads look at the word that decides the translation. For each written word, the source word whose "
+        "removal lowers its probability most; how often each cross-attention head looks there. Without --source on the "
+        "checkpoint's examples.", _heads, (), ("source",),
+    ),
+    Kind(
+        "familiarity", out_of_distribution.FILE,
+        "From where on an input is far from what a translator was trained on. --source holds held-out sentences; "
+        f"--name says what such texts are called, in each of {', '.join(LANGUAGES)}.",
+        _familiarity, ("source", "name"),
+    ),
+    Kind(
+        "held-out", held_out.FILE,
+        "A classifier's thresholds on held-out rows. For each class and threshold the share found and the share called "
+        "falsely, and bounds of the rows' composition.", _held_out, ("table",),
+    ),
+    Kind(
+        "means", means.FILE,
+        "Mean output of every head over a reference set. Interventions that switch a head off by its mean take it from "
+        "there. A translator reads --source and --target, teacher forced; a sequence classifier --source as FASTA.",
+        _means, ("source",), ("target", "size", "name"),
+    ),
+    Kind(
+        "importance", importance_tables.FOLDER,
+        "Which heads of a translator matter. For each head by how much the mean NLL of a token (nats) rises when it is "
+        "off (zero; its mean output: see means), and its gradient importance (Michel et al. 2019, in the token version "
+        "of their code). Then NLL and greedy BLEU with 0, 10 ... 90 percent of the heads off (zero): the least "
+        "important first by gradient and by zeroing, by type of attention, and in three random orders. The orders are "
+        "found on the pairs on which they are judged, which flatters them. A run that was ended goes on.",
+        _importance, ("source", "target"), ("snapshots",),
+    ),
+    Kind(
+        "faithfulness", faithfulness.SUMMARY,
+        "How far each method of attribution can be trusted. Takes the source words away that each method names first, "
+        "and those alone leave in, and keeps what the written words lose (nats): a row a line in a CSV beside the "
+        "summary, with which a run that was stopped goes on. A classifier reads a table (--source).",
+        _faithfulness, ("source",), ("target", "rows", "methods"),
+    ),
+    Kind(
+        "alignment", alignment_error.SUMMARY,
+        "Alignment error rates of every head, layer and method. Walks through sentence pairs whose words people have "
+        "linked, and counts how often the largest value of each row stands on a link.",
+        _alignment, ("links",), ("languages", "methods"),
+    ),
+    Kind(
+        "interactions", "",
+        "Which heads of a translator replace one another on a sentence. Takes the heads that alone change the "
+        "log-probability of the written translation by less than --below nats, switches off each two of them together, "
+        "and prints the pairs whose change goes furthest beyond the sum of both alone (CSV, nats).",
+        _interactions, ("text",), ("off", "below", "most"),
+    ),
+)  # fmt: skip
+"""Every kind of measure."""

@@ -1,0 +1,126 @@
+"""`translate`: sentences in, translations out, line by line; `evaluate`: their BLEU against references."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from transformer.checkpoint import load
+from transformer.commands.arguments import add_checkpoint, add_pace, both_sides, set_threads
+from transformer.decoding.search import DecodingOptions
+from transformer.runs.corpus import TranslatedLine, bleu, translate_lines
+from transformer.tokens.lines import split_lines
+
+NAMED_LINES = 5
+"""How many lines a note names before it only counts."""
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add both commands."""
+    translating = commands.add_parser(
+        "translate",
+        help="translate stdin to stdout, one line out per line in",
+        description="Translate stdin (UTF-8). Each line of input, an empty one too, gives one line of output.",
+    )
+    _add_arguments(translating)
+    translating.set_defaults(run=translate)
+    evaluating = commands.add_parser(
+        "evaluate",
+        help="BLEU of a checkpoint on a text and its reference translation",
+        description="Translate a text and print its BLEU as sacrebleu counts it: cased, detokenised, 13a tokens.",
+    )
+    _add_arguments(evaluating)
+    evaluating.add_argument("--source", type=Path, required=True, metavar="FILE", help="text, a sentence a line")
+    evaluating.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its translation")
+    evaluating.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
+    evaluating.set_defaults(run=evaluate)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The checkpoint, and how to decode."""
+    usual = DecodingOptions()
+    add_checkpoint(parser, "folder or file of a model that translates")
+    parser.add_argument(
+        "--beam", type=int, default=usual.beam, help="hypotheses kept; 1 is greedy (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--length-penalty", type=float, default=usual.length_penalty, metavar="POWER",
+        help="scores are divided by length to this power; 0 prefers short ones (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-length", type=int, default=usual.max_length, metavar="TOKENS",
+        help="longest translation (default: %(default)s)",
+    )  # fmt: skip
+    add_pace(parser)
+
+
+def _decoding(arguments: argparse.Namespace) -> DecodingOptions:
+    return DecodingOptions(arguments.beam, arguments.length_penalty, arguments.max_length)
+
+
+def _translated(arguments: argparse.Namespace, lines: Sequence[str]) -> list[TranslatedLine]:
+    """Each line through the checkpoint that was asked for."""
+    set_threads(arguments)
+    model, reader, writer = load(arguments.checkpoint).translator()
+    return translate_lines(model, reader, lines, _decoding(arguments), progress=not arguments.quiet, writer=writer)
+
+
+def translate(arguments: argparse.Namespace) -> int:
+    """Translate stdin to stdout; notes about what was left out go to stderr."""
+    _decoding(arguments)  # refused before anything is read
+    results = _translated(arguments, split_lines(sys.stdin.buffer.read(), "the input"))
+    text = "".join(result.text.replace("\n", " ") + "\n" for result in results)
+    sys.stdout.buffer.write(text.encode("utf-8"))
+    sys.stdout.buffer.flush()
+    for note in notes(results, arguments.max_length):
+        sys.stderr.write(f"note: {note}\n")
+    return 0
+
+
+def evaluate(arguments: argparse.Namespace) -> int:
+    """Score the checkpoint; the score goes to stdout."""
+    options = _decoding(arguments)
+    source, reference = both_sides(arguments.source, arguments.reference)
+    started = time.monotonic()
+    results = _translated(arguments, source)
+    seconds = time.monotonic() - started
+    found = bleu([result.text for result in results], reference)
+    if arguments.json:
+        text = json.dumps(
+            dict(
+                bleu=found.score,
+                signature=found.signature,
+                beam=options.beam,
+                length_penalty=options.length_penalty,
+                max_length=options.max_length,
+                sentences=len(source),
+                seconds=round(seconds, 2),
+            )
+        )
+    else:
+        text = f"BLEU {found.score:.2f} ({len(source)} sentences, {seconds:.1f} s, {found.signature})"
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def notes(results: list[TranslatedLine], max_length: int) -> list[str]:
+    """What you have to know of the translations: lines that were not read, or not written, to their end."""
+    unread = [number for number, result in enumerate(results, 1) if result.unread]
+    cut = [number for number, result in enumerate(results, 1) if not result.finished]
+    longest = max((result.tokens for result in results if not result.finished), default=0)
+    found = []
+    if unread:
+        found.append(f"{_named(unread)} longer than the checkpoint reads: the rest was left out, split such lines")
+    if cut:
+        remedy = "raise --max-length, or" if longest >= max_length else "the checkpoint writes no more,"
+        found.append(f"{_named(cut)} cut at {longest} tokens: {remedy} split such lines")
+    return found
+
+
+def _named(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"line {numbers[0]} is"
+    more = f" and {len(numbers) - NAMED_LINES} more" if len(numbers) > NAMED_LINES else ""
+    return f"lines {', '.join(map(str, numbers[:NAMED_LINES]))}{more} are"

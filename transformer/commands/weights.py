@@ -1,0 +1,221 @@
+"""Files of weights and of records: `inspect`, `convert`, `check` and `record`."""
+
+import argparse
+import re
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from transformer.attention.record import Record
+from transformer.checkpoint import load, report
+from transformer.checkpoint.foreign.questions import Question
+from transformer.checkpoint.inspect.compare import compare
+from transformer.checkpoint.inspect.search import SECONDS
+from transformer.checkpoint.inspect.tensors import inspect as look_into
+from transformer.checkpoint.ours.convert import convert as write_folder
+from transformer.checkpoint.ours.folder import is_folder
+from transformer.checkpoint.safe.contents import shape_text
+from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.commands.arguments import checkpoint_path
+from transformer.runs.check import check_file, find_answers
+
+CHECK = """Prove that a checkpoint is read right: run it on the ids in EXPECTED, and compare.
+
+EXPECTED is an .npz or .safetensors with what the original made of a few ids: `input` (or `source` and `target`), and
+any of its attention maps (`encoder.0.self`: batch x head x query x key, or averaged over heads) and outputs
+(`log_probs`, `logits`, `hidden`); `recording(module)` writes one: `seen.expected("expected.npz", inputs=ids)`. Writes a
+table in the order in which the model runs; the exit status is 1 where something differs. With --find, all answers to
+what FILE leaves open are tried, and those that agree are written as options, a line each, the likeliest first; the exit
+status is 1 where none agrees."""
+
+_NUMBER = re.compile(r"-?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+"""A real number with a point or an exponent: `0.5`, `1e-6`."""
+
+MOST_LETTERS = 1_000
+"""Of a text of a record file, so many characters are printed."""
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the four commands."""
+    parser = commands.add_parser(
+        "inspect",
+        help="look into a checkpoint without running it",
+        description="Say which layout a checkpoint has and what is asked of it, and list its tensors. Nothing is run.",
+    )
+    _add_file(parser)
+    parser.add_argument(
+        "--against", type=checkpoint_path, metavar="OTHER", help="list what moved from FILE to OTHER instead"
+    )
+    parser.set_defaults(run=inspect)
+    parser = commands.add_parser(
+        "convert",
+        help="write a checkpoint of any known layout as safetensors with a config",
+        description="Recognise a checkpoint and write it as a folder: model.safetensors, config.json and CARD.md.",
+    )
+    _add_file(parser)
+    parser.add_argument(
+        "out", type=checkpoint_path, metavar="OUT", help="the folder to write; it must not hold anything yet"
+    )
+    parser.add_argument("--half", action="store_true", help="store float16 (half the size, fewer digits)")
+    parser.set_defaults(run=convert)
+    parser = commands.add_parser(
+        "check",
+        help="compare what a checkpoint computes with what its original computed",
+        description=CHECK,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_file(parser)
+    parser.add_argument("expected", type=Path, metavar="EXPECTED", help="ids, and what the original made of them")
+    parser.add_argument(
+        "--tolerance", type=float, metavar="X", help="how far two numbers may be apart (follows from their precision)"
+    )
+    parser.add_argument(
+        "--find", action="store_true", help="try what FILE leaves open; what --answer says stays as it is"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, metavar="S", help="processor time of --find (default: %(default)g)"
+    )
+    parser.set_defaults(run=check)
+    parser = commands.add_parser(
+        "record",
+        help="list the heads of a record file, with their measures",
+        description="List the sites of a file that record.save wrote, and measure every head: entropy, confidence, "
+        "shares of the previous, same and next token. Nothing is run.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a record file (.heedmap)")
+    parser.add_argument("--json", action="store_true", help="print a JSON list with an object for each head")
+    parser.set_defaults(run=record)
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
+    """The file, and answers to what its shapes cannot tell: `--answer n_heads=8`."""
+    parser.add_argument(
+        "checkpoint", type=checkpoint_path, metavar="FILE", help="a file of weights, or a folder that holds them"
+    )
+    parser.add_argument(
+        "--answer",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help="answer to a question about the file, such as n_heads=8, norm_eps=1e-6 or norm_first=true; repeatable",
+    )
+
+
+def inspect(arguments: argparse.Namespace) -> int:
+    """Write the report and the tree to stdout, and to stderr what it took; 1 when the file fits no layout, else 0."""
+    began = time.perf_counter()
+    status = _inspected(arguments)
+    peak = _peak_bytes()
+    memory = "" if peak is None else f", at most {peak / MEGABYTE:,.0f} MB of memory in all"
+    sys.stderr.write(f"took {time.perf_counter() - began:.1f} s{memory}\n")
+    return status
+
+
+def _inspected(arguments: argparse.Namespace) -> int:
+    path: Path = arguments.checkpoint
+    if arguments.against is not None:
+        sys.stdout.write(compare(path, arguments.against).text + "\n")
+        return 0
+    if is_folder(path):
+        sys.stdout.write(look_into(path).text + "\n")
+        return 0
+    found = report(path, **dict(arguments.answer))
+    asked = [f"  {question.name}: {question.text}{_options(question)}" for question in found.questions]
+    heading = ["Questions that --answer answers:"] if asked else []
+    sys.stdout.write("\n".join([found.text, *heading, *asked, "", look_into(path).text]) + "\n")
+    return 0 if found.fits else 1
+
+
+def _peak_bytes() -> int | None:
+    """The most memory that this process has had, as far as the system says so (Linux)."""
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return None
+    lines = (line.split() for line in status.read_text(encoding="utf-8").splitlines())
+    return next((1024 * int(line[1]) for line in lines if line[:1] == ["VmHWM:"]), None)
+
+
+def _options(question: Question) -> str:
+    return f" One of {', '.join(map(str, question.options))}." if question.options else ""
+
+
+def convert(arguments: argparse.Namespace) -> int:
+    """Write the folder; what was assumed goes to stderr."""
+    checkpoint = write_folder(arguments.checkpoint, arguments.out, half=arguments.half, **dict(arguments.answer))
+    sys.stderr.writelines(f"note: {assumption}\n" for assumption in checkpoint.assumptions)
+    sys.stdout.write(f"{arguments.out}: {checkpoint.n_parameters:,} parameters\n")
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Write the table and the verdict; 1 when something differs, else 0."""
+    if arguments.find:
+        return _find(arguments)
+    checkpoint = load(arguments.checkpoint, **dict(arguments.answer))
+    sys.stderr.writelines(f"note: {assumption}\n" for assumption in checkpoint.assumptions)
+    found = check_file(checkpoint, arguments.expected, tolerance=arguments.tolerance)
+    sys.stderr.writelines(f"note: {name} is not of this model, and was not compared\n" for name in found.other)
+    rows = [("array", "shape", "largest difference", "rows that see nothing", "agrees")]
+    rows += [
+        (one.title, shape_text(one.shape), f"{one.largest:.3g}", str(one.unseen), "yes" if one.agrees else "no")
+        for one in found.differences
+    ]
+    sys.stdout.writelines("\t".join(row) + "\n" for row in rows)
+    sys.stdout.write(f"{found.verdict}\n")
+    return 0 if found.agrees else 1
+
+
+def _find(arguments: argparse.Namespace) -> int:
+    """Write the answers that agree; 1 where none does."""
+    with tqdm(total=100, unit="%", disable=None) as bar:
+        found = find_answers(
+            arguments.checkpoint,
+            arguments.expected,
+            progress=lambda share: bar.update(round(100 * share) - bar.n),
+            seconds=arguments.seconds,
+            **dict(arguments.answer),
+        )
+    sys.stdout.writelines(f"{_as_options(one)}\n" for one in found.found)
+    sys.stderr.write(f"{found.verdict}\n")
+    return 0 if found.found else 1
+
+
+def record(arguments: argparse.Namespace) -> int:
+    """Read, measure, print."""
+    found = Record.open(arguments.file)
+    table = found.measures()
+    if arguments.json:
+        sys.stdout.write(table.to_json(orient="records") + "\n")
+        return 0
+    said = (("model", found.model), ("text", found.text), *(("note", note) for note in found.notes))
+    lines = [f"{name}: {_printable(text)}" for name, text in said if text]
+    sys.stdout.write("\n".join([*lines, table.to_string(index=False, na_rep="-", float_format="%.3f")]) + "\n")
+    return 0
+
+
+def _printable(text: str) -> str:
+    """The beginning of an untrusted text, without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text[:MOST_LETTERS])
+
+
+def _as_options(given: Mapping[str, Any]) -> str:
+    """The options that give these answers."""
+    said = {name: str(answer).lower() if isinstance(answer, bool) else str(answer) for name, answer in given.items()}
+    return " ".join(f"--answer {shlex.quote(f'{name}={answer}')}" for name, answer in said.items())
+
+
+def _pair(text: str) -> tuple[str, int | float | bool | str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
+    if value.lower() in {"true", "false"}:
+        return name, value.lower() == "true"
+    if value.removeprefix("-").isdecimal():
+        return name, int(value)
+    return name, float(value) if _NUMBER.fullmatch(value) else value

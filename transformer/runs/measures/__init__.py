@@ -1,0 +1,1 @@
+"""Measures of a checkpoint over a corpus, each kept in a file beside its weights."""

@@ -1,0 +1,89 @@
+"""Alignment error rates of every head, layer and method of a translator, against links that people drew."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from transformer.attribution.alignment_error import AlignmentCounts, alignment_counts
+from transformer.attribution.gold import GoldAlignment
+from transformer.attribution.methods import HEADED, LAYERED, attribute, defined
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.runs.concurrency import forward_slot
+from transformer.runs.measures import files
+from transformer.runs.translate import Translation, translate
+
+SUMMARY = "alignment_error.json"
+"""What the counts are called beside a checkpoint."""
+
+Rates = dict[str, dict[str, AlignmentCounts]]
+"""By name (`weights.2.3` is head 3 of layer 2, `norms.1` a layer, `contributions` a method), by row: written, read."""
+
+
+def alignment_errors(
+    checkpoint: Checkpoint,
+    gold: Sequence[GoldAlignment],
+    progress: Callable[[int, int], None] | None = None,
+    only: Collection[str] | None = None,
+) -> Rates:
+    """Counts of every question, over sentence pairs whose target is walked through; `only` names the methods to ask.
+
+    Raises:
+        InputError: a sentence cannot be run, or its pieces are not the words of its links.
+        CheckpointError: the checkpoint does not translate text.
+    """
+    found: Rates = defaultdict(lambda: {"written": AlignmentCounts(), "read": AlignmentCounts()})
+    for number, pair in enumerate(gold, 1):
+        translation = translate(checkpoint, pair.source, forced=pair.target)
+        sequence = translation.scored_sequence(checkpoint)
+        for name, (method, layer, head) in questions(checkpoint, translation, only).items():
+            with forward_slot():
+                answer = attribute(sequence, translation.record, method, layer, head)
+            for row in ("written", "read"):
+                counts = alignment_counts(answer.of_source, answer.steps, answer.source, pair, reads=row == "read")
+                found[name][row] += counts
+        if progress:
+            progress(number, len(gold))
+    return dict(found)
+
+
+def questions(
+    checkpoint: Checkpoint, translation: Translation, only: Collection[str] | None = None
+) -> dict[str, tuple[str, int | None, int | None]]:
+    """Every method that is defined, by itself, of each layer and of each head, where it can be asked of one."""
+    sequence = translation.scored_sequence(checkpoint)
+    cross = [translation.record[site] for site in translation.record if site.group == "decoder.cross"]
+    asked: dict[str, tuple[str, int | None, int | None]] = {}
+    methods = defined(sequence, translation.record)
+    for method in methods if only is None else [one for one in methods if one in only]:
+        asked[method] = method, None, None
+        for layer, attention in enumerate(cross if method in LAYERED else ()):
+            asked[f"{method}.{layer}"] = method, layer, None
+            for head in range(attention.n_heads if method in HEADED else 0):
+                asked[f"{method}.{layer}.{head}"] = method, layer, head
+    return asked
+
+
+def saved(sentences: int, rates: Rates, path: Path) -> None:
+    """Write counts over so many sentences as JSON."""
+    counts = {name: {row: asdict(one) for row, one in rows.items()} for name, rows in rates.items()}
+    path.write_text(json.dumps({"sentences": sentences, "methods": counts}) + "\n", encoding="utf-8")
+
+
+def shipped(checkpoint: Checkpoint) -> tuple[int, Rates] | None:
+    """Sentences and counts that lie beside a checkpoint, if any; as `files.beside`."""
+    return files.beside(checkpoint, SUMMARY, read)
+
+
+def read(path: Path) -> tuple[int, Rates]:
+    """Sentences, and the counts, that were written; as `files.read`."""
+
+    def made(whole: Any) -> tuple[int, Rates]:
+        return int(whole["sentences"]), {
+            str(name): {row: AlignmentCounts(**counts[row]) for row in ("written", "read")}
+            for name, counts in whole["methods"].items()
+        }
+
+    return files.read(path, made, "alignment")

@@ -1,0 +1,188 @@
+"""Agreement of each head with deletion: how often it looks at the word without which the translation would be another.
+
+For each written word, every source word is removed in turn, and the one whose removal lowers the written word's
+log-probability most decides it. A head agrees where the largest weight of that row stands on the deciding word. So a
+page can begin with a head that was measured, and not with the sharpest one, which may look sharply at the wrong word.
+
+Removing a word means: the unknown token stands for each of its pieces (or, where a vocabulary has none, its pieces are
+left out), and the target stays as it is. Rows that no source word changes by more than `DECIDED` count for nothing, nor
+do special tokens.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from transformer.attention.measures import sites_of
+from transformer.attribution.deletion import How
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import InputError
+from transformer.messages import Message
+from transformer.runs.attribution import deletion
+from transformer.runs.measures import files
+from transformer.runs.translate import Translation, translate
+from transformer.sites import Site
+
+FILE = "heads.json"
+"""What is known of a shipped checkpoint's heads, beside its weights."""
+
+DECIDED = 1.0
+"""A source word decides a written one if its removal costs more than this many nats of log-probability."""
+
+EARNED = 0.5
+"""A head has a role if it holds in at least this share of the rows."""
+
+KIND = "decoder.cross"
+RULE = "deletion"
+
+
+@dataclass(frozen=True)
+class HeadScore:
+    """One head: in which share of the decided rows its largest weight stands on the word that decides the row.
+
+    `previous` is the share of rows in which it stands on the word that decides the row *before*: a head that follows
+    the word that was written last. NaN where no row counts.
+    """
+
+    site: Site
+    layer: int
+    head: int
+    agreement: float
+    previous: float
+
+    @property
+    def role(self) -> Message | None:
+        """What the head does more often, in at least half of the rows; of equals, that it names the deciding word."""
+        best = max(self.agreement, self.previous)
+        if not best >= EARNED:
+            return None
+        return Message("role_deciding_word") if self.agreement >= self.previous else Message("role_word_before")
+
+
+@dataclass(frozen=True)
+class HeadAgreement:
+    """Every cross-attention head of a checkpoint, measured on some sentences; `rows` is how many rows were decided."""
+
+    sentences: int
+    rows: int
+    heads: tuple[HeadScore, ...]
+
+    @property
+    def best(self) -> HeadScore:
+        """The head that agrees most often; of equals, the first."""
+        return max(self.heads, key=lambda head: -1.0 if np.isnan(head.agreement) else head.agreement)
+
+    def of(self, site: str, head: int) -> HeadScore | None:
+        """One head's numbers; None for a head that was not measured."""
+        return next((one for one in self.heads if one.site == site and one.head == head), None)
+
+
+def head_agreement(checkpoint: Checkpoint, sentences: Sequence[str]) -> HeadAgreement:
+    """Measure every cross-attention head on what the checkpoint makes of `sentences`.
+
+    Costs a translation and a pass a source word for each sentence.
+
+    Raises:
+        InputError: there is no sentence, or one that the checkpoint cannot read.
+        CheckpointError: the checkpoint does not translate text.
+    """
+    if not sentences:
+        raise InputError("no_sentences_to_measure")
+    found = [_of_sentence(checkpoint, translate(checkpoint, text)) for text in sentences]
+    rows, after = sum(one.rows for one in found), sum(one.after for one in found)
+    counts = {head: [one.counts[head] for one in found] for head in found[0].counts}
+    heads = tuple(
+        HeadScore(
+            site,
+            layer,
+            head,
+            sum(count[0] for count in each) / rows if rows else np.nan,
+            sum(count[1] for count in each) / after if after else np.nan,
+        )
+        for (site, layer, head), each in counts.items()
+    )
+    return HeadAgreement(len(sentences), rows, heads)
+
+
+def known_agreement(checkpoint: Checkpoint) -> HeadAgreement | None:
+    """What lies beside a checkpoint's weights, if anything; as `files.beside`."""
+    return files.beside(checkpoint, FILE, read_agreement)
+
+
+def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np.ndarray, "target_word source_word"]:
+    """By how much each written word's log-probability falls when a source word is removed, in nats.
+
+    Words are those of the record's merged axes; columns of special tokens are NaN. See `attribution.deletion`.
+    """
+    reader = checkpoint.translator()[1]
+    how: How = "unknown" if reader.unknown_id >= 0 else "removed"
+    found = deletion(checkpoint, translation, how, words=True, prefix=False)
+    keys = translation.record[sites_of(translation.record, KIND)[0]].keys.merged()
+    losses = np.full((len(found.steps), len(keys)), np.nan)  # location attention has a key past the source
+    text = [word for word, special in enumerate(found.source.special) if not special]
+    losses[:, text] = found.values[:, text]
+    return losses
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """What one sentence adds: decided rows, those after a decided one, and for each head how many of each it hit."""
+
+    rows: int
+    after: int
+    counts: Mapping[tuple[Site, int, int], tuple[int, int]]
+
+
+def _of_sentence(checkpoint: Checkpoint, translation: Translation) -> _Counts:
+    losses = deciding_words(checkpoint, translation)
+    sites = sites_of(translation.record, KIND)
+    special = np.array(translation.record[sites[0]].queries.merged().special)
+    most = np.nanmax(losses, axis=1, initial=-np.inf)
+    decided: Bool[np.ndarray, " word"] = (most > DECIDED) & ~special
+    deciding: Int[np.ndarray, " word"] = np.where(np.isnan(losses), -np.inf, losses).argmax(axis=1)
+    after = decided[:-1] & ~special[1:]
+    counts = {}
+    for layer, site in enumerate(sites):
+        attention = translation.record[site]
+        for head in range(attention.n_heads):
+            looked = attention.picture(head, words=True).values.argmax(axis=1)
+            hits = int((looked == deciding)[decided].sum())
+            counts[site, layer, head] = hits, int((looked[1:] == deciding[:-1])[after].sum())
+    return _Counts(int(decided.sum()), int(after.sum()), counts)
+
+
+def write_agreement(path: Path, found: HeadAgreement) -> None:
+    """Write what `read_agreement` reads; as `files.write`."""
+    heads = [
+        asdict(head) | {name: _rounded(getattr(head, name)) for name in ("agreement", "previous")}
+        for head in found.heads
+    ]
+    about = {"rule": RULE, "decided_nats": DECIDED, "sentences": found.sentences, "rows": found.rows, "heads": heads}
+    files.write(path, about)
+
+
+def read_agreement(path: Path) -> HeadAgreement:
+    """What a file says of a checkpoint's heads; as `files.read`."""
+    return files.read(path, _agreement, "heads")
+
+
+def _agreement(about: Any) -> HeadAgreement:
+    heads = tuple(_score(head) for head in about["heads"])
+    if about["rule"] != RULE or not heads or not all(isinstance(about[name], int) for name in ("sentences", "rows")):
+        raise ValueError("another rule, no heads, or counts that are none")
+    return HeadAgreement(about["sentences"], about["rows"], heads)
+
+
+def _score(about: Any) -> HeadScore:
+    shares = {name: np.nan if about[name] is None else float(about[name]) for name in ("agreement", "previous")}
+    if any(not (np.isnan(share) or 0 <= share <= 1) for share in shares.values()):
+        raise ValueError(f"{shares} are no shares")
+    return HeadScore(Site(about["site"]), int(about["layer"]), int(about["head"]), **shares)
+
+
+def _rounded(share: float) -> float | None:
+    return None if np.isnan(share) else round(share, 4)

@@ -1,0 +1,252 @@
+"""Which heads a translator needs, measured on a corpus: each head off, gradients, and more and more heads removed.
+
+Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?". The gradient importance is that of its code and
+not of its formula: the absolute value is taken at each token and not once an example, then averaged over tokens; each
+layer's values are divided by their L2 norm.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.decoding.search import DecodingOptions
+from transformer.errors import CheckpointError
+from transformer.figures.growth import Line
+from transformer.interventions.active import intervening
+from transformer.interventions.value import Intervention
+from transformer.messages import Message
+from transformer.models.protocols import written_pad
+from transformer.runs.corpus import bleu, translate_lines
+from transformer.runs.measures.pairs import Pairs, losses_of, mean_loss
+from transformer.sites import Site
+
+SHARES = tuple(range(0, 100, 10))
+"""Percent of the heads that are removed."""
+
+RANDOM_ORDERS = 3
+"""Orders that are drawn, to be compared with."""
+
+GREEDY = DecodingOptions(beam=1)
+
+Head = tuple[Site, int]
+"""One head: its site and its number, from 0."""
+
+
+@dataclass(frozen=True)
+class HeadImportance:
+    """One head: by how much the mean NLL of a token (nats) rises when it is off, by zero and by its mean output.
+
+    `gradient` is its gradient importance, in shares of its layer's L2 norm.
+    """
+
+    site: Site
+    head: int
+    zero: float
+    mean: float
+    gradient: float
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What is left when the first `removed` heads of an `order` are off (zero): the mean NLL (nats a token), and BLEU.
+
+    BLEU is NaN where it was not measured.
+
+    `order` is `gradient`, `zero`, `random 1` ...; `group` is `all`, or the type of attention that alone loses heads.
+    """
+
+    order: str
+    group: str
+    share: int
+    removed: int
+    nll: float
+    bleu: float
+
+
+def heads_of(model: Any) -> tuple[Head, ...]:
+    """Every head of a Transformer of ours, in the order they run."""
+    n_heads = model.config.n_heads
+    return tuple((site, head) for site in model.attention_sites() for head in range(n_heads))
+
+
+def off(heads: Iterable[Head], action: str = "zero") -> list[Intervention]:
+    """The interventions that switch heads off."""
+    by_site: dict[Site, list[int]] = {}
+    for site, head in heads:
+        by_site.setdefault(site, []).append(head)
+    return [Intervention(site, action, heads=tuple(numbers)) for site, numbers in by_site.items()]
+
+
+def each_head_off(
+    checkpoint: Checkpoint, pairs: Pairs, done: Callable[[], object] = lambda: None
+) -> dict[Head, tuple[float, float]]:
+    """By how much the mean NLL (nats a token) rises with one head off: by zero, and by the mean that it brings.
+
+    Raises:
+        CheckpointError: the checkpoint brings no means.
+    """
+    if checkpoint.means is None:
+        raise CheckpointError("means_needed", name=checkpoint.name)
+    base = mean_loss(checkpoint, pairs)
+    found = {}
+    for head in heads_of(checkpoint.model):
+        rises = []
+        for action in ("zero", "mean"):
+            with intervening(off([head], action)):
+                rises.append(mean_loss(checkpoint, pairs) - base)
+            done()
+        found[head] = (rises[0], rises[1])
+    return found
+
+
+def gradient_importance(checkpoint: Checkpoint, pairs: Pairs) -> dict[Head, float]:
+    """E |z_h . dL/dz_h| over the real queries of each site, L a sentence's NLL; by layer in shares of its L2 norm."""
+    model: Any = copy.deepcopy(checkpoint.model)  # whose hooks no other session meets
+    totals: dict[Site, Tensor] = {}
+    kept: dict[Site, Tensor] = {}
+    for site, core in model.attention_sites().items():
+        core.register_forward_hook(_keep(kept, site))
+    for source, target in pairs:
+        with torch.enable_grad():
+            losses, _ = losses_of(model(source, target[:, :-1]), target, written_pad(model.config))
+            gradients = torch.autograd.grad(losses.sum(), list(kept.values()))
+        for (site, z), gradient in zip(kept.items(), gradients, strict=True):
+            alone = (z.detach() * gradient).sum(-1).abs().double()  # (batch, head, query)
+            totals[site] = totals.get(site, 0) + alone.sum((0, 2))
+    return {
+        (site, head): float(value) for site, total in totals.items() for head, value in enumerate(total / total.norm())
+    }
+
+
+def removals(
+    checkpoint: Checkpoint,
+    pairs: Pairs,
+    sources: Sequence[str],
+    references: Sequence[str],
+    plans: Sequence[tuple[str, str, Sequence[Head]]],
+    translating: bool = True,
+) -> Iterator[Removal]:
+    """NLL and greedy BLEU with 0, 10 ... 90 % of the heads off, for each plan (order's name, group, heads in order).
+
+    BLEU is NaN unless `translating`, which takes most of the time: a model without its heads does not end.
+    """
+    model, reader, writer = checkpoint.translator()
+    known: dict[frozenset[Head], tuple[float, float]] = {}
+    for order, group, heads in plans:
+        for share in SHARES:
+            removed = heads[: round(len(heads) * share / 100)]
+            key = frozenset(removed)
+            if key not in known:
+                with intervening(off(removed)):
+                    loss = mean_loss(checkpoint, pairs)
+                    lines = translate_lines(model, reader, sources, GREEDY, writer=writer) if translating else []
+                score = bleu([line.text for line in lines], references).score if translating else math.nan
+                known[key] = (loss, score)
+            yield Removal(order, group, share, len(removed), *known[key])
+
+
+def plans_of(heads: Sequence[HeadImportance], everything: bool = True) -> list[tuple[str, str, list[Head]]]:
+    """What is removed in which order, the least important first: by gradient, by zeroing, at random, and by type.
+
+    Without `everything`, by gradient and in one random order alone.
+    """
+
+    def ordered(names: Iterable[HeadImportance], key: Callable[[HeadImportance], float]) -> list[Head]:
+        return [(one.site, one.head) for one in sorted(names, key=key)]
+
+    plans = [("gradient", "all", ordered(heads, lambda one: one.gradient))]
+    for number in range(1, (RANDOM_ORDERS if everything else 1) + 1):
+        shuffled = [(one.site, one.head) for one in heads]
+        Random(number).shuffle(shuffled)
+        plans.append((f"random {number}", "all", shuffled))
+    if everything:
+        plans.append(("zero", "all", ordered(heads, lambda one: one.zero)))
+        for group in dict.fromkeys(one.site.group for one in heads):
+            alone = [one for one in heads if one.site.group == group]
+            plans.append(("gradient", group, ordered(alone, lambda one: one.gradient)))
+    return plans
+
+
+class Costs(NamedTuple):
+    """Of so many heads off by zero and by their mean: for how many the mean, or zero, costs more; the means of both."""
+
+    heads: int
+    mean_more: int
+    zero_more: int
+    mean: float
+    zero: float
+
+
+def mean_against_zero(heads: Iterable[HeadImportance]) -> Costs | None:
+    """What the two ways to switch a head off cost (rise of the NLL, nats a token), of the heads measured both ways."""
+    both = [(one.mean, one.zero) for one in heads if not math.isnan(one.mean) and not math.isnan(one.zero)]
+    if not both:
+        return None
+    more, less = (sum(sign * mean > sign * zero for mean, zero in both) for sign in (1, -1))
+    return Costs(len(both), more, less, *(sum(column) / len(both) for column in zip(*both, strict=True)))
+
+
+def removal_lines(rows: Sequence[Removal], measure: Literal["nll", "bleu"]) -> list[Line]:
+    """One line for each order and group, in the order in which they were measured."""
+    groups = dict.fromkeys((one.order, one.group) for one in rows)
+    lines = []
+    for order, group in groups:
+        of_it = [one for one in rows if (one.order, one.group) == (order, group)]
+        values = [getattr(one, measure) for one in of_it]
+        lines.append(Line(_said(order, group), [one.share for one in of_it], values))
+    return lines
+
+
+def training_lines(snapshots: Mapping[str, Sequence[Removal]]) -> list[Line]:
+    """One line a snapshot: by how much its NLL rises (nats) when heads are removed in its own order by gradient."""
+    lines = []
+    for name, rows in snapshots.items():
+        of_it = [one for one in rows if (one.order, one.group) == ("gradient", "all")]
+        whole = of_it[0].nll
+        said = Message("snapshot_updates", count=int(name)) if name.isdecimal() else Message("snapshot_final")
+        lines.append(Line(said, [one.share for one in of_it], [one.nll - whole for one in of_it]))
+    return lines
+
+
+def beats_random(rows: Sequence[Removal], order: str, measure: Literal["nll", "bleu"]) -> tuple[int, ...]:
+    """The shares (percent of all heads) at which an order leaves more than every random order does."""
+    sign = 1 if measure == "bleu" else -1
+    at: dict[int, dict[str, float]] = {}
+    for one in rows:
+        if one.group == "all":
+            at.setdefault(one.share, {})[one.order] = sign * getattr(one, measure)
+    return tuple(
+        share
+        for share, left in at.items()
+        if share and left[order] > max(value for name, value in left.items() if name.startswith("random"))
+    )
+
+
+def steepest(rows: Sequence[Removal], measure: Literal["nll", "bleu"]) -> tuple[str, int]:
+    """The type of attention that leaves least when most of its heads are off, and how many percent these are."""
+    sign = 1 if measure == "bleu" else -1
+    most = max(one.share for one in rows)
+    alone = {one.group: sign * getattr(one, measure) for one in rows if one.group != "all" and one.share == most}
+    return min(alone, key=alone.__getitem__), most
+
+
+def _said(order: str, group: str) -> str:
+    """A plan's name."""
+    if group != "all":
+        return Message("plan_of_type", group=group)
+    word, _, number = order.partition(" ")
+    return Message(f"plan_{word}", number=number)
+
+
+def _keep(kept: dict[Site, Tensor], site: Site) -> Callable[[nn.Module, Any, Tensor], None]:
+    def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        kept[site] = output
+
+    return hook

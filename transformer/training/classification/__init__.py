@@ -1,1 +1,0 @@
-"""How the sequence classifiers were made."""

@@ -1,1 +1,0 @@
-"""Queries and keys of a head as points of a plane."""
