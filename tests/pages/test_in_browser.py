@@ -13,6 +13,7 @@ from transformer import DecodingOptions, Record
 from transformer.attention.measures import sites_of
 from transformer.messages import Message
 from transformer.pictures.axes import Axis
+from ui.components.shared.record import TOLD
 from ui.shared import controls, in_browser
 from ui.store import runs
 
@@ -45,22 +46,32 @@ def test_all_heads_of_every_kind_are_sent_as_the_page_shows_them(form: dict[str,
             assert told["keys"]["texts"] == list(picture.keys.texts)
 
 
-def test_what_the_browser_wrote_is_taken_with_the_next_run_and_nothing_else_moves() -> None:
+def told(at: AppTest, **values: str) -> AppTest:
+    """The page, once the browser has told it what stands behind # in its address."""
+    at.session_state[TOLD] = values
+    return fine(at.run())
+
+
+def test_what_the_browser_told_is_taken_and_nothing_else_moves() -> None:
     at = page(view="steps", written="2")
     assert options(at, "head-choice")["asks"]  # this view follows the head, and the server draws it
     arrival = sent(at, "head-choice")[0]["local"]["arrival"]
-    at = gone(at, kind="encoder.self", head="mean", pair="encoder.self:two|dogs")
+    at = told(at, kind="encoder.self", head="mean", pair="encoder.self:two|dogs")
     assert chosen(at) == ("encoder.self", 0, None)
     assert sent(at, "head-choice")[0]["local"]["arrival"] == arrival
     at.toggle(key="words").set_value(False).run()
-    assert address_of(at) == {
-        **TEXT, "view": "steps", "written": "2", "kind": "encoder.self", "head": "mean",
-        "pair": "encoder.self:two|dogs", "words": "False",
-    }  # fmt: skip
-    assert chosen(gone(at, head=None, kind=None))[0] == "decoder.cross"
+    assert address_of(at) == {**TEXT, "view": "steps", "written": "2", "words": "False"}
+    assert chosen(at) == ("encoder.self", 0, None)
+    assert chosen(told(at))[0] == "decoder.cross"
     assert (address_of(at)["written"], at.toggle(key="words").value) == ("2", False)
     again = gone(at, text="dogs", written=None)  # another address altogether is another arrival
     assert sent(again, "head-choice")[0]["local"]["arrival"] > arrival
+
+
+def test_keys_that_a_link_names_before_the_hash_are_handed_over_and_leave_the_query() -> None:
+    at = page(head="mean")
+    assert (chosen(at)[2], address_of(at)) == (None, TEXT)
+    assert sent(at, "head-choice")[0]["local"]["values"] == {"head": "mean"}
 
 
 def test_views_that_the_browser_draws_ask_for_nothing_and_no_number_is_sent_twice() -> None:
@@ -70,7 +81,6 @@ def test_views_that_the_browser_draws_ask_for_nothing_and_no_number_is_sent_twic
         if part.key in ("bitext", "all-heads", "heatmap", "head-choice"):
             assert sent(at, part.key)[0]["arrays"] == []
     before = {part.key: part.proto.bytes for part in at.get("bidi_component")}
-    at = gone(at, head="1", layer="0")
     at.toggle(key="special").set_value(False).run()
     at.toggle(key="special").set_value(True).run()
     assert {part.key: part.proto.bytes for part in at.get("bidi_component")} == before

@@ -24,7 +24,7 @@ from ui.shared.address import hundredths, switch
 from ui.shared.controls import MEAN, Selection, kind_title, kinds, sentence
 from ui.shared.files import Origin, frame_csv, head_stem
 from ui.shared.theme import is_dark
-from ui.store import turns
+from ui.store import render_slots
 from ui.texts import in_this_language, plain, t
 
 NOWHERE = Origin()
@@ -166,7 +166,7 @@ def measures_panel(record: Record, origin: Origin) -> None:
     """A row of numbers for each head."""
     known = vars(next(iter(record.values())))  # as the grid: it goes with its record
     if "measures" not in known:
-        turns.give_back()  # a long text takes seconds
+        render_slots.give_back()  # a long text takes seconds
         known["measures"] = record.measures().drop(columns="roles")
     table: pd.DataFrame = known["measures"]
     columns = {

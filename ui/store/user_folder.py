@@ -25,9 +25,9 @@ from transformer.messages import Message
 from ui.store import log
 from ui.store.budget import MODELS
 from ui.store.cache import cached
+from ui.store.file_versions import stamp_of, stamp_of_folder
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.source import Answers
-from ui.store.stamps import stamp_of, stamp_of_folder
 
 VARIABLE = "HEEDMAP_CHECKPOINTS"
 
