@@ -14,8 +14,9 @@ from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.measures.faithfulness import SUMMARY, Faithfulness, Fare, saved
-from transformer.runs.sequences.attribution import method_track, mutations
+from transformer.runs.sequences.attribution import mutations
 from transformer.runs.sequences.classify import classify
+from transformer.runs.sequences.sets import clearest
 from ui.sequences import in_browser, runs
 
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
@@ -220,11 +221,11 @@ def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
     at = fine(page(read="motifs"))
     found = runs.sequence_set("small", SET.encode())
     assert found is not None
-    site, head = found.clearest(0, 3)
-    expected = found.motif(0, site, head, 3)
+    every = found.every_head(0, 3)
+    site, head = clearest(every)
+    expected, q = every[site, head]
     np.testing.assert_allclose(numbers(figure(at)["data"][0]["y"]), expected.information)
     assert f"EI: windows of 3 that {site}, head {head}" in figure(at)["layout"]["title"]["text"]
-    _, q = found.every_head(0, 3)[site, head]
     assert f"Over the 9 heads of this class and width, q = {q:.2g} " in " ".join(part.value for part in at.caption)
     assert any("No head's motif passes" in part.value for part in at.info) is (q > 0.05)
     fine(at.segmented_control(key="class").set_value("N").run())
@@ -240,26 +241,11 @@ def test_a_class_that_the_set_lacks_gets_a_sentence() -> None:
     assert "No sequence of this class" in at.warning[0].value
 
 
-@pytest.mark.parametrize("method", ["unknown", "gradients", "contributions"])
-def test_one_more_track_is_what_the_method_says(shipped: Checkpoint, method: str) -> None:
-    at = fine(page(by=method))
-    run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
-    expected = method_track(shipped, run, method, run.predicted)
-    np.testing.assert_allclose(numbers(figure(at)["data"][-1]["y"]), expected, atol=1e-7)
-    said = " ".join(part.value for part in (*at.markdown, *at.caption))
-    assert said.count("It asks:") == said.count("It cannot say:") == 1
-    assert "** against mutation effects" in said
-    assert "completeness gap" in said
-    assert "was not measured" in at.info[-1].value
-
-
 def test_trust_figures_stand_beside_the_tracks(tmp_path: Path) -> None:
-    """What lies beside the weights is said of the method that is chosen, and of the tracks that are always drawn."""
-    shares = {"random": 0.11, "gradients": 0.47, "integrated_gradients": 0.83, "weights": 0.29}
+    shares = {"random": 0.11, "integrated_gradients": 0.83, "weights": 0.29}
     fares = {name: Fare((2.5,) * 5, (1.0,) * 5, 2.5, share, 0.61, 40, 40) for name, share in shares.items()}
     saved(Faithfulness(True, fares), tmp_path / "small" / SUMMARY)
-    at = fine(page(by="gradients"))
-    assert all(number in at.info[-1].value for number in ("40 sequences", "47%", "2.50 nats", "11%", "0.61"))
+    at = fine(page())
     lines = [one.value for one in at.caption if "How far the tracks can be trusted" in one.value]
     assert len(lines) == 1
     assert all(number in lines[0] for number in ("40 sequences", "83%", "29%", "11%"))
@@ -271,6 +257,6 @@ def test_a_classifier_that_averages_its_windows_has_a_page(
     mean = sequence_checkpoint(pooling="mean")
     save_folder(tmp_path / "shelf" / "mean", "kmer", mean.model, task=shipped.task, examples=(EXAMPLE,))
     monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "shelf")
-    at = fine(page(by="rollout"))
+    at = fine(page())
     assert [kind["layers"] for kind in sent(at, "record")[0]["kinds"]] == [["0", "1"]]
     assert not at.error
