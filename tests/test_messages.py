@@ -24,7 +24,7 @@ MAKERS = (
     "transformer/messages/",
     "transformer/errors.py",
     "transformer/checkpoint/safe/refusal.py",
-    "transformer/checkpoint/worker/told.py",
+    "transformer/checkpoint/worker/error_codec.py",
 )
 """Modules that make messages of codes that they are given."""
 
@@ -152,7 +152,7 @@ def test_no_message_is_made_of_free_text() -> None:
         "transformer/messages/",
         "transformer/errors.py",
         "transformer/checkpoint/safe/refusal.py",
-        "transformer/checkpoint/worker/told.py:",  # makes again what a worker was told
+        "transformer/checkpoint/worker/error_codec.py:",  # makes again what a worker was told
         "transformer/checkpoint/worker/remote_tokenizer.py:",  # passes on what a worker refused
         "transformer/training/options.py:",  # codes of one check each, given as texts
     )

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transformer.messages import LANGUAGES
 from ui import scripts
+from ui.patches.session import apply
 from ui.texts import KEY
 
 STYLE = """
@@ -88,7 +89,8 @@ STYLE = """
 """
 """What no page's content changes; what belongs to a component stands with it."""
 
-SCRIPT = f"<script>{Path(__file__).with_name('history.js').read_text(encoding='utf-8')}</script>"
+_SCRIPTS = ("shared/address.js", *(["patches/history.js"] if apply("history") else []))
+SCRIPT = "".join(f"<script>{(Path(__file__).parent / name).read_text(encoding='utf-8')}</script>" for name in _SCRIPTS)
 """What runs before anything else does; `ui.guard` lets it."""
 
 PRELOADED_FONT = re.compile(r'<link\s+rel="preload"[^>]*as="font"[^>]*/?>')
@@ -134,7 +136,7 @@ def framed(page: str, language: str) -> str:
     page = re.sub(r'<html lang="[^"]*"', f'<html lang="{language}"', page, count=1)
     page = PRELOADED_FONT.sub("", page)
     page = page.replace("<head>", f"<head>{SCRIPT}", 1)
-    return page.replace("</head>", f"{scripts.preloads()}{scripts.tag()}<style>{STYLE}</style></head>", 1)
+    return page.replace("</head>", f"{scripts.tag()}<style>{STYLE}</style></head>", 1)
 
 
 def language_of(query: bytes) -> str:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -73,75 +72,74 @@ def test_a_killed_worker_changes_no_byte(folder: Path, tmp_path: Path, monkeypat
     assert files(tmp_path / "two") == files(folder / "serial")
 
 
-@dataclass(frozen=True)
 class Cluster:
     """A scheduler and workers of one thread, each a process of its own."""
 
-    address: str
-    scheduler: subprocess.Popen[bytes]
-    workers: list[subprocess.Popen[bytes]]
+    def __init__(self, place: Path) -> None:
+        self.place, self.processes, known = place, list[subprocess.Popen[bytes]](), place / "scheduler.json"
+        self._start("distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(known))
+        deadline = time.monotonic() + 120
+        while not known.exists() or not known.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        self.address = json.loads(known.read_text())["address"]
+
+    def _start(self, *arguments: str) -> None:
+        environment = dict(os.environ, PYTHONPATH=str(ROOT), DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="120s")
+        command = [sys.executable, "-m", *arguments]
+        self.processes.append(subprocess.Popen(command, cwd=self.place, env=environment, stderr=subprocess.DEVNULL))
+
+    def start_workers(self, count: int) -> None:
+        """Start so many, and wait until they are there."""
+        from distributed import Client
+
+        for _ in range(count):
+            self._start("distributed.cli.dask_worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+        with Client(self.address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=120)
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """One with two workers."""
-    started: list[subprocess.Popen[bytes]] = []
-    environment = dict(os.environ, PYTHONPATH=str(ROOT), DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="120s")
-
-    def start(*arguments: str) -> None:
-        command = [sys.executable, "-m", *arguments]
-        started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL))
-
-    known = tmp_path / "scheduler.json"
-    start("distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(known))
+    found = Cluster(tmp_path)
     try:
-        deadline = time.monotonic() + 120
-        while not known.exists() or not known.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        address = json.loads(known.read_text())["address"]
-        for _ in range(2):
-            start("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
-        from distributed import Client
-
-        with Client(address, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=120)
-        yield Cluster(address, started[0], started[1:])
+        found.start_workers(2)
+        yield found
     finally:
-        for process in reversed(started):
+        for process in reversed(found.processes):
             process.kill()
             process.wait(30)
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_cluster_of_processes_makes_the_same_bytes(folder: Path, tmp_path: Path, cluster: Cluster) -> None:
+def test_a_cluster_makes_the_same_bytes_and_another_goes_on_where_it_is_lost(
+    folder: Path, tmp_path: Path, cluster: Cluster, monkeypatch, capfd
+) -> None:
+    """Every worker, and then the scheduler, is killed after the first chunk: one sentence each time."""
     made(folder, tmp_path / "dask", Dask(cluster.address))
     assert files(tmp_path / "dask") == files(folder / "serial")
-
-
-@pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("lost", ["scheduler", "workers"])
-def test_a_cluster_that_is_lost_is_one_sentence_and_another_goes_on(
-    folder: Path, tmp_path: Path, cluster: Cluster, lost: str, monkeypatch, capfd
-) -> None:
-    """The scheduler, or every worker, is killed after the first chunk."""
     monkeypatch.setattr("transformer.atlas.executors.LOOK_SECONDS", 1.0)
     monkeypatch.setattr("transformer.atlas.executors.PATIENCE_SECONDS", 1.0)
-    killed = [cluster.scheduler] if lost == "scheduler" else cluster.workers
+    for code in ("atlas_workers_lost", "atlas_scheduler_lost"):
+        killed = cluster.processes[:1] if code == "atlas_scheduler_lost" else cluster.processes[1:]
 
-    def progress(done: int, _total: int) -> None:
-        for process in killed if done else ():
-            process.kill()
-            process.wait(30)
+        def progress(done: int, _total: int, killed: list[subprocess.Popen[bytes]] = killed) -> None:
+            for process in killed if done else ():
+                process.kill()
+                process.wait(30)
 
-    with pytest.raises(AtlasError, match="the same command then goes on") as refused:
-        make_atlas(request(folder, tmp_path / "out"), Dask(cluster.address), progress)
-    assert cluster.address in str(refused.value)
-    assert refused.value.code == {"scheduler": "atlas_scheduler_lost", "workers": "atlas_workers_lost"}[lost]
-    assert "Traceback" not in capfd.readouterr().err
-    assert 1 <= len(list((tmp_path / "out" / "parts").iterdir())) < 8
-    made(folder, tmp_path / "out", Serial())
-    assert files(tmp_path / "out") == files(folder / "serial")
+        out = tmp_path / code
+        with pytest.raises(AtlasError, match="the same command then goes on") as refused:
+            make_atlas(request(folder, out), Dask(cluster.address), progress)
+        assert cluster.address in str(refused.value)
+        assert refused.value.code == code
+        assert "Traceback" not in capfd.readouterr().err
+        assert 1 <= len(list((out / "parts").iterdir())) < 8
+        made(folder, out, Serial())
+        assert files(out) == files(folder / "serial")
+        if code == "atlas_workers_lost":
+            cluster.start_workers(1)
 
 
 @pytest.mark.filterwarnings("default")

@@ -236,7 +236,7 @@ class TwiceRead(torch.nn.Module):
 
 
 def test_a_model_whose_embeddings_cannot_be_moved_is_refused_by_name() -> None:
-    config = EncoderConfig(31, d_model=12, n_heads=2, d_ff=17, n_layers=1)
+    config = EncoderConfig(vocab=31, d_model=12, n_heads=2, d_ff=17, n_layers=1)
     nowhere: ScoredSequence = replace(reference.scored_sequence(reference.model("torch")), model=Encoder(config))
     twice = replace(nowhere, model=TwiceRead(reference.model("torch")))
     for asked, code in ((nowhere, "attribution_no_embeddings"), (twice, "attribution_embeds_elsewhere")):

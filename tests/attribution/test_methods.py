@@ -41,7 +41,7 @@ def encoder(causal: bool = False) -> Reading:
     """An encoder alone, or the decoder alone that it becomes with a causal mask."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
-        config = EncoderConfig(31, d_model=12, n_heads=2, d_ff=17, n_layers=3, norm_first=causal, causal=causal)
+        config = EncoderConfig(vocab=31, d_model=12, n_heads=2, d_ff=17, n_layers=3, norm_first=causal, causal=causal)
         made = Encoder(config).double().eval()
     return Reading("small", made, SOURCE, Axis.of_tokens("token", [str(i) for i in SOURCE]), causal)
 

@@ -25,7 +25,6 @@ def shell(line: str, **values: object) -> subprocess.CompletedProcess[str]:
         ("heedmap translate {file} --quiet <&-", "error: the output: read"),
         ("heedmap inspect {file} >&-", "error: the output: not writable"),
         ("heedmap inspect {file} > /dev/full", "error: the output: No space left on device"),
-        ("(ulimit -f 1; heedmap convert {file} {out}/there --answer n_heads=3)", "error: "),
     ],
 )
 def test_what_cannot_be_read_or_written_is_a_sentence(line: str, said: str, tmp_path: Path):

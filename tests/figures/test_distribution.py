@@ -8,8 +8,8 @@ import pytest
 from tests.figures.examples import HOSTILE, picture
 from transformer.decoding.steps import Candidate, Step
 from transformer.errors import RecordError
+from transformer.figures.bars import effect_bars
 from transformer.figures.distribution import attention_of_step, next_tokens
-from transformer.figures.effects import effect_bars
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from transformer.figures.heads import histories, offset_profile, plane_of_heads, tree_of_heads
+from transformer.figures.curves import histories
+from transformer.figures.heads import offset_profile, plane_of_heads, tree_of_heads
 
 
 @pytest.mark.parametrize("dark", [False, True])

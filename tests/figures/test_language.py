@@ -15,22 +15,18 @@ import pytest
 from tests.figures.test_beams import TREE
 from transformer import figures
 from transformer.decoding.steps import Candidate, Step
-from transformer.figures.agreement import agreement_bars
+from transformer.figures.bars import agreement_bars, effect_bars, effect_grid, histogram, source_share_bars
 from transformer.figures.beams import beam_tree
-from transformer.figures.calibration import calibration_curve
+from transformer.figures.curves import Line, growth, histories, removal_curves
 from transformer.figures.distribution import attention_of_step, next_tokens
-from transformer.figures.effects import effect_bars, effect_grid
 from transformer.figures.export import csv, html
-from transformer.figures.growth import Line, growth
-from transformer.figures.heads import distance_map, histories, offset_profile, plane_of_heads, tree_of_heads
+from transformer.figures.heads import distance_map, offset_profile, plane_of_heads, tree_of_heads
 from transformer.figures.heatmap import heatmap
-from transformer.figures.importance import removal_curves
 from transformer.figures.lessons import curves, grouped_bars, number_map, table_grid
 from transformer.figures.logo import logo
 from transformer.figures.scan import ScanPicture, scan_track
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
-from transformer.figures.source_share import source_share_bars
-from transformer.figures.tensors import histogram
+from transformer.figures.vectors import plane_of_vectors
 from transformer.messages import LANGUAGES, Message, catalogue, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -101,6 +97,13 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
         plane_of_heads,
         lambda: plane_of_heads(np.eye(2), ["甲", "乙"], np.array([0, 1]), ["注", "记"]),
     ),
+    "queries and keys": (
+        plane_of_vectors,
+        lambda: plane_of_vectors(
+            np.eye(2), np.array([False, True]), np.array([0, 1]), ["甲", "乙"], ["注", "记"], ["a", "b"], kept=0,
+            weights=[(1, 0.5)], texts=["子", "丑"],
+        ),
+    ),
     "tree of heads": (
         tree_of_heads,
         lambda: tree_of_heads(np.array([[0.0, 1.0, 0.5, 2.0]]), ["甲", "乙"], np.array([0, 1]), 0.2, axis="距离"),
@@ -115,7 +118,6 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
         scan_track,
         lambda: scan_track(ScanPicture("染色体", ["甲"], "+-", [1, 2], np.full((2, 1, 2), 0.5), 7, 0.9)),
     ),
-    "calibration": (calibration_curve, lambda: calibration_curve([0.4, 0.9], [0.5, 0.8], [3, 12])),
     "grouped bars": (grouped_bars, lambda: grouped_bars({"甲": np.ones(2)}, ["子", "丑"], "纵")),
 }
 """A figure of every kind, in every state that has words of its own: which function drew it, and how."""
@@ -169,9 +171,9 @@ def test_every_function_that_draws_is_drawn_above() -> None:
     for module in pkgutil.iter_modules(figures.__path__, f"{figures.__name__}."):
         for name, one in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
             public = not name.startswith("_") and one.__module__ == module.name
-            if public and inspect.signature(one).return_annotation in {go.Figure, "go.Figure"} and name != "ink":
+            if public and inspect.signature(one).return_annotation in {go.Figure, "go.Figure"}:
                 found.add(inspect.unwrap(one).__name__)
-    assert found == {inspect.unwrap(drawn).__name__ for drawn, _ in DRAWN.values()}
+    assert found == {inspect.unwrap(drawn).__name__ for drawn, _ in DRAWN.values()} | {"ink", "token_rows"}
 
 
 def test_what_is_saved_of_a_figure_is_chinese_as_well() -> None:

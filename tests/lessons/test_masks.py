@@ -214,9 +214,15 @@ def test_a_checkpoint_is_left_as_it_was():
     [
         (lambda: Recurrent(RecurrentConfig(13, 13, hidden=7, dropout=0.0)), False),
         (lambda: Recurrent(RecurrentConfig(13, 13, hidden=7, dropout=0.0, attention="location", max_length=9)), True),
-        (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0, causal=True)), False),
-        (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2)), False),
-        (lambda: Encoder(EncoderConfig(13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0, cls_id=12)), False),
+        (
+            lambda: Encoder(EncoderConfig(vocab=13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0, causal=True)),
+            False,
+        ),
+        (lambda: Encoder(EncoderConfig(vocab=13, d_model=14, n_heads=2, d_ff=5, n_layers=2)), False),
+        (
+            lambda: Encoder(EncoderConfig(vocab=13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0, cls_id=12)),
+            False,
+        ),
     ],
 )
 def test_every_text_architecture_can_be_tested(made: Any, leaks: bool):
@@ -250,7 +256,9 @@ def test_a_translator_of_one_word_is_refused():
 
 def test_windows_have_no_mask_to_test():
     with pytest.raises(CheckpointError, match="windows of letters"):
-        leak_test(checkpoint(KmerClassifier(KmerConfig(5, 2, d_model=8, n_heads=2, n_layers=1, d_ff=5))))
+        leak_test(
+            checkpoint(KmerClassifier(KmerConfig(vocab=5, n_classes=2, d_model=8, n_heads=2, n_layers=1, d_ff=5)))
+        )
 
 
 def test_the_largest_forbidden_weight_is_found_where_it_is():

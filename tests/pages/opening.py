@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
@@ -14,6 +15,7 @@ from streamlit.runtime.state.common import user_key_from_element_id
 from streamlit.testing.v1 import AppTest
 
 from transformer.canvas.blob import unpack
+from ui.components.shared.record import TOLD
 
 ROOT = Path(__file__).parents[2]
 UNSURE = (":material/quiz:", ":material/warning:")
@@ -35,6 +37,31 @@ def fine(at: AppTest) -> AppTest:
     assert not at.exception
     assert not problems(at)
     return at
+
+
+def ran(at: AppTest, **typed: str) -> AppTest:
+    """The page once these texts were typed into its fields by their keys, and Run pressed."""
+    for one in (*at.text_area, *at.text_input):
+        if one.key in typed:
+            one.set_value(typed[one.key])
+    next(button for button in at.button if button.label in {"Run", "运行"}).click()
+    at.run()
+    assert not at.exception
+    return at
+
+
+def brought(at: AppTest, uploader: int = 0, /, **files: bytes) -> AppTest:
+    """The page once these files were dropped on one of its uploaders, all at once."""
+    at.file_uploader[uploader].set_value([(name, data, "application/octet-stream") for name, data in files.items()])
+    at.run()
+    assert not at.exception
+    return at
+
+
+def table(at: AppTest, *columns: str) -> pd.DataFrame:
+    """The first table of the page that has these columns."""
+    found: pd.DataFrame = next(one.value for one in at.dataframe if set(columns) <= set(one.value.columns))
+    return found
 
 
 def problems(at: AppTest) -> list[str]:
@@ -125,6 +152,12 @@ def matrix_sent(at: AppTest, key: str) -> tuple[dict[str, Any], np.ndarray]:
     """A picture that is drawn: what is said of it, and its numbers, -infinity where masked."""
     header, arrays = sent(at, key)
     return header, arrays["weights"].reshape(len(header["queries"]["texts"]), len(header["keys"]["texts"]))
+
+
+def told(at: AppTest, **values: str) -> AppTest:
+    """The page, once the browser has told it what stands behind # in its address."""
+    at.session_state[TOLD] = values
+    return fine(at.run())
 
 
 def gone(at: AppTest, **address: str | None) -> AppTest:

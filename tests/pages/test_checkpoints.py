@@ -11,42 +11,27 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import REFERENCE, reference_file
 from tests.checkpoint.safe.hostile import corpus, saved
-from tests.pages.opening import gone, head_shown, problems, record_sent, with_heads
-from tests.pages.tiny import save_tiny
+from tests.pages import opening
+from tests.pages.opening import brought, gone, head_shown, problems, ran, record_sent, with_heads
 from transformer import attention_maps, load
-from ui.store.ledger import LEDGER, UploadLimits
+from ui.store.upload_quota import LEDGER, UploadLimits
 
-APP = str(Path(__file__).parents[2] / "app.py")
 ANNOTATED = reference_file("annotated").read_bytes()
 
 
-@pytest.fixture(autouse=True)
-def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tiny checkpoint stands in for the shipped ones."""
-    folder = tmp_path / "checkpoints"
-    save_tiny(folder)
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
-    return folder
+pytestmark = pytest.mark.usefixtures("shipped")
+"""A tiny checkpoint stands in for the shipped ones."""
 
 
 def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(APP, default_timeout=120)
-    page.run()
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.switch_page("pages/your_model.py").run()
-    return fine(page)
+    page = opening.opened("your_model", **address)
+    assert not page.exception
+    return page
 
 
 def fine(page: AppTest) -> AppTest:
     assert not page.exception
     return page
-
-
-def brought(page: AppTest, **files: bytes) -> AppTest:
-    """Upload files, all at once."""
-    page.file_uploader[0].set_value([(name, data, "application/octet-stream") for name, data in files.items()])
-    return fine(page.run())
 
 
 def asked(page: AppTest, kind: str, question: str):
@@ -80,8 +65,7 @@ def test_an_upload_is_recognised_asked_about_and_shown():
     assert not page.warning
     page.text_input(key="input").set_value("5 6 7")
     page.text_input(key="forced").set_value("4 9")
-    next(button for button in page.button if button.label == "Run").click()
-    fine(page.run())
+    ran(page)
     gone(page, kind="encoder.self", layer="0", head="1")
     title, drawn = head_shown(page)
     assert title == "encoder.0.self · head 1"
@@ -179,7 +163,7 @@ def test_what_no_layout_explains_is_still_inspected():
 
 def test_hostile_files_are_sentences_and_nothing_is_kept(tmp_path: Path):
     page = opened()
-    for trick, data, reason in list(corpus(str(tmp_path / "marker")))[::9]:
+    for trick, data, reason in list(corpus(str(tmp_path / "marker")))[::40]:
         page = brought(page, **{"model.pt": data})
         assert reason in problems(page)[0], trick
         assert page.selectbox(key="model").options == ["tiny"]
@@ -226,9 +210,8 @@ def test_another_session_sees_nothing_of_an_upload():
     assert theirs.selectbox(key="model").value == "tiny"
     theirs.session_state["chosen"] = "upload/secret"
     assert theirs.run().selectbox(key="model").options == ["tiny"]
-    elsewhere = AppTest.from_file(APP, default_timeout=120)
-    elsewhere.query_params["model"] = "upload/secret"
-    assert fine(elsewhere.switch_page("pages/translate.py").run()).selectbox(key="model").options == ["tiny"]
+    elsewhere = opening.opened("translate", model="upload/secret")
+    assert fine(elsewhere).selectbox(key="model").options == ["tiny"]
 
 
 def test_an_upload_can_be_chosen_on_translate():
@@ -238,8 +221,7 @@ def test_an_upload_can_be_chosen_on_translate():
     assert page.selectbox(key="model").options == ["tiny", "upload/model"]
     assert page.selectbox(key="model").value == "upload/model"
     page.text_area(key="text").set_value("5 6 7")
-    next(button for button in page.button if button.label == "Run").click()
-    fine(page.run())
+    ran(page)
     assert [warning.value for warning in page.warning] == [  # on top of the page, once
         r"Assumed, since the file does not say: bos\_id=1. Answer it on the page Your model."
     ]
@@ -259,6 +241,5 @@ def test_a_pair_with_a_vocabulary_each():
     removing["Remove wrong.txt"].click()
     page = fine(page.run())
     page.text_input(key="input").set_value("w3 w4")
-    next(button for button in page.button if button.label == "Run").click()
-    fine(page.run())
+    ran(page)
     assert not problems(page)

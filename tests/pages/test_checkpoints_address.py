@@ -1,15 +1,13 @@
 """The page Your model: its picture stands in its address; each kind of checkpoint starts with something to see."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import reference_file
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import head_shown, problems, with_heads
-from tests.pages.test_checkpoints import brought, fine, opened
+from tests.pages.opening import address_of, brought, head_shown, problems, ran, with_heads
+from tests.pages.test_checkpoints import fine, opened
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
 
@@ -27,43 +25,26 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def at(**address: str) -> AppTest:
-    session = AppTest.from_file(APP, default_timeout=120)
-    session.query_params.update(address)
-    return fine(session.switch_page("pages/your_model.py").run())
-
-
-def address(page: AppTest) -> dict[str, Any]:
-    return {key: value if isinstance(value, str) else value[0] for key, value in dict(page.query_params).items()}
-
-
-def run(page: AppTest, **fields: str) -> AppTest:
-    for key, text in fields.items():
-        page.text_input(key=key).set_value(text)
-    next(button for button in page.button if button.label == "Run").click()
-    return fine(page.run())
-
-
 def test_text_target_and_open_view_stand_in_the_address_and_come_from_it() -> None:
-    page = run(at(model="tiny"), input="two dogs", forced="zwei Hunde")
-    assert {"input": "two dogs", "forced": "zwei Hunde"}.items() <= address(page).items()
-    link = at(model="tiny", input="two dogs", forced="zwei Hunde", map="downloads")
+    page = ran(opened(model="tiny"), input="two dogs", forced="zwei Hunde")
+    assert {"input": "two dogs", "forced": "zwei Hunde"}.items() <= address_of(page).items()
+    link = opened(model="tiny", input="two dogs", forced="zwei Hunde", map="downloads")
     assert link.text_input(key="input").value == "two dogs"
     assert link.text_input(key="forced").value == "zwei Hunde"
     assert "CSV" in " ".join(button.proto.label for button in link.get("download_button"))
-    assert address(link)["map"] == "downloads"
+    assert address_of(link)["map"] == "downloads"
     assert not {"input", "forced"} & set(
-        address(run(link, input=at(model="tiny").text_input(key="input").value, forced=""))
+        address_of(ran(link, input=opened(model="tiny").text_input(key="input").value, forced=""))
     )
 
 
 def test_another_checkpoint_starts_with_its_own_text() -> None:
-    page = run(at(model="tiny"), input="two dogs", forced="zwei")
+    page = ran(opened(model="tiny"), input="two dogs", forced="zwei")
     page.selectbox(key="model").set_value("other")
     fine(page.run())
     assert page.text_input(key="input").value != "two dogs"
     assert page.text_input(key="forced").value == ""
-    assert not {"input", "forced"} & set(address(page))
+    assert not {"input", "forced"} & set(address_of(page))
 
 
 @pytest.mark.parametrize(("lang", "said"), [("en", "needs no tokenizer"), ("zh", "不需要分词器")])
@@ -71,7 +52,7 @@ def test_a_shipped_classifier_says_what_it_is_and_leads_to_its_page(
     lang: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.shell._around_every_page", lambda: None)  # each run in a test looks like a server's first
-    page = at(model="letters", lang=lang)
+    page = opened(model="letters", lang=lang)
     assert not page.warning
     assert said in page.info[0].value
     left = list[str]()

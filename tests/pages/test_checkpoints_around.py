@@ -2,14 +2,18 @@
 
 import io
 
+import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 from torch import nn
 
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_around import Around
-from tests.pages.opening import with_heads
-from tests.pages.test_checkpoints import asked, brought, fine, opened
+from tests.pages.opening import brought, with_heads
+from tests.pages.test_checkpoints import asked, fine, opened
+
+pytestmark = pytest.mark.usefixtures("shipped")
+"""A tiny checkpoint stands in for the shipped ones."""
 
 
 def _file(norm: str) -> bytes:

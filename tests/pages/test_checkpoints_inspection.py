@@ -10,20 +10,16 @@ from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.runtime.scriptrunner import RerunData, get_script_run_ctx
 
 from tests.checkpoint.safe.hostile import saved
-from tests.pages.opening import problems, with_heads
-from tests.pages.test_checkpoints import (  # noqa: F401  (a fixture)
-    ANNOTATED,
-    brought,
-    fine,
-    open_panel,
-    opened,
-    shipped,
-)
+from tests.pages.opening import brought, problems, with_heads
+from tests.pages.test_checkpoints import ANNOTATED, fine, open_panel, opened
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.worker import apart, pool
+from transformer.checkpoint.worker import isolated, pool
 from ui.store import user_folder
+
+pytestmark = pytest.mark.usefixtures("shipped")
+"""A tiny checkpoint stands in for the shipped ones."""
 
 
 def test_tensors_circuits_and_comparison():
@@ -69,7 +65,7 @@ def test_looking_through_starts_when_asked_tells_how_far_it_is_and_why_it_failed
         raise refused("worker_time", "one.pt", seconds=30)
 
     with monkeypatch.context() as patch:
-        patch.setattr(apart, "inspect", refuse)
+        patch.setattr(isolated, "inspect", refuse)
         assert not problems(fine(page.run()))
         assert not asked
         page.button(key="look-through").click()
@@ -87,7 +83,7 @@ def test_stop_ends_the_looking_and_its_worker(monkeypatch: pytest.MonkeyPatch):
     page = open_panel(brought(opened(), **{"one.pt": ANNOTATED}), "tensors")
     told: list[float] = []
     looked: list[str] = []
-    inspect = apart.inspect
+    inspect = isolated.inspect
 
     def press_stop(done: float) -> None:
         told.append(done)
@@ -109,7 +105,7 @@ def test_stop_ends_the_looking_and_its_worker(monkeypatch: pytest.MonkeyPatch):
         finally:
             looked.append(contents.source)
 
-    monkeypatch.setattr(apart, "inspect", watched)
+    monkeypatch.setattr(isolated, "inspect", watched)
     page.button(key="look-through").click()
     page = fine(page.run())
     assert looked == ["one.pt"]
@@ -123,7 +119,7 @@ def test_stop_ends_the_looking_and_its_worker(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_file_that_fits_nothing_is_not_looked_through_unasked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr(apart, "inspect")
+    monkeypatch.delattr(isolated, "inspect")
     page = brought(opened(), **{"odd.pt": saved({"x.y": torch.ones(3, 5)})})
     assert list(page.dataframe[-1].value["tensor"]) == ["x.y"]
 

@@ -10,33 +10,22 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import save
-from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import reference_file
+from tests.pages.opening import brought
+from tests.pages.test_checkpoints import opened
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.safe import unpacked
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
 from ui.store import user_folder
-from ui.store.ledger import UploadLimits
+from ui.store.upload_quota import UploadLimits
 
-APP = str(Path(__file__).parents[2] / "app.py")
 ANNOTATED = reference_file("annotated").read_bytes()
 
 
-@pytest.fixture(autouse=True)
-def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tiny checkpoint stands in for the shipped ones."""
-    save_tiny(tmp_path / "checkpoints")
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "checkpoints")
-
-
-def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(APP, default_timeout=120)
-    page.query_params.update(address)
-    page.switch_page("pages/your_model.py").run()
-    assert not page.exception
-    return page
+pytestmark = pytest.mark.usefixtures("shipped")
+"""A tiny checkpoint stands in for the shipped ones."""
 
 
 def test_limits_come_from_the_environment():
@@ -111,9 +100,7 @@ def test_a_folder_of_images_is_refused_with_the_lines_that_record_it(tmp_path: P
     with zipfile.ZipFile(archive, "w") as made:
         made.writestr("seer/config.json", json.dumps(config))
         made.writestr("seer/model.safetensors", save({"weight": torch.ones(2, 3)}))
-    page = opened()
-    page.file_uploader[0].set_value([("seer.zip", archive.getvalue(), "application/zip")]).run()
-    assert not page.exception
+    page = brought(opened(), **{"seer.zip": archive.getvalue()})
     assert "vit is no model of text" in page.warning[0].value
     first, second, third = next(code.value for code in page.code if "grid" in code.value).splitlines()
     assert (first, second) == ("from transformer import recording", "with recording(model) as seen: model(**inputs)")

@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from tests.checkpoint.foreign.test_forks import Fork
-from tests.pages.opening import with_heads
-from tests.pages.test_checkpoints import asked, brought, fine, opened, shipped  # noqa: F401  (a fixture)
+from tests.pages.opening import brought, with_heads
+from tests.pages.test_checkpoints import asked, fine, opened
+
+pytestmark = pytest.mark.usefixtures("shipped")
+"""A tiny checkpoint stands in for the shipped ones."""
 
 
 def _saved(**beside: Any) -> bytes:

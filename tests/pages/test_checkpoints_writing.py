@@ -11,16 +11,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_folder
-from tests.pages.opening import chosen, head_shown
-from tests.pages.tiny import save_tiny
+from tests.pages import opening
+from tests.pages.opening import brought, chosen, head_shown, table
 from transformer import ContinueOptions, continue_text, fill, run_any
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.checkpoint.safe import unpacked
 from ui.store import runs, store, user_folder
-from ui.store.ledger import LEDGER
-from ui.store.slow import name_of
+from ui.store.progress import name_of
+from ui.store.upload_quota import LEDGER
 
-APP = str(Path(__file__).parents[2] / "app.py")
 TEXT = "the dog runs."
 LABELS = {0: "sad", 1: "so *so*", 2: "glad"}
 
@@ -38,16 +37,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save_tiny(tmp_path / "checkpoints")
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "checkpoints")
+def _own(shipped: None, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_folder, "own_folder", lambda: folders)
 
 
 def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(APP, default_timeout=170)
-    page.query_params.update(address)
-    page = fine(page.switch_page("pages/your_model.py").run())
+    page = opening.opened("your_model", **address)
+    assert not page.exception
     assert [warning.value for warning in page.warning] == []
     return page
 
@@ -55,17 +51,6 @@ def opened(**address: str) -> AppTest:
 def fine(page: AppTest) -> AppTest:
     assert not page.exception
     return page
-
-
-def brought(page: AppTest, **files: bytes) -> AppTest:
-    """Upload files, all at once."""
-    page.file_uploader[0].set_value([(name, data, "application/octet-stream") for name, data in files.items()])
-    return fine(page.run())
-
-
-def table(page: AppTest, key: str) -> Any:
-    """The table that has a column of this name."""
-    return next(frame.value for frame in page.dataframe if key in frame.value.columns)
 
 
 def test_a_text_is_continued_and_every_view_shows_the_step() -> None:
@@ -156,10 +141,6 @@ def test_classes_bear_the_names_of_the_config() -> None:
     shown = table(page, "glad")
     assert list(shown.columns) == list(LABELS.values())
     np.testing.assert_allclose(shown.iloc[0], odds, atol=1e-6)
-    page = AppTest.from_file(APP, default_timeout=170)
-    page.query_params.update(model="mine/classes", text=TEXT, do="encoder.0.self~zero~h2")
-    page = fine(page.switch_page("pages/what_if.py").run())
-    assert any(set(LABELS.values()) <= set(frame.value.to_numpy().ravel()) for frame in page.dataframe)
 
 
 def test_a_zipped_folder_is_brought_looked_at_and_gone_when_removed(
@@ -192,7 +173,7 @@ def test_a_zipped_folder_is_brought_looked_at_and_gone_when_removed(
     page = brought(page, **files)  # side by side, as they lie in the folder
     assert page.selectbox(key="model").value == "upload/gpt2"
     assert len(list(place.iterdir())) == 1
-    held = page.session_state["holdings"]
+    held = page.session_state["session_resources"]
     assert held.let_go()
     del held
     gc.collect()

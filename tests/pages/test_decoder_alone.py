@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("decoders")
     tokenizer = tiny_tokenizer()
     torch.manual_seed(2)
-    model = Decoder(DecoderConfig(len(tokenizer), d_model=9, n_heads=3, d_ff=7, n_layers=2, max_length=40))
+    model = Decoder(DecoderConfig(vocab=len(tokenizer), d_model=9, n_heads=3, d_ff=7, n_layers=2, max_length=40))
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.8)
     save_folder(made / "writer", "decoder", model, tokenizer, examples=(READ,), half=False)

@@ -1,29 +1,19 @@
 """The first screen of Translate: a sentence over its translation, at a head that is true; what the model knows."""
 
-from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import chosen, record_sent, sent
+from tests.pages.test_translate import opened
 from transformer import DecodingOptions
 from transformer.runs.measures.head_agreement import known_agreement
 from ui.shared import heads
 from ui.store import runs, store
 
-APP = str(Path(__file__).parents[2] / "app.py")
 NAME = "multi30k-en-de"
 SENTENCE = "A man in a blue shirt is riding a bicycle down the street."
-
-
-def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(APP, default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.switch_page("pages/translate.py").run()
-    assert not page.exception
-    return page
 
 
 def bitext(page: AppTest) -> tuple[dict[str, object], np.ndarray]:

@@ -10,13 +10,11 @@ import transformers
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_gpt2_tokenizer
-from tests.pages.opening import fine
-from tests.pages.tiny import save_tiny
+from tests.pages.opening import fine, opened, table
 from transformer import load, run_any
 from transformer.checkpoint.huggingface.library import quiet
 from ui.store import user_folder
 
-APP = str(Path(__file__).parents[2] / "app.py")
 TEXT = "the dog runs."
 OFF = "encoder.0.self~zero~h1"
 LABELS = {0: "sad", 1: "so *so*", 2: "glad"}
@@ -50,9 +48,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save_tiny(tmp_path / "checkpoints")
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "checkpoints")
+def _own(shipped: None, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_folder, "own_folder", lambda: folders)
 
 
@@ -71,16 +67,6 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return odds / odds.sum(-1, keepdims=True)
 
 
-def opened(page: str, **address: str) -> AppTest:
-    shown = AppTest.from_file(APP, default_timeout=170)
-    shown.query_params.update(address)
-    return fine(shown.switch_page(f"pages/{page}.py").run())
-
-
-def table(page: AppTest, *columns: str) -> Any:
-    return next(one.value for one in page.dataframe if set(columns) <= set(one.value.columns))
-
-
 def words(page: AppTest) -> str:
     return " ".join(part.value for part in (*page.markdown, *page.caption, *page.info))
 
@@ -92,9 +78,8 @@ def looked_at(name: str) -> tuple[AppTest, AppTest, AppTest]:
         opened("map", checkpoint=f"mine/{name}", sentence=TEXT),
         opened("what_if", model=f"mine/{name}", text=TEXT, do=OFF.replace("en", "de") if name == "decoder" else OFF),
     )
-    for page in pages:
-        assert [one.value for one in page.warning] == []
-    return pages
+    first, second, third = map(fine, pages)
+    return first, second, third
 
 
 @pytest.mark.parametrize("name", ["many", "decoder"])

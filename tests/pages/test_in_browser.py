@@ -18,6 +18,7 @@ from tests.pages.opening import (
     options,
     record_sent,
     sent,
+    told,
 )
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, Record
@@ -30,16 +31,7 @@ from ui.store import runs
 TEXT = {"text": "two dogs", "longest": "10"}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("checkpoints")
-    save_tiny(made)
-    return made
-
-
-@pytest.fixture(autouse=True)
-def _shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
+pytestmark = pytest.mark.usefixtures("shipped")
 
 
 def page(**address: str) -> AppTest:
@@ -54,33 +46,37 @@ def record() -> Record:
 def test_all_heads_of_every_kind_are_sent_as_the_page_shows_them(form: dict[str, str]) -> None:
     found = record_sent(page(**form))
     assert list(found) == ["decoder.cross", "decoder.self", "encoder.self"]
-    for kind, (told, weights) in found.items():
+    for kind, (said, weights) in found.items():
         for layer, site in enumerate(sites_of(record(), kind)):
-            assert told["sites"][layer] == site
+            assert said["sites"][layer] == site
             for head in range(record()[site].n_heads):
                 picture = record()[site].picture(head, not form, not form)
                 expected = np.where(picture.visible, picture.values, -1).astype(np.float32)
                 np.testing.assert_array_equal(weights[layer, head], expected)
-            assert told["queries"]["labels"] == list(picture.queries.labels)
-            assert told["keys"]["texts"] == list(picture.keys.texts)
+            assert said["queries"]["labels"] == list(picture.queries.labels)
+            assert said["keys"]["texts"] == list(picture.keys.texts)
 
 
-def test_what_the_browser_wrote_is_taken_with_the_next_run_and_nothing_else_moves() -> None:
+def test_what_the_browser_told_is_taken_and_nothing_else_moves() -> None:
     at = page(view="steps", written="2")
     assert options(at, "head-choice")["asks"]  # this view follows the head, and the server draws it
     arrival = sent(at, "head-choice")[0]["local"]["arrival"]
-    at = gone(at, kind="encoder.self", head="mean", pair="encoder.self:two|dogs")
+    at = told(at, kind="encoder.self", head="mean", pair="encoder.self:two|dogs")
     assert chosen(at) == ("encoder.self", 0, None)
     assert sent(at, "head-choice")[0]["local"]["arrival"] == arrival
     at.toggle(key="words").set_value(False).run()
-    assert address_of(at) == {
-        **TEXT, "view": "steps", "written": "2", "kind": "encoder.self", "head": "mean",
-        "pair": "encoder.self:two|dogs", "words": "False",
-    }  # fmt: skip
-    assert chosen(gone(at, head=None, kind=None))[0] == "decoder.cross"
+    assert address_of(at) == {**TEXT, "view": "steps", "written": "2", "words": "False"}
+    assert chosen(at) == ("encoder.self", 0, None)
+    assert chosen(told(at))[0] == "decoder.cross"
     assert (address_of(at)["written"], at.toggle(key="words").value) == ("2", False)
     again = gone(at, text="dogs", written=None)  # another address altogether is another arrival
     assert sent(again, "head-choice")[0]["local"]["arrival"] > arrival
+
+
+def test_keys_that_a_link_names_before_the_hash_are_handed_over_and_leave_the_query() -> None:
+    at = page(head="mean")
+    assert (chosen(at)[2], address_of(at)) == (None, TEXT)
+    assert sent(at, "head-choice")[0]["local"]["values"] == {"head": "mean"}
 
 
 def test_views_that_the_browser_draws_ask_for_nothing_and_no_number_is_sent_twice() -> None:
@@ -90,7 +86,6 @@ def test_views_that_the_browser_draws_ask_for_nothing_and_no_number_is_sent_twic
         if part.key in ("bitext", "all-heads", "heatmap", "head-choice"):
             assert sent(at, part.key)[0]["arrays"] == []
     before = {part.key: part.proto.bytes for part in at.get("bidi_component")}
-    at = gone(at, head="1", layer="0")
     at.toggle(key="special").set_value(False).run()
     at.toggle(key="special").set_value(True).run()
     assert {part.key: part.proto.bytes for part in at.get("bidi_component")} == before
@@ -101,7 +96,7 @@ def test_of_a_larger_record_the_chosen_layer_is_sent_and_all_heads_of_its_kind_i
 ) -> None:
     numbers = 4 * sum(one.n_heads * one.shape[0] * one.shape[1] for one in record().values())
     monkeypatch.setattr(record_views, "MOST_BYTES", numbers)
-    assert all("there" not in told for told, _ in record_sent(page()).values())
+    assert all("there" not in kind for kind, _ in record_sent(page()).values())
     monkeypatch.setattr(record_views, "MOST_BYTES", numbers - 1)
     at = page(kind="encoder.self", layer="1", head="1")
     assert options(at, "head-choice")["asks"]
@@ -117,7 +112,7 @@ def test_of_a_larger_record_the_chosen_layer_is_sent_and_all_heads_of_its_kind_i
     assert header["grids"]["encoder.self"]["size"] == list(picture.values.shape)
     codes = arrays["codes"].reshape(2, -1, *picture.values.shape)
     np.testing.assert_array_equal(codes[1, 1], np.rint(254 * np.sqrt(picture.values)))
-    assert record_sent(gone(at, layer="0"))["encoder.self"][0]["there"] == [0]
+    assert record_sent(told(at, kind="encoder.self", layer="0", head="1"))["encoder.self"][0]["there"] == [0]
 
 
 def test_scores_are_the_servers_to_send_and_follow_the_head() -> None:

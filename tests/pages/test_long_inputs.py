@@ -24,7 +24,7 @@ from transformer.runs.any_model import run_any
 from transformer.runs.sequences.classify import classify
 from ui.components.heatmap.component import NAMED
 from ui.shared import zooming
-from ui.store import slow, user_folder
+from ui.store import progress, user_folder
 
 LETTERS = "ACGTTGCAAGTGTCAGTTGACGT" * 60  # 1,380: long enough to be measured first
 SHAPE = 2 * len(LETTERS) - 2 - 4  # widths 3 and 5
@@ -88,8 +88,8 @@ def test_memory_is_the_limit_and_the_refusal_says_what_why_and_what_to_do(monkey
 
 
 def test_what_takes_very_long_waits_for_its_button_and_says_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow, "WORTH_ASKING", 0.0)
-    monkeypatch.setattr(slow, "name_of", lambda kind, key: kind)
+    monkeypatch.setattr(progress, "WORTH_ASKING", 0.0)
+    monkeypatch.setattr(progress, "name_of", lambda kind, key: kind)
     at = fine(page(sequence=LETTERS))
     (told,) = at.info
     assert told.value.startswith("1,380 letters: about 1 s and ")
@@ -100,21 +100,21 @@ def test_what_takes_very_long_waits_for_its_button_and_says_what_it_takes(monkey
 
 def test_a_long_run_is_stopped_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Someone presses Stop while the bar stands at its first share."""
-    monkeypatch.setattr(slow, "WORTH_A_BAR", 0.0)
-    told, names, name_of = list[str](), list[str](), slow.name_of
+    monkeypatch.setattr(progress, "WORTH_A_BAR", 0.0)
+    told, names, name_of = list[str](), list[str](), progress.name_of
 
     def named(kind: str, key: tuple[Any, ...]) -> str:
         names.append(name_of(kind, key))
         return names[-1]
 
-    def pressed(_bar: Any, done: float, says: slow.Told) -> None:
+    def pressed(_bar: Any, done: float, says: progress.Told) -> None:
         told.append(says(done))
-        st.session_state[slow.STOPPED].add(names[-1])
+        st.session_state[progress.STOPPED].add(names[-1])
         st.rerun()
 
     with monkeypatch.context() as impatient:
-        impatient.setattr(slow, "name_of", named)
-        impatient.setattr(slow, "_move", pressed)
+        impatient.setattr(progress, "name_of", named)
+        impatient.setattr(progress, "_move", pressed)
         at = fine(page(sequence=LETTERS, view="windows"))
     assert [one.value for one in at.info] == ["1,380 letters: stopped by you."]
     assert len(told) == 1

@@ -5,15 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.huggingface.families import write_folder
+from tests.pages.opening import opened
 from tests.pages.tiny import save_tiny
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from ui.align import choices
 from ui.store import cache, store, user_folder
 
-APP = str(Path(__file__).parents[2] / "app.py")
 BROKEN = {
     "cut": lambda folder: (folder / "model.safetensors").write_bytes(b"\x10" * 40),
     "no-table": lambda folder: (folder / "config.json").write_text("[1, 2]"),
@@ -50,7 +49,7 @@ def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_list_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
     for name in ("tried_folder", "load_folder", "reader_of", "read_path", "read_files"):
-        monkeypatch.setattr(apart, name, None)
+        monkeypatch.setattr(isolated, name, None)
     monkeypatch.setattr(user_folder, "bundle", None)
     found = store.checkpoint_names(*store.TRANSLATORS)
     assert found == ["tiny", "mine/cut", "mine/marian", "mine/other-sizes", "mine/tiny"]
@@ -76,9 +75,7 @@ def test_a_list_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_that_cannot_be_shown_says_so_where_it_is_asked_for(
     page: str, key: str, name: str, reason: str
 ) -> None:
-    shown = AppTest.from_file(APP, default_timeout=170)
-    shown.query_params[key] = f"mine/{name}"
-    shown.switch_page(f"pages/{page}.py").run()
+    shown = opened(page, **{key: f"mine/{name}"})
     assert not shown.exception
     said = [one.value.replace("\\", "") for one in (*shown.warning, *shown.error)]
     assert any(reason in one for one in said), said
@@ -88,7 +85,7 @@ def test_models_to_align_are_listed_without_loading_them(monkeypatch: pytest.Mon
     """Which share a tokenizer is told by its files: of two Marian folders, not of one and a model of ours."""
     cache.clear()
     for name in ("tried_folder", "load_folder", "reader_of", "read_path", "read_files"):
-        monkeypatch.setattr(apart, name, None)
+        monkeypatch.setattr(isolated, name, None)
     assert choices.models() == ["tiny", "mine/cut", "mine/marian", "mine/other-sizes", "mine/tiny"]
     assert choices.vocabulary("mine/cut") == choices.vocabulary("mine/marian") != choices.vocabulary("mine/tiny")
     assert choices.vocabulary("mine/tiny") == choices.vocabulary("tiny")

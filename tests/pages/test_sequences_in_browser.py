@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.pages.opening import gone, is_whole, moved, opened, options, record_sent, sent
+from tests.pages.opening import is_whole, moved, opened, options, record_sent, sent, told
 from tests.pages.test_sequences import fine, page, passes, shipped
 from transformer import Checkpoint
 from transformer.runs.sequences.classify import classify
@@ -86,7 +86,7 @@ def test_of_records_that_are_too_large_the_chosen_site_is_sent(
     assert (found["encoder.self"][0]["there"], found["pooling"][0]["there"]) == ([0], [])
     np.testing.assert_array_equal(found["encoder.self"][1][0, 2], np.float32(record["encoder.0.self"].weights(2)))
     assert options(at, "sequence-head-choice")["asks"]
-    assert record_sent(gone(at, layer="pooling"))["pooling"][1].shape[0] == 1
+    assert record_sent(told(at, layer="pooling"))["pooling"][1].shape[0] == 1
 
 
 def test_lines_are_of_the_windows_of_one_width_at_the_chosen_site(shipped: Checkpoint) -> None:

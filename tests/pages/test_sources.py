@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import options, sent
-from tests.pages.test_translate import NAME, address_of, opened
+from tests.pages.opening import address_of, options, sent
+from tests.pages.test_translate import NAME, opened
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 from transformer import load, translate
 from transformer.attribution import methods
@@ -29,7 +29,7 @@ def strip(page: AppTest, method: str) -> str:
 
 
 def looking(**address: str) -> AppTest:
-    return opened(page="translate", view="sources", text=SENTENCE, **address)
+    return opened(view="sources", text=SENTENCE, **address)
 
 
 def test_the_words_that_light_up_are_those_of_the_method() -> None:
@@ -59,7 +59,7 @@ def test_looking_elsewhere_asks_no_method(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("transformer.runs.translate.attribute", counted)
     cache.clear()
-    page = opened(page="translate", text=SENTENCE)
+    page = opened(text=SENTENCE)
     assert not asked
     page.query_params["view"] = "sources"
     looking(also="none")
@@ -157,7 +157,7 @@ def test_the_sentence_can_be_measured_where_it_is_asked_for() -> None:
     ],
 )
 def test_small_large_and_strange_requests(address: dict[str, str], says: str) -> None:
-    page = opened(page="translate", view="sources", **address)
+    page = opened(view="sources", **address)
     assert says in texts(page)
     assert not page.error
 
@@ -168,8 +168,9 @@ def test_a_recurrent_model_offers_what_is_defined_and_names_the_rest(
     monkeypatch.setattr(shipped, "CHECKPOINTS", checkpoints_with_recurrents(tmp_path / "checkpoints"))
     cache.clear()
     for model in (ADDITIVE, LOCATION):
-        page = opened(page="translate", view="sources", model=model, text=SENTENCE, also="weights")
+        page = opened(view="sources", model=model, text=SENTENCE, also="weights")
         assert not page.error
         said = texts(page)
         assert "Not defined for this checkpoint: deletion (hidden from attention), layer contributions" in said
-        assert ("past the end of the source is left out" in said) == (model == LOCATION)
+        notes = sent(page, "sources-0")[0]["axis"]["notes"]
+        assert ("past the end of the source is left out" in notes) == (model == LOCATION)

@@ -1,49 +1,36 @@
 """The Translate page: first paint, every control, empty and hostile input; looking never runs the model."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import chosen, gone, head_shown
+from tests.pages import opening
+from tests.pages.opening import address_of, chosen, head_shown, ran, told
 from transformer import DecodingOptions
 from transformer.decoding.beams import BeamTree
 from transformer.models.seq2seq import Seq2Seq
 from transformer.runs.translate import MAX_CHARACTERS
 from ui.store import cache, runs, store
 
-APP = str(Path(__file__).parents[2] / "app.py")
 NAME = "multi30k-en-de"
 SENTENCE = "Three dogs are running through the snow."
 CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
 def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(APP, default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.switch_page("pages/translate.py").run()
+    page = opening.opened("translate", **address)
     assert not page.exception
     return page
 
 
-def address_of(page: AppTest) -> dict[str, str]:
-    """The page's address: one value a name."""
-    return {key: value if isinstance(value, str) else value[0] for key, value in page.query_params.items()}
+def asked(page: AppTest, text: str) -> AppTest:
+    return ran(page, text=text)
 
 
 def written(page: AppTest) -> str:
     return next(part.value for part in page.text)
-
-
-def asked(page: AppTest, text: str) -> AppTest:
-    page.text_area(key="text").set_value(text)
-    next(button for button in page.button if button.label == "Run").click()
-    page.run()
-    assert not page.exception
-    return page
 
 
 @pytest.fixture
@@ -69,18 +56,11 @@ def test_first_paint_is_a_shipped_example() -> None:
     assert "all-heads" in [part.key for part in page.get("bidi_component")]
     assert {"record", "head-choice", "heatmap"} <= {part.key for part in page.get("bidi_component")}
     assert not page.warning
-
-
-def test_a_sentence_is_translated_on_run() -> None:
-    page = asked(opened(), SENTENCE)
-    assert written(page) == runs.translation(NAME, SENTENCE, DecodingOptions(), None).text
-    assert page.text_area(key="text").value == SENTENCE
-
-
-def test_an_example_is_one_click_away() -> None:
-    page = opened()
+    label = page.text_area(key="text").label
+    assert f"{MAX_CHARACTERS:,} characters" in label
+    assert "256 tokens" in label
     page.button(key="example-3").click().run()
-    assert page.text_area(key="text").value == store.checkpoint(NAME).examples[2]
+    assert page.text_area(key="text").value == examples[2]
     assert not page.exception
 
 
@@ -88,12 +68,14 @@ def test_looking_never_runs_the_model(passes: list[str]) -> None:
     page = asked(opened(), SENTENCE)
     assert passes
     passes.clear()
-    for view in ("Heatmap", "Head view", "Step by step", "Beams", "Downloads"):
+    for view, moves in (("Heatmap", ("decoder.self", "0", "1")), ("Beams", ("encoder.self", "2", "3"))):
         page = opened(text=SENTENCE, view=view)
-        for key, value in (("kind", "encoder.self"), ("layer", "0"), ("head", "mean"), ("head", "3")):
-            page = gone(page, **{key: value})
+        page = told(page, **dict(zip(("kind", "layer", "head"), moves, strict=True)))
         for toggle in page.toggle:
             toggle.set_value(not toggle.value).run()
+        assert not page.exception
+    for view in ("Head view", "Step by step", "Downloads"):
+        page = opened(text=SENTENCE, view=view)
         for slider in page.slider:
             if slider.key in ("written", "threshold"):
                 slider.set_value(slider.max).run()
@@ -140,51 +122,40 @@ def likely(page: AppTest, tree: BeamTree, node: int) -> bool:
     return expected in [part.value for part in page.caption]
 
 
-@pytest.mark.parametrize("text", ["", "   \n\t ", "x" * 10_000, "dog " * 400])
-def test_what_cannot_be_read_gets_a_sentence_and_is_kept(text: str) -> None:
-    page = asked(opened(), text)
-    assert len(page.warning) == 1
-    assert page.warning[0].value[0].isupper()
-    assert page.text_area(key="text").value == text
+def test_what_cannot_be_read_gets_a_sentence_and_is_kept() -> None:
+    page = opened()
+    for text in ("", "   \n\t ", "x" * 10_000, "dog " * 400):
+        asked(page, text)
+        assert len(page.warning) == 1
+        assert page.warning[0].value[0].isupper()
+        assert page.text_area(key="text").value == text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "🙂🙃 two dogs",
-        "كلب يركض في الثلج",
-        "<script>alert(1)</script> <img src=x onerror=alert(1)>",
-        "a\x00b\x07c \x1b[31mred",
-        "**bold** $x^2$ :material/home: [a](b)",
-        "\u202ereversed\u202c text",
-    ],
+HOSTILE = (
+    "🙂🙃 two dogs \u202ereversed\u202c text",
+    "<script>alert(1)</script> <img src=x onerror=alert(1)>",
+    "a\x00b\x07c \x1b[31mred **bold** $x^2$ :material/home: [a](b)",
 )
-def test_hostile_text_is_run_and_never_unescaped(text: str) -> None:
-    page = asked(opened(), text)
-    strips = [part.proto.body for part in page.get("html")]
-    assert all("<script" not in body and "<img" not in body for body in strips)
-    assert written(page) is not None
 
 
-def test_limits_are_stated_on_the_page() -> None:
-    label = opened().text_area(key="text").label
-    assert f"{MAX_CHARACTERS:,} characters" in label
-    assert "256 tokens" in label
+def test_hostile_text_is_run_and_never_unescaped() -> None:
+    page = opened(longest="5", beam="1")
+    for text in HOSTILE:
+        strips = [part.proto.body for part in asked(page, text).get("html")]
+        assert all("<script" not in body and "<img" not in body for body in strips)
+        assert written(page) is not None
 
 
 def test_the_page_follows_the_language_and_addresses_do_not() -> None:
     page = opened(lang="zh", text=SENTENCE)
     assert page.title[0].value == "翻译"
     assert "运行" in [button.label for button in page.button]
-    page = gone(page, kind="encoder.self", head="mean")
-    assert address_of(page)["kind"] == "encoder.self"
-    assert address_of(page)["head"] == "mean"
-    for view in ("heatmap", "head_view", "steps", "beams", "downloads"):
-        tab = opened(lang="zh", text=SENTENCE, view=view)
-        texts = [part.value for part in (*tab.caption, *tab.markdown)]
-        texts += [part.label for part in (*tab.toggle, *tab.slider, *tab.selectbox, *tab.button, *tab.text_area)]
-        texts = [text for text in texts if text and not text.isdecimal() and text != "Language · 语言"]
-        assert all(CHINESE.search(text) for text in texts), texts
+    page = told(page, kind="encoder.self", head="mean")
+    assert chosen(page) == ("encoder.self", 2, None)
+    texts = [part.value for part in (*page.caption, *page.markdown)]
+    texts += [part.label for part in (*page.toggle, *page.slider, *page.selectbox, *page.button, *page.text_area)]
+    texts = [text for text in texts if text and not text.isdecimal() and text != "Language · 语言"]
+    assert all(CHINESE.search(text) for text in texts), texts
 
 
 def test_a_change_of_language_changes_nothing_else() -> None:
@@ -237,12 +208,6 @@ def test_another_sentence_starts_with_its_own_best_hypothesis() -> None:
     assert "node" not in page.query_params
 
 
-def test_errors_are_told_in_the_readers_language() -> None:
-    page = opened(lang="zh")
-    page.text_area(key="text").set_value("   ")
-    next(button for button in page.button if button.label == "运行").click()
-    page.run()
-    assert page.warning[0].value.startswith("文本是空的")
 
 
 def test_what_the_limit_cut_is_not_called_complete() -> None:

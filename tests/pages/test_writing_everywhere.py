@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_folder
-from tests.pages.opening import address_of, figure, fine, numbers, opened, sent
+from tests.pages.opening import address_of, figure, fine, numbers, opened, sent, table
 from transformer import Continuation, ContinueOptions, Intervention, continue_text, fill, intervening, run_any
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.interventions.text import to_text
@@ -41,11 +40,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _own(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_folder, "own_folder", lambda: folders)
-
-
-def table(page: Any, column: str) -> pd.DataFrame:
-    found: pd.DataFrame = next(frame.value for frame in page.dataframe if column in frame.value.columns)
-    return found
 
 
 def continued(*changes: Intervention) -> Continuation:

@@ -14,7 +14,7 @@ from tests.record_files.samples import Samples
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.interventions.value import Intervention
 from transformer.layers.masks import Mask
@@ -164,7 +164,7 @@ def test_weights_and_other_files_are_no_records() -> None:
 
 def test_a_file_is_refused_by_its_size_before_it_is_read() -> None:
     with pytest.raises(CheckpointError, match=r"bytes, at most 100 are read\. Remedy: record a shorter input"):
-        apart.open_record(io.BytesIO(small()), "x", ReadLimits(file_bytes=100))
+        isolated.open_record(io.BytesIO(small()), "x", ReadLimits(file_bytes=100))
 
 
 def test_interventions_that_all_maps_repeat_are_bounded() -> None:

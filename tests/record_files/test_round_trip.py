@@ -18,7 +18,7 @@ from tests.record_files.samples import DTYPES, Samples, everything, same
 from transformer.attention.masks_and_biases import BiasTable
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import QueriesKeys, Weights
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.interventions.value import Intervention
 from transformer.layers.masks import Mask
@@ -102,11 +102,11 @@ def test_a_file_is_saved_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
 
 def test_a_worker_reads_the_same_and_writes_it_anew() -> None:
     record = Samples(7).record()
-    found = apart.open_record(io.BytesIO(record.to_bytes()), "run.heedmap")
+    found = isolated.open_record(io.BytesIO(record.to_bytes()), "run.heedmap")
     assert same(everything(found), everything(record)) == []
     assert found.to_bytes() == record.to_bytes()
     with pytest.raises(CheckpointError, match=r"^weights\.pt is refused: .*save it again with record\.save"):
-        apart.open_record(io.BytesIO(b"PK\x03\x04" * 30), "weights.pt")
+        isolated.open_record(io.BytesIO(b"PK\x03\x04" * 30), "weights.pt")
 
 
 def test_shared_tensors_are_written_once_and_stay_shared() -> None:

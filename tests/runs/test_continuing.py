@@ -48,7 +48,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoin
 def own_decoder() -> Checkpoint:
     """A decoder alone of our own definition, as a file without a config is read."""
     torch.manual_seed(3)
-    config = DecoderConfig(29, d_model=10, n_heads=2, d_ff=14, n_layers=3, max_length=13)
+    config = DecoderConfig(vocab=29, d_model=10, n_heads=2, d_ff=14, n_layers=3, max_length=13)
     return Checkpoint("own", watch(Decoder(config).eval()), id_tokenizers(config)[0])
 
 

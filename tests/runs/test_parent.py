@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 POOL = """
@@ -28,26 +26,12 @@ if __name__ == "__main__":
     works.result()
 """
 
-RANKS = """
-import os, time
-from transformer.training.processes import Process
 
-process = Process.join()
-os.write(1, f"{os.getpid()}\\n".encode())
-time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize(
-    ("script", "starter"),
-    [(POOL, ()), (RANKS, ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"))],
-    ids=["pool", "torchrun"],
-)
-def test_workers_end_soon_after_their_parent_was_killed(script: str, starter: tuple[str, ...], tmp_path: Path) -> None:
+def test_workers_end_soon_after_their_parent_was_killed(tmp_path: Path) -> None:
     """One that is in the middle of its work, and one that waits for more."""
-    (tmp_path / "script.py").write_text(script)
+    (tmp_path / "script.py").write_text(POOL)
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, *starter, str(tmp_path / "script.py")]
+    command = [sys.executable, str(tmp_path / "script.py")]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
         assert parent.stdout is not None
         try:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,13 @@ from torch import Tensor, nn
 
 from tests import toy
 from tests.full_disk import at_most
+from transformer.__main__ import main
 from transformer.checkpoint import load
 from transformer.errors import CheckpointError, TrainingError
 from transformer.models.recurrent import Recurrent
 from transformer.runs.measures.head_agreement import head_agreement, known_agreement
 from transformer.tokens.batch import pad
-from transformer.training.loop import NextTokenLoss, fast_products
+from transformer.training.loop import NextTokenLoss, Trainer, fast_products
 from transformer.training.options import CHOICES
 from transformer.training.processes import Process
 from transformer.training.run import Run
@@ -324,26 +324,27 @@ def test_two_processes_give_what_one_gives(data: Path, tmp_path: Path) -> None:
     )
 
 
-def test_sigterm_stops_after_the_update_in_hand(data: Path, tmp_path: Path) -> None:
-    work = tmp_path / "run"
+def test_sigterm_stops_after_the_update_in_hand(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command is asked to end while it works at its third update."""
+    work, before = tmp_path / "run", signal.getsignal(signal.SIGTERM)
     options = toy.training_options(data, work, updates=100_000, save_every=1, validate_every=50_000)
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.changed().items()]
-    command = [sys.executable, "-m", "transformer", "train", "translation", f"--data={data}", f"--work={work}",
-               f"--out={tmp_path / 'out'}", *arguments]  # fmt: skip
-    with subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 120
-        while not list(work.glob("weights/*")) and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM, errors
-    assert "Traceback" not in errors
-    done = state(work)["progress"]["update"]
-    assert done >= 1
-    assert f"stopped after update {done} of 100000: the same command goes on" in errors
+    step = Trainer.step
+
+    def asked_to_end(self: Trainer, update: int, *given: Any) -> float:
+        if update == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return step(self, update, *given)
+
+    monkeypatch.setattr(Trainer, "step", asked_to_end)
+    command = ["train", "translation", f"--data={data}", f"--work={work}", f"--out={tmp_path / 'out'}", *arguments]
+    assert main(command) == 128 + signal.SIGTERM
+    assert "stopped after update 3 of 100000: the same command goes on" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before
     assert not (tmp_path / "out").exists()
-    run = Run(options, Translation)
-    assert run.progress.update == done
+    assert Run(options, Translation).progress.update == 3
 
 
 def environment() -> dict[str, str]:

@@ -37,7 +37,7 @@ class Moments:
         total = found.total
         count = np.broadcast_to(found.counted, total.shape)
         there = count > 0
-        each = np.divide(total, count, where=there, out=np.zeros_like(total))
+        each = total / np.maximum(found.counted, 1)  # 0 where nothing was counted
         sentences = there.sum(axis=0)
         mean = each.sum(axis=0) / np.maximum(sentences, 1)
         squares = (np.square(each - mean) * there).sum(axis=0)

@@ -75,7 +75,7 @@ def maps_of(
     even = even / even.sum(-1, keepdim=True).clamp(min=1)
     whole = torch.cat([*weights, even[:, None]], dim=1)
     if not bool(real_query.all()):
-        whole = whole * real_query[:, None, :, None]
+        whole.mul_(real_query[:, None, :, None])
     heads = tuple((site, source.n_heads) for site, source in zip(sites, sources, strict=True))
     return Maps(group, heads, whole, visible, queries, keys)
 

@@ -24,7 +24,7 @@ decoder's attention, or from one step of a recurrent net to the next."""
 BlockKind = Literal["encoder", "decoder", "layer", "ends"]
 """A stack, one layer of it, or what stands around the stacks."""
 
-Norms = Literal["before", "after", "unknown", "none"]
+Norms = Literal["before", "after", "none"]
 """Where a layer's norms stand: before its sub-layers, after their sums; `none` where there is no layer norm."""
 
 Shape = tuple[str | int, ...]
@@ -77,9 +77,8 @@ class Block:
 class Diagram:
     """The graph of a model: its parts in the order in which they run, and their connections.
 
-    `norms` says where the layer norms stand in a layer: `before` its sub-layers, `after` their sums, or `unknown`,
-    where the parts of a layer are drawn in the order in which the model declares them. `causal` says whether the
-    future is hidden from the (decoder's) self-attention.
+    `norms` says where the layer norms stand in a layer: `before` its sub-layers or `after` their sums. `causal` says
+    whether the future is hidden from the (decoder's) self-attention.
     """
 
     family: str

@@ -8,16 +8,11 @@ import plotly.graph_objects as go
 from transformer.decoding.steps import Step
 from transformer.errors import RecordError
 from transformer.figures import labels
+from transformer.figures.bars import SHARES, token_rows
 from transformer.figures.theme import Theme, crossed, hatched, ink, legend, theme
 from transformer.messages import words
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
-
-PROBABILITY = dict(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], fixedrange=True)
-"""Every probability here is drawn on the same scale, so steps compare."""
-
-_BAR = 24
-"""Pixels from one bar to the next."""
 
 
 def next_tokens(step: Step, *, is_next: bool = True, dark: bool = False) -> go.Figure:
@@ -27,7 +22,7 @@ def next_tokens(step: Step, *, is_next: bool = True, dark: bool = False) -> go.F
     together, so the bars sum to 1. Without `is_next` they are those of a position that the model has read: nothing is
     written there, and the marked one is what is measured.
     """
-    colours, rank = theme(dark), step.rank + 1
+    rank = step.rank + 1
     mark = words("figure_written" if is_next else "figure_measured")
     ranked = words("figure_written_rank", rank=rank) if is_next else words("figure_measured_rank", rank=rank)
     rows = [(candidate.text, candidate.probability) for candidate in step.likeliest]
@@ -44,34 +39,11 @@ def next_tokens(step: Step, *, is_next: bool = True, dark: bool = False) -> go.F
     values = [probability for _, probability in rows] + [others]
     texts = [f"{value:.3f}" for value in values]
     texts[written] = f"<b>{texts[written]}  ◀ {mark}</b>"
-    figure = go.Figure(
-        go.Bar(
-            x=values,
-            y=list(range(len(values))),
-            orientation="h",
-            text=texts,
-            textposition="outside",
-            cliponaxis=False,
-            hovertext=hovers,
-            hovertemplate="%{hovertext}<extra></extra>",
-            marker=dict(color=_bar_colours(len(values), written, colours)),
-        )
-    )
-    figure.layout = dict(
-        height=70 + _BAR * len(values),
-        margin=dict(l=round(labels.width([text for text, _ in rows])) + 24, r=86, t=12, b=52),
-        bargap=0.25,
-        showlegend=False,
-        xaxis=dict(**PROBABILITY, title=words("figure_next_token" if is_next else "figure_token_here"), side="bottom"),
-        yaxis=dict(
-            tickvals=list(range(len(names))),
-            ticktext=names,
-            range=[len(names) - 0.5, -0.5],
-            showgrid=False,
-            fixedrange=True,
-        ),
-    )
-    return ink(figure, colours)
+    return token_rows(
+        names, values, texts, hovers, _bar_colours(len(values), written, theme(dark)),
+        dict(range=[0, 1.02], tickvals=SHARES, title=words("figure_next_token" if is_next else "figure_token_here")),
+        wide=[text for text, _ in rows], right=86, dark=dark,
+    )  # fmt: skip
 
 
 def attention_of_step(picture: Picture, average: Picture, step: int, *, dark: bool = False) -> go.Figure:
@@ -109,7 +81,7 @@ def attention_of_step(picture: Picture, average: Picture, step: int, *, dark: bo
     missing = np.flatnonzero(visible & ~np.isfinite(values))
     if len(missing):
         figure.add_trace(_missing(missing, colours))
-    figure.layout = _step_layout(picture, step)
+    figure.update_layout(_step_layout(picture, step))
     return ink(figure, colours)
 
 
@@ -186,5 +158,5 @@ def _step_layout(picture: Picture, step: int) -> dict[str, Any]:
             tickangle=-90,
             **labels.ticks(picture.keys, 22.0),
         ),
-        yaxis=dict(**PROBABILITY, title=labels.safe(Quantity.WEIGHT.unit)),
+        yaxis=dict(range=[0, 1.02], tickvals=SHARES, fixedrange=True, title=labels.safe(Quantity.WEIGHT.unit)),
     )

@@ -1,6 +1,6 @@
-"""Figures of heads over a corpus: the profile of one, its history over training, all in a plane and in a tree."""
+"""Figures of heads over a corpus: the profile of one, all in a plane and in a tree, and two models side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -46,34 +46,6 @@ def offset_profile(
         height=320, margin=dict(l=60, r=16, t=36, b=48), bargap=0.2,
         legend=legend(y=1.02, yanchor="bottom"),
         xaxis=dict(title=axis, dtick=4), yaxis=dict(title=quantity, rangemode="tozero"),
-    )  # fmt: skip
-    return ink(figure, colours)
-
-
-def histories(
-    moments: Sequence[str],
-    series: Mapping[str, Float[np.ndarray, " moment"]],
-    *,
-    axis: str,
-    quantity: str,
-    dark: bool = False,
-) -> go.Figure:
-    """A line for each measure over the moments of a training."""
-    colours = theme(dark)
-    figure = go.Figure(
-        [
-            go.Scatter(
-                x=list(moments), y=values, name=labels.safe(name), mode="lines+markers",
-                line=dict(color=colours.series[i % len(colours.series)], width=2),
-                hovertemplate="%{x}: %{y:.3f}<extra>%{fullData.name}</extra>",
-            )
-            for i, (name, values) in enumerate(series.items())
-        ]
-    )  # fmt: skip
-    figure.update_layout(
-        height=340, margin=dict(l=60, r=16, t=60, b=48),
-        legend=legend(y=1.02, yanchor="bottom"),
-        xaxis=dict(title=axis, type="category"), yaxis=dict(title=quantity, rangemode="tozero"),
     )  # fmt: skip
     return ink(figure, colours)
 

@@ -5,7 +5,6 @@ meaning (weights, masked, selected) and those of text stay. Both colour scales k
 readers: Viridis (Smith and van der Walt 2015) rises in lightness; the diverging one runs from blue to orange.
 """
 
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -101,29 +100,19 @@ def legend(**where: Any) -> dict[str, Any]:
 
 
 def ink(figure: go.Figure, colours: Theme) -> go.Figure:
-    """Write all text of a figure in full contrast, whatever grey a page's theme has for it, over our own template.
-
-    What is written here is right, and is not shown to Plotly's validators: they took more than half of a figure's time.
-    """
-    layout: dict[str, Any] = figure.layout._props  # as Plotly keeps it
-    for axis in ("xaxis", "yaxis"):
-        layout.setdefault(axis, {})
-    axes = [layout[name] for name in layout if name.startswith(("xaxis", "yaxis"))]
-    titled = [layout, *(layout.setdefault(name, {}) for name in ("legend", "hoverlabel", "title"))]
-    for holder in (*titled, *(axis.setdefault("title", {}) for axis in axes)):
-        holder.setdefault("font", {})["color"] = colours.ink
-    for axis in axes:
-        axis.setdefault("tickfont", {})["color"] = colours.ink
-    layout["template"] = deepcopy(_written_template(colours is DARK))
+    """Write all text of a figure in full contrast, whatever grey a page's theme has for it, over our own template."""
+    text = dict(color=colours.ink)
+    axis = dict(title_font=text, tickfont=text)
+    figure.update_layout(
+        template=template(colours is DARK), font=text, legend_font=text, hoverlabel_font=text, title_font=text,
+        xaxis=axis, yaxis=axis,
+    )  # fmt: skip
+    figure.update_xaxes(axis)
+    figure.update_yaxes(axis)
     return figure
 
 
 @cache
-def _written_template(dark: bool) -> dict[str, Any]:
-    written: dict[str, Any] = template(dark).to_plotly_json()
-    return written
-
-
 def template(dark: bool) -> go.layout.Template:
     """What a figure looks like where its page says nothing."""
     colours = theme(dark)

@@ -27,23 +27,32 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 """What stands between the two maps of a feed-forward net; `gelu_tanh` is the approximation that GPT-2 computes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BlockConfig:
-    """Sizes and dialect of one block; a model's config makes it."""
+    """Sizes and dialect of one block, which the configs of models inherit.
 
-    d_model: int
-    n_heads: int
-    d_k: int
-    d_v: int
-    d_ff: int
-    dropout: float
-    attention_dropout: float
-    norm_first: bool
-    norm: str
-    norm_eps: float
-    attention_bias: bool
-    activation: str
+    `d_k` and `d_v` of 0 stand for d_model / n_heads, `attention_scale` of 0 for d_k^-0.5. `norm` is `torch` or
+    `annotated`, `activation` one of `ACTIVATIONS`.
+    """
+
+    d_model: int = 512
+    n_heads: int = 8
+    d_k: int = 0
+    d_v: int = 0
+    d_ff: int = 2048
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    norm: str = "torch"
+    norm_eps: float = 1e-5
+    norm_first: bool = False
+    attention_bias: bool = True
     attention_scale: float = 0.0
+    activation: str = "relu"
+
+    @property
+    def head_sizes(self) -> tuple[int, int]:
+        """Numbers of each head's queries and keys, and of its values."""
+        return self.d_k or self.d_model // self.n_heads, self.d_v or self.d_model // self.n_heads
 
 
 def dropped(dropout: nn.Dropout, x: Tensor) -> Tensor:
@@ -95,8 +104,7 @@ def _attention(config: BlockConfig) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.n_heads,
-        config.d_k,
-        config.d_v,
+        *config.head_sizes,
         config.attention_bias,
         config.attention_dropout,
         config.attention_scale,

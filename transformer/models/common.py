@@ -52,16 +52,6 @@ def probability(config: Any, *names: str) -> None:
             raise ConfigError("no_probability", name=name, value=getattr(config, name))
 
 
-def heads_fit(d_model: int, n_heads: int) -> None:
-    """Refuse a width that heads cannot share evenly.
-
-    Raises:
-        ConfigError: names both numbers.
-    """
-    if d_model % n_heads:
-        raise ConfigError("heads_do_not_divide", d_model=d_model, n_heads=n_heads)
-
-
 def check_ids(what: str, ids: Int[Tensor, "*batch position"], vocab: int) -> None:
     """Refuse ids that an embedding of `vocab` rows lacks.
 

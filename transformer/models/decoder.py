@@ -15,71 +15,46 @@ from torch import Tensor, nn
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import ACTIVATIONS, EncoderBlock, PastCache
+from transformer.layers.blocks import EncoderBlock, PastCache
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
-from transformer.layers.positions import POSITION_KINDS, positions
+from transformer.layers.positions import positions
 from transformer.layers.rotary import Rotary
 from transformer.layers.run_context import changed_context
-from transformer.models.common import at_least, check_ids, heads_fit, log_probs, one_of, probability
+from transformer.models.common import at_least, check_ids, log_probs
 from transformer.models.protocols import Abilities, TextStack, TokenInterface
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DecoderConfig(StackConfig):
     """Everything that tells one decoder alone from another.
 
-    `tie_projection` scores the vocabulary by the embedding itself. `scale_embedding` multiplies embeddings by
-    sqrt(d_model), `attention_scale` multiplies scores (0 stands for d_k^-0.5). `d_k` and `d_v` of 0 stand for d_model /
-    n_heads. `rotary` pairs of each head's numbers in queries and keys are turned by their positions (0: none),
-    neighbours or `rotary_halves` (Su et al. 2021); `positions` are those that are added to the embedding beside.
-    `pad_id` of -1 says that no id is padding.
-
-    Raises:
-        ConfigError: sizes that do not fit together, or an option that is not known.
+    `tie_projection` scores the vocabulary by the embedding itself. `rotary` pairs of each head's numbers in queries and
+    keys are turned by their positions (0: none), neighbours or `rotary_halves` (Su et al. 2021); `positions` are those
+    that are added to the embedding beside.
     """
 
     vocab: int
-    d_model: int = 512
-    n_heads: int = 8
-    d_ff: int = 2048
     n_layers: int = 6
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    norm: str = "torch"
-    norm_eps: float = 1e-5
     norm_first: bool = True
     norm_after_embedding: bool = False
     norm_after_stack: bool = True
-    attention_bias: bool = True
-    attention_scale: float = 0.0
     activation: str = "gelu"
     positions: str = "learned"
     rotary: int = 0
     rotary_halves: bool = False
-    max_length: int = 512
-    scale_embedding: bool = False
     tie_projection: bool = False
     projection_bias: bool = False
-    pad_id: int = -1
-    d_k: int = 0
-    d_v: int = 0
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "vocab", "d_model", "n_heads", "d_ff", "n_layers", "max_length")
-        one_of(self, "norm", ("torch", "annotated"))
-        one_of(self, "activation", tuple(ACTIVATIONS))
-        one_of(self, "positions", POSITION_KINDS)
-        probability(self, "dropout", "attention_dropout")
-        if self.d_k < 0 or self.d_v < 0:
-            raise ConfigError("negative_head_sizes", d_k=self.d_k, d_v=self.d_v)
-        if not (self.d_k and self.d_v):
-            heads_fit(self.d_model, self.n_heads)
+        super().__post_init__()
+        at_least(self, 1, "vocab", "n_layers")
         at_least(self, 0, "rotary")
-        if 2 * self.rotary > self.block.d_k:
-            raise ConfigError("rotary_past_head", rotary=self.rotary, d_k=self.block.d_k, d_v=self.block.d_v)
+        d_k, d_v = self.head_sizes
+        if 2 * self.rotary > d_k:
+            raise ConfigError("rotary_past_head", rotary=self.rotary, d_k=d_k, d_v=d_v)
 
 
 @dataclass
@@ -118,7 +93,7 @@ class Decoder(nn.Module):
         self.embedding_norm = self._norm() if config.norm_after_embedding else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
         self.rotary = Rotary(config.rotary, config.rotary_halves) if config.rotary else None
-        blocks = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_layers))
+        blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.n_layers))
         self.decoder = cast(Sequence[EncoderBlock], blocks)
         for block in self.decoder:
             block.self_attention.rotary = self.rotary

@@ -16,11 +16,11 @@ from torch.nn import functional as F
 from transformer.errors import ConfigError, InputError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import ACTIVATIONS, EncoderBlock
+from transformer.layers.blocks import EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
-from transformer.layers.positions import POSITION_KINDS, positions
-from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
+from transformer.layers.positions import positions
+from transformer.models.common import at_least, check_ids, one_of
 from transformer.models.protocols import Abilities, TextStack
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
@@ -28,67 +28,37 @@ from transformer.sites import Site
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EncoderConfig(StackConfig):
     """Everything that tells one encoder from another.
 
     `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a known
     bug of published code: the b-th sequence of the batch gets row b at every position, so the model does not see order.
     `cls_id` is the token that every text begins with, also where nobody put it there (-1: none): its row is not scaled,
-    and has a position only if it is `cls_positioned`, so that others count from it.
-    `d_k` and `d_v` of 0 stand for d_model / n_heads.
-    `pad_id` of -1 says that no id is padding. `causal` hides the future. `head` lists the
-    widths of linear maps after the layers, with `head_activation` between them; they read `each` position's state, the
-    `first` or `last` one, or the `mean` over real positions.
-
-    Raises:
-        ConfigError: sizes that do not fit together, or an option that is not known.
+    and has a position only if it is `cls_positioned`, so that others count from it. `causal` hides the future. `head`
+    lists the widths of linear maps after the layers, with `head_activation` between them; they read `each` position's
+    state, the `first` or `last` one, or the `mean` over real positions.
     """
 
     vocab: int
-    d_model: int = 512
-    n_heads: int = 8
-    d_ff: int = 2048
     n_layers: int = 6
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    norm: str = "torch"
-    norm_eps: float = 1e-5
-    norm_first: bool = False
-    norm_after_stack: bool = False
-    attention_bias: bool = True
-    attention_scale: float = 0.0
-    activation: str = "relu"
-    positions: str = "sinusoidal"
     position_axis: str = "sequence"
-    max_length: int = 512
-    scale_embedding: bool = False
     causal: bool = False
-    pad_id: int = -1
     head: Sequence[int] = ()
     head_reads: str = "each"
     head_activation: str = "relu"
     cls_id: int = -1
     cls_positioned: bool = True
-    d_k: int = 0
-    d_v: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "head", tuple(self.head))  # JSON brings a list
-        at_least(self, 1, "vocab", "d_model", "n_heads", "d_ff", "n_layers", "max_length")
-        one_of(self, "norm", ("torch", "annotated"))
-        one_of(self, "activation", tuple(ACTIVATIONS))
-        one_of(self, "positions", POSITION_KINDS)
+        at_least(self, 1, "vocab", "n_layers")
         one_of(self, "position_axis", ("sequence", "batch"))
-        probability(self, "dropout", "attention_dropout")
         one_of(self, "head_reads", ("each", "mean", "first", "last"))
         one_of(self, "head_activation", tuple(_ACTIVATIONS))
         if any(width < 1 for width in self.head):
             raise ConfigError("head_widths", head=str(self.head))
-        if self.d_k < 0 or self.d_v < 0:
-            raise ConfigError("negative_head_sizes", d_k=self.d_k, d_v=self.d_v)
-        if not (self.d_k and self.d_v):
-            heads_fit(self.d_model, self.n_heads)
 
 
 class Encoder(nn.Module):
@@ -103,7 +73,7 @@ class Encoder(nn.Module):
         self.embedding = nn.Embedding(config.vocab, config.d_model)
         self.positions = positions(config.positions, config.d_model, config.max_length)
         self.dropout = nn.Dropout(config.dropout)
-        blocks = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_layers))
+        blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.n_layers))
         self.encoder = cast(Sequence[EncoderBlock], blocks)
         norm_at_end = config.norm_after_stack
         self.encoder_norm = layer_norm(config.norm, config.d_model, config.norm_eps) if norm_at_end else nn.Identity()

@@ -14,43 +14,32 @@ from torch import Tensor, nn
 from transformer.errors import ConfigError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import ACTIVATIONS, EncoderBlock
+from transformer.layers.blocks import EncoderBlock
 from transformer.layers.kmers import AttentionPooling, KmerConvolutions, MeanPooling, Window, whole_windows, windows
 from transformer.layers.masks import Mask
 from transformer.layers.positions import positions
-from transformer.models.common import at_least, check_ids, heads_fit, one_of, probability
+from transformer.models.common import at_least, check_ids, one_of
 from transformer.models.protocols import Abilities, TextStack
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KmerConfig(StackConfig):
     """Everything that tells one k-mer classifier from another; the defaults are the published form.
 
     `position_place` says whether positions are added to letters (`before` the convolutions) or to windows (`after`).
     `n_questions` is how many averages attention pools, side by side, where `pooling` is `attention`.
-    `positions`: `doubled` is the table of the published code, whose exponent is doubled by a bug, `sinusoidal` the
-    paper's; `learned` is trained, `stored` comes with a checkpoint. `pad_id` of -1 says that no id is padding.
-    `d_hidden` is the width of the small classifier's hidden layer; 0 says d_model.
-
-    Raises:
-        ConfigError: sizes that do not fit together, or an option that is not known.
+    `positions`: `doubled` is the table of the published code, whose exponent is doubled by a bug. `d_hidden` is the
+    width of the small classifier's hidden layer; 0 says d_model.
     """
 
     vocab: int
     n_classes: int
     d_model: int = 256
-    n_heads: int = 8
     n_layers: int = 2
-    d_ff: int = 2048
     widths: Sequence[int] = (3, 4)
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    norm_eps: float = 1e-5
-    norm_first: bool = False
     norm_after_stack: bool = True
-    activation: str = "relu"
     positions: str = "doubled"
     position_place: str = "before"
     max_length: int = 200
@@ -58,20 +47,19 @@ class KmerConfig(StackConfig):
     pooling: str = "mean"
     n_questions: int = 1
     d_hidden: int = 0
-    pad_id: int = -1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "widths", tuple(self.widths))  # JSON brings a list
-        at_least(self, 1, "vocab", "n_classes", "d_model", "n_heads", "n_layers", "d_ff", "max_length", "n_questions")
+        at_least(self, 1, "vocab", "n_classes", "n_layers", "n_questions")
         if not self.widths or min(self.widths) < 1:
             raise ConfigError("window_widths", widths=str(self.widths))
-        one_of(self, "activation", tuple(ACTIVATIONS))
         one_of(self, "positions", ("doubled", "sinusoidal", "learned", "stored"))
         one_of(self, "position_place", ("before", "after"))
         one_of(self, "pooling", ("mean", "attention"))
         at_least(self, 0, "d_hidden")
-        probability(self, "dropout", "attention_dropout")
-        heads_fit(self.d_model, self.n_heads)
+        if self.d_model % self.n_heads:
+            raise ConfigError("heads_do_not_divide", d_model=self.d_model, n_heads=self.n_heads)
 
 
 class KmerClassifier(nn.Module):
@@ -88,7 +76,7 @@ class KmerClassifier(nn.Module):
         self.positions = positions(config.positions, d_model, config.max_length)
         self.dropout = nn.Dropout(config.dropout)
         self.kmers = KmerConvolutions(d_model, config.widths, config.norm_eps)
-        blocks = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_layers))
+        blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.n_layers))
         self.encoder = cast(Sequence[EncoderBlock], blocks)
         norm_at_end = config.norm_after_stack
         self.encoder_norm = nn.LayerNorm(d_model, eps=config.norm_eps) if norm_at_end else nn.Identity()

@@ -14,54 +14,33 @@ from torch import Tensor, nn
 from transformer.errors import ConfigError, InputError
 from transformer.layers import masks
 from transformer.layers.attention import DotProductAttention
-from transformer.layers.blocks import ACTIVATIONS, BlockCache, DecoderBlock, EncoderBlock
+from transformer.layers.blocks import BlockCache, DecoderBlock, EncoderBlock
 from transformer.layers.masks import Mask
 from transformer.layers.norms import layer_norm
-from transformer.layers.positions import POSITION_KINDS, positions
+from transformer.layers.positions import positions
 from transformer.layers.run_context import changed_context
-from transformer.models.common import at_least, check_ids, log_probs, one_of, probability
+from transformer.models.common import at_least, check_ids, log_probs, one_of
 from transformer.models.protocols import Abilities, TextStack, TokenInterface
 from transformer.models.stacks import StackConfig
 from transformer.sites import Site
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig(StackConfig):
     """Everything that tells one encoder-decoder Transformer from another.
 
-    `d_k` and `d_v` of 0 stand for d_model / n_heads. `norm` is `torch` or `annotated`, `activation` one of
-    `blocks.ACTIVATIONS`. `projection_scale` multiplies the logits, `scale_embedding` multiplies embeddings by
-    sqrt(d_model). `positions`: the paper's `sinusoidal` table, a `learned` one, or one `stored` in the checkpoint and
-    not trained; the target's has `target_length` rows where it is longer or shorter (0 stands for `max_length`).
-    `target_pad_id` pads targets where `pad_id`, which pads sources, does not. Of the norms after the stacks,
-    `without_norm` names the stack (`encoder` or `decoder`) that has none. Rows that see nothing get zeros, or are
-    spread evenly over all keys with `spread_blind_rows` (models that hide with -1e9).
-
-    Raises:
-        ConfigError: sizes that do not fit together, or an option that is not known.
+    `projection_scale` multiplies the logits. The target's table of positions has `target_length` rows where it is
+    longer or shorter (0 stands for `max_length`). `target_pad_id` pads targets where `pad_id`, which pads sources, does
+    not. Of the norms after the stacks, `without_norm` names the stack (`encoder` or `decoder`) that has none. Rows that
+    see nothing get zeros, or are spread evenly over all keys with `spread_blind_rows` (models that hide with -1e9).
     """
 
     source_vocab: int
     target_vocab: int
-    d_model: int = 512
-    n_heads: int = 8
-    d_k: int = 0
-    d_v: int = 0
-    d_ff: int = 2048
     n_encoder_layers: int = 6
     n_decoder_layers: int = 6
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    norm: str = "torch"
-    norm_eps: float = 1e-5
-    norm_first: bool = False
     norm_after_embedding: bool = False
-    norm_after_stack: bool = False
     without_norm: str = ""
-    attention_bias: bool = True
-    activation: str = "relu"
-    positions: str = "sinusoidal"
-    max_length: int = 512
     scale_embedding: bool = True
     tie_embeddings: bool = False
     tie_projection: bool = False
@@ -75,18 +54,10 @@ class Seq2SeqConfig(StackConfig):
     spread_blind_rows: bool = False
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "source_vocab", "target_vocab", "d_model", "n_heads", "d_ff", "max_length")
-        at_least(self, 1, "n_encoder_layers", "n_decoder_layers")
+        super().__post_init__()
+        at_least(self, 1, "source_vocab", "target_vocab", "n_encoder_layers", "n_decoder_layers")
         at_least(self, 0, "target_length")
-        one_of(self, "norm", ("torch", "annotated"))
-        one_of(self, "activation", tuple(ACTIVATIONS))
-        one_of(self, "positions", POSITION_KINDS)
         one_of(self, "without_norm", ("", "encoder", "decoder"))
-        probability(self, "dropout", "attention_dropout")
-        if self.d_k < 0 or self.d_v < 0:
-            raise ConfigError("negative_head_sizes", d_k=self.d_k, d_v=self.d_v)
-        if (self.d_k == 0 or self.d_v == 0) and self.d_model % self.n_heads:
-            raise ConfigError("heads_need_sizes", d_model=self.d_model, n_heads=self.n_heads)
         if self.tie_embeddings and self.source_vocab != self.target_vocab:
             raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
 
@@ -150,10 +121,10 @@ class Seq2Seq(nn.Module):
         self.source_norm = self._norm() if config.norm_after_embedding else nn.Identity()
         self.target_norm = self._norm() if config.norm_after_embedding else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
-        encoder = nn.ModuleList(EncoderBlock(config.block) for _ in range(config.n_encoder_layers))
+        encoder = nn.ModuleList(EncoderBlock(config) for _ in range(config.n_encoder_layers))
         self.encoder = cast(Sequence[EncoderBlock], encoder)
         self.encoder_norm = self._norm() if config.norms_after("encoder") else nn.Identity()
-        decoder = nn.ModuleList(DecoderBlock(config.block) for _ in range(config.n_decoder_layers))
+        decoder = nn.ModuleList(DecoderBlock(config) for _ in range(config.n_decoder_layers))
         self.decoder = cast(Sequence[DecoderBlock], decoder)
         self.decoder_norm = self._norm() if config.norms_after("decoder") else nn.Identity()
         self.projection = nn.Linear(d_model, config.target_vocab, bias=config.projection_bias)

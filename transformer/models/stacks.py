@@ -1,44 +1,38 @@
-"""What the configs of all models with Transformer layers have in common: the part that one layer needs."""
+"""What the configs of all models with Transformer layers have in common."""
 
-from transformer.layers.blocks import BlockConfig
+from dataclasses import dataclass
+
+from transformer.errors import ConfigError
+from transformer.layers.blocks import ACTIVATIONS, BlockConfig
+from transformer.layers.positions import POSITION_KINDS
+from transformer.models.common import at_least, one_of, probability
 
 
-class StackConfig:
-    """Base of such configs, which are dataclasses and declare these options themselves, with defaults of their own.
+@dataclass(frozen=True, kw_only=True)
+class StackConfig(BlockConfig):
+    """A block's options, and those of what stands around the blocks.
 
-    So each config.json keeps its own options in its own order. An option that a config does not declare has the value
-    that stands here: `d_k` and `d_v` of 0 stand for d_model / n_heads, `attention_scale` of 0 for d_k^-0.5.
+    `positions`: the paper's `sinusoidal` table or another formula, a `learned` table, or one `stored` in the checkpoint
+    and not trained. `scale_embedding` multiplies embeddings by sqrt(d_model). `pad_id` of -1 says that no id is
+    padding.
+
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
-    d_model: int
-    n_heads: int
-    d_k: int = 0
-    d_v: int = 0
-    d_ff: int
-    dropout: float
-    attention_dropout: float
-    norm_first: bool
-    norm: str = "torch"
-    norm_eps: float
-    attention_bias: bool = True
-    attention_scale: float = 0.0
-    activation: str
+    positions: str = "sinusoidal"
+    max_length: int = 512
+    scale_embedding: bool = False
+    norm_after_stack: bool = False
+    pad_id: int = -1
 
-    @property
-    def block(self) -> BlockConfig:
-        """The part that one encoder or decoder block needs."""
-        return BlockConfig(
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            d_k=self.d_k or self.d_model // self.n_heads,
-            d_v=self.d_v or self.d_model // self.n_heads,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            norm_first=self.norm_first,
-            norm=self.norm,
-            norm_eps=self.norm_eps,
-            attention_bias=self.attention_bias,
-            activation=self.activation,
-            attention_scale=self.attention_scale,
-        )
+    def __post_init__(self) -> None:
+        at_least(self, 1, "d_model", "n_heads", "d_ff", "max_length")
+        one_of(self, "norm", ("torch", "annotated"))
+        one_of(self, "activation", tuple(ACTIVATIONS))
+        one_of(self, "positions", POSITION_KINDS)
+        probability(self, "dropout", "attention_dropout")
+        if self.d_k < 0 or self.d_v < 0:
+            raise ConfigError("negative_head_sizes", d_k=self.d_k, d_v=self.d_v)
+        if not (self.d_k and self.d_v) and self.d_model % self.n_heads:
+            raise ConfigError("heads_need_sizes", d_model=self.d_model, n_heads=self.n_heads)

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from transformer.attention.alignment import AlignmentComparison, further_apart
-from transformer.figures.agreement import agreement_bars
+from transformer.figures.bars import agreement_bars
 from transformer.figures.export import plot_config
 from ui.align.choices import Aligned, Pair
 from ui.align.files import stem

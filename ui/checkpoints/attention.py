@@ -14,7 +14,6 @@ from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
 from ui.checkpoints import heads, long, results, why
 from ui.shared import address, writing
-from ui.shared.visit import visit
 from ui.store import runs, store
 from ui.texts import plain, t
 
@@ -105,5 +104,5 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
                 )
         with last:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
-    visit().keep_out(INPUT, len(text or "") > LONGEST_IN_ADDRESS)
+    address.keep_out(INPUT, len(text or "") > LONGEST_IN_ADDRESS)
     return text or "", forced if forced and forced.strip() else None

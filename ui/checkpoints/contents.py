@@ -8,7 +8,7 @@ from collections.abc import Callable
 from transformer.checkpoint.inspect.circuits import HeadCircuits
 from transformer.checkpoint.inspect.compare import TensorComparison, compare_contents
 from transformer.checkpoint.inspect.tensors import Inspection, inspect_contents
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from ui.store import store
 from ui.store.cache import cached, in_session, session_store
 from ui.store.refs import Revision
@@ -37,7 +37,7 @@ def look_through(name: str, on_progress: Callable[[float], None]) -> None:
         CheckpointError: it cannot be read, or takes too much memory or time.
     """
     contents, n_bytes = store.contents(name), store.n_bytes(name)
-    in_session(LOOKED_THROUGH, store.revision(name), lambda: apart.inspect(contents, n_bytes, on_progress))
+    in_session(LOOKED_THROUGH, store.revision(name), lambda: isolated.inspect(contents, n_bytes, on_progress))
 
 
 def comparison(first: str, second: str) -> TensorComparison:

@@ -13,9 +13,9 @@ from transformer.checkpoint.inspect.compare import TensorComparison
 from transformer.checkpoint.inspect.tensors import Inspection, ModuleNode, TensorSummary
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import InputError
+from transformer.figures.bars import histogram
 from transformer.figures.export import PLOT_CONFIG
 from transformer.figures.lessons import curves
-from transformer.figures.tensors import histogram
 from transformer.tokens.base import Tokenizer
 from ui.checkpoints import contents
 from ui.markdown import as_text

@@ -16,16 +16,16 @@ from transformer.checkpoint.inspect.search import Search
 from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
 from transformer.checkpoint.safe.contents import Contents, shape_text
 from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from transformer.errors import HeedmapError
 from transformer.runs.check import check_contents
 from ui.checkpoints.questions import SPECIAL_IDS
 from ui.markdown import as_text
 from ui.shared import controls
-from ui.store import arrivals, store
+from ui.store import store, upload_guard
 from ui.store.cache import in_session, session_store
-from ui.store.ledger import Counted, UploadLimits
 from ui.store.refs import CheckpointRef
+from ui.store.upload_quota import Counted, UploadLimits
 from ui.texts import said, t
 
 ENDINGS = ("npz", "safetensors", "pt")
@@ -70,7 +70,7 @@ def check_panel(name: str, checkpoint: Checkpoint | None) -> None:
         InputError: what is expected is not of this model.
     """
     st.markdown(t("checkpoints.check_intro"))
-    arrivals.expect(LIMITS.file_bytes)
+    upload_guard.expect(LIMITS.file_bytes)
     file = st.file_uploader(
         t("checkpoints.check_bring"),
         type=list(ENDINGS),
@@ -138,9 +138,9 @@ def _ask_for(name: str) -> None:
 
 def _take(name: str, file: Any) -> None:
     """Read what was brought, in a worker process, and keep it for this checkpoint."""
-    arrivals.let_go([file])
+    upload_guard.let_go([file])
     try:
-        contents = apart.read_arrays(file, file.name, LIMITS)
+        contents = isolated.read_arrays(file, file.name, LIMITS)
         n_bytes = sum(tensor.nbytes for tensor in contents.tensors.values())
         counted = Counted(n_bytes, UploadLimits.of(os.environ).server_bytes)
         session_store(EXPECTED, KEPT).put(CheckpointRef.parse(name), _Expected(contents, counted))

@@ -9,7 +9,7 @@ import streamlit as st
 from transformer import Checkpoint
 from transformer.attribution.path_integral import FIRST_POINTS
 from transformer.errors import HeedmapError
-from transformer.figures.effects import effect_bars
+from transformer.figures.bars import effect_bars
 from transformer.figures.export import plot_config
 from transformer.messages import Message
 from transformer.runs.any_model import AnyRun
@@ -19,7 +19,7 @@ from ui.shared import address, controls
 from ui.shared.files import Origin, frame_csv
 from ui.shared.theme import is_dark
 from ui.store import runs, store
-from ui.store.slow import Told, with_progress
+from ui.store.progress import Told, with_progress
 from ui.texts import in_this_language, plain, said, t
 
 WHY, CLASS, WAY = "why", "class", "reasons"

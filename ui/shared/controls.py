@@ -18,7 +18,7 @@ from ui.markdown import as_text
 from ui.shared import last_checkpoint
 from ui.shared.address import belong_to, choice, line, lines, parameter, put, switch, tenths, whole
 from ui.shared.last_checkpoint import MODEL
-from ui.store import holdings, log, runs, shipped, store
+from ui.store import log, runs, session_resources, shipped, store
 from ui.texts import begins_with_a_word, in_language, language, plain, said, t
 
 KINDS = {
@@ -276,7 +276,7 @@ def _counted(tree: BeamTree, options: DecodingOptions) -> str:
 
 def explain(error: HeedmapError) -> None:
     """Say what went wrong and what to change; nothing that was typed is lost. The log hears of it once a session."""
-    told = holdings.mine().refused
+    told = session_resources.mine().refused
     if error.message not in told:
         told.add(error.message)
         log.refused(error)

@@ -28,7 +28,7 @@ from ui.shared import address
 from ui.shared.address import parameter, set_parameter, switch
 from ui.shared.controls import KINDS, MEAN, Selection, kind_name, kind_title, kinds, plain_sentence, sentence
 from ui.shared.files import Origin, frame_csv, head_stem
-from ui.store import turns
+from ui.store import render_slots
 from ui.store.cache import cached_result
 from ui.texts import in_this_language, plain, said, t
 
@@ -211,7 +211,7 @@ def measures_panel(record: Record, key: Hashable, origin: Origin) -> None:
     """A row of numbers for each head."""
 
     def measured() -> pd.DataFrame:
-        turns.give_back()  # a long text takes seconds
+        render_slots.give_back()  # a long text takes seconds
         return record.measures().drop(columns="roles")
 
     table = cached_result("measures", key, measured)

@@ -17,7 +17,7 @@ from transformer.runs.concurrency import forward_slot, letting_others
 from ui.components.heatmap.component import Window, heatmap_window
 from ui.shared.address import belong_to, parameter, put, switch, whole_numbers
 from ui.shared.part import in_page, part
-from ui.store.slow import with_progress
+from ui.store.progress import with_progress
 from ui.texts import plain, said, t
 
 LONG = 256

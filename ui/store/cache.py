@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 
-from ui.store import holdings, turns
+from ui.store import render_slots, session_resources
 from ui.store.budget import RESULTS, Budget
 from ui.store.refs import CheckpointRef, Revision
 from ui.texts import t
@@ -118,7 +118,7 @@ class Store:
             self._working[key] = lock, waiting + 1
         try:
             if not lock.acquire(blocking=False):
-                turns.give_back()
+                render_slots.give_back()
                 lock.acquire()
             try:
                 yield
@@ -145,7 +145,7 @@ class SharedStore(Store):
             raise ValueError(f"{key!r} holds an upload: its results belong to its session, not to all")
 
         def sealed() -> Any:
-            with holdings.out_of_reach():
+            with session_resources.out_of_reach():
                 return compute()
 
         return super().get(key, sealed)
@@ -191,7 +191,7 @@ def in_session(
     """
 
     def without_turn() -> T:
-        turns.give_back()
+        render_slots.give_back()
         return compute()
 
     found: T = session_store(kind, entries, budget, pinned).get(key, without_turn)
@@ -200,7 +200,7 @@ def in_session(
 
 def session_store(kind: str, entries: int = SESSION_ENTRIES, budget: Budget = RESULTS, pinned: bool = False) -> Store:
     """The session's own results of a kind: to look whether there is one, or to put a newer one."""
-    results = holdings.mine().results
+    results = session_resources.mine().results
     if kind not in results:
         results[kind] = Store(entries, budget, pinned)
     found: Store = results[kind]
@@ -248,7 +248,7 @@ def _spinning(text_key: str, compute: Callable[[], T]) -> T:
     try:
         if not text_key:
             return compute()
-        turns.give_back()  # it takes long enough to say so
+        render_slots.give_back()  # it takes long enough to say so
         with st.spinner(t(text_key)):
             return compute()
     finally:

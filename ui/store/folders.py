@@ -13,9 +13,9 @@ from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.unpacked import PrivateFolder, check_room
 from transformer.checkpoint.safe.zips import KEPT, ZIP_ENDING
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
-from ui.store.ledger import Counted, UploadLimits, megabytes
+from ui.store.upload_quota import Counted, UploadLimits, megabytes
 
 CHUNK = 1024 * 1024
 
@@ -58,7 +58,7 @@ def brought(
         if own is None:
             for file, stream in files.items():
                 folder.put(file, _pieces(stream))
-        held = _held(folder, apart.tried_folder(folder.path).held_bytes, room)
+        held = _held(folder, isolated.tried_folder(folder.path).held_bytes, room)
         if own is not None:
             own.strike()
         return folder, Counted(held, limits.server_bytes)
@@ -89,7 +89,7 @@ def _unzipped(source: str, stream: BufferedIOBase, limits: UploadLimits, room: i
         kept.append(Counted(n_bytes, limits.server_bytes))
 
     try:
-        return apart.unpack(stream, source, count, ReadLimits(file_bytes=limits.session_bytes)), kept[0]
+        return isolated.unpack(stream, source, count, ReadLimits(file_bytes=limits.session_bytes)), kept[0]
     except BaseException:
         for one in kept:
             one.strike()

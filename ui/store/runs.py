@@ -21,8 +21,8 @@ from transformer.runs.pace import Cost, refuse_large
 from ui.store import settings, store
 from ui.store.cache import cached, cached_result
 from ui.store.long_runs import for_long_runs
+from ui.store.progress import Told, costs, long_run, with_progress
 from ui.store.refs import Revision
-from ui.store.slow import Told, costs, long_run, with_progress
 from ui.texts import plain, said, t
 
 ATTRIBUTION = "attribution"

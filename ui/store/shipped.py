@@ -13,9 +13,9 @@ from transformer.errors import CheckpointError
 from ui.store import log
 from ui.store.budget import MODELS
 from ui.store.cache import cached
+from ui.store.file_versions import stamp_of, stamp_of_folder
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.source import Answers
-from ui.store.stamps import stamp_of, stamp_of_folder
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 """Where the shipped checkpoints lie."""

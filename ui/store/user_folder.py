@@ -19,15 +19,15 @@ from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.fingerprints import fingerprint_of
 from transformer.checkpoint.safe.paths import check_inside
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, find_files
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from ui.store import log
 from ui.store.budget import MODELS
 from ui.store.cache import cached
+from ui.store.file_versions import stamp_of, stamp_of_folder
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.source import Answers
-from ui.store.stamps import stamp_of, stamp_of_folder
 
 VARIABLE = "HEEDMAP_CHECKPOINTS"
 
@@ -139,7 +139,7 @@ def _says_all(path: Path) -> bool:
 @cached(spinner="store.loading", budget=MODELS)
 def _loaded(revision: Revision) -> Checkpoint:
     with log.timed("checkpoint_loaded", name=revision.ref):
-        return replace(apart.load_folder(_path(revision.ref)), name=str(revision.ref))
+        return replace(isolated.load_folder(_path(revision.ref)), name=str(revision.ref))
 
 
 @cached(spinner="store.loading", budget=MODELS)
@@ -158,7 +158,7 @@ def _architecture(revision: Revision, answers: Answers) -> str | None:
 def _recognised(path: Path, revision: Revision, answers: Answers) -> str | None:
     """What files without a config of a known kind are taken for; None where they fit no layout."""
     if _says_all(path):
-        return apart.tried_folder(path).architecture
+        return isolated.tried_folder(path).architecture
     found = _bundle(_of_files(revision.ref)).recognised(dict(answers))
     return found.fit.architecture if found.fit is not None and found.report.fits else None
 
@@ -182,7 +182,7 @@ def _fingerprint(revision: Revision) -> str | None:
 
 @cached(spinner="store.reading_weights")
 def _contents(revision: Revision) -> Contents:
-    return apart.read_path(_path(revision.ref))
+    return isolated.read_path(_path(revision.ref))
 
 
 def _of_files(ref: CheckpointRef) -> Revision:

@@ -10,9 +10,9 @@ from transformer.attention.measures import rank_correlation
 from transformer.attribution.methods import METHODS, defined, limit, question
 from transformer.attribution.trust import PERCENTS, Trust
 from transformer.errors import HeedmapError
+from transformer.figures.bars import source_share_bars
 from transformer.figures.export import csv, plot_config
 from transformer.figures.file_names import file_name
-from transformer.figures.source_share import source_share_bars
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 from transformer.runs.measures import alignment_error, faithfulness

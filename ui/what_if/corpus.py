@@ -8,8 +8,8 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.errors import HeedmapError
+from transformer.figures.curves import removal_curves
 from transformer.figures.export import plot_config
-from transformer.figures.importance import removal_curves
 from transformer.messages import words
 from transformer.runs.measures.importance import HeadImportance, beats_random, removal_lines, steepest, training_lines
 from transformer.runs.measures.importance_tables import FOLDER, RUN, WHOLE, Importance

@@ -10,8 +10,8 @@ import streamlit as st
 
 from transformer import Translation
 from transformer.decoding.steps import Step
+from transformer.figures.bars import effect_bars
 from transformer.figures.distribution import next_tokens
-from transformer.figures.effects import effect_bars
 from transformer.figures.export import PLOT_CONFIG, plot_config, table_csv
 from transformer.runs.what_if import OF_SOURCE, ClassEffect, SameTarget, StepEffect, Word, aligned_words, for_nobody
 from transformer.sites import Site

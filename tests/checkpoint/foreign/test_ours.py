@@ -21,31 +21,34 @@ from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 MODELS = {
     "seq2seq": Seq2Seq(
         Seq2SeqConfig(
-            11, 13, d_model=6, n_heads=2, d_k=5, d_v=7, d_ff=10, n_encoder_layers=2, n_decoder_layers=1,
+            source_vocab=11, target_vocab=13,
+            d_model=6, n_heads=2, d_k=5, d_v=7, d_ff=10, n_encoder_layers=2, n_decoder_layers=1,
             positions="learned", max_length=17, bos_id=1, eos_id=2, norm_after_stack=True,
             without_norm="encoder", activation="silu",
         )
     ),
     "encoder": Encoder(
         EncoderConfig(
-            11, d_model=6, n_heads=2, d_ff=10, n_layers=2, head=(5, 3), head_reads="first",
+            vocab=11, d_model=6, n_heads=2, d_ff=10, n_layers=2, head=(5, 3), head_reads="first",
             attention_scale=6**-0.5,
         )
     ),
     "decoder": Decoder(
         DecoderConfig(
-            11, d_model=6, n_heads=2, d_ff=10, n_layers=3, max_length=7, rotary=1, projection_bias=True,
+            vocab=11, d_model=6, n_heads=2, d_ff=10, n_layers=3, max_length=7, rotary=1, projection_bias=True,
             norm_after_embedding=True, attention_bias=False,
         )
     ),
     "kmer": KmerClassifier(
         KmerConfig(
-            11, 3, d_model=6, n_heads=2, d_ff=10, n_layers=1, widths=(2,), pooling="attention",
+            vocab=11, n_classes=3, d_model=6, n_heads=2, d_ff=10, n_layers=1, widths=(2,), pooling="attention",
             n_questions=5, d_hidden=9,
         )
     ),
     "recurrent": Recurrent(RecurrentConfig(11, 13, hidden=6, d_embedding=5, bidirectional=True, deep_output=True)),
 }  # fmt: skip
+
+
 @pytest.fixture(params=MODELS)
 def folder(request, tmp_path: Path) -> Path:
     model = scramble(MODELS[request.param])

@@ -16,7 +16,7 @@ from tests.checkpoint.safe.hostile import corpus
 from transformer import attention_maps, load, report
 from transformer.checkpoint import ReadLimits
 from transformer.checkpoint.huggingface.library import OFFLINE
-from transformer.checkpoint.worker import apart, pool
+from transformer.checkpoint.worker import isolated, pool
 from transformer.errors import CheckpointError, InputError
 
 
@@ -112,21 +112,21 @@ def test_a_panic_at_work_is_told_and_no_other_end_is_taken_for_one(
 
 
 def test_a_worker_tries_a_folder_before_the_server_loads_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "reader_of", None)
-    assert apart.tried_folder(folder).architecture == "hugging-face-decoder"
+    monkeypatch.setattr(isolated, "reader_of", None)
+    assert isolated.tried_folder(folder).architecture == "hugging-face-decoder"
     threads = Path(f"/proc/{pool.WORKERS.with_library.pid}/task")
     assert len(list(threads.iterdir())) == 1  # what has threads must not fork
     broken_normalizer(folder, "AAAA")
     with pytest.raises(CheckpointError, match="gpt2's tokenizer is refused"):
-        apart.load_folder(folder)
+        isolated.load_folder(folder)
 
 
 def test_a_folder_that_takes_too_long_is_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_folder(tmp_path / "marian", "marian")
     change(folder / "config.json", max_position_embeddings=100_000)  # a table made number by number
-    monkeypatch.setattr(apart, "FOLDER_SECONDS", 2)
+    monkeypatch.setattr(isolated, "FOLDER_SECONDS", 2)
     with pytest.raises(CheckpointError, match="marian is refused: it took more than 2 s of work"):
-        apart.load_folder(folder)
+        isolated.load_folder(folder)
 
 
 def test_weights_of_another_library_are_refused_with_a_remedy(folder: Path) -> None:
@@ -147,7 +147,7 @@ def test_pickled_weights_beside_a_config_are_read_by_the_safe_reader(folder: Pat
     assert all((maps[name] == expected[name]).all() for name in expected)
     assert (found.name, found.folder) == (folder.name, folder.resolve())
     assert report(folder).fits
-    kept = apart.load_folder(folder)  # as the page does: read in one worker, tried in another
+    kept = isolated.load_folder(folder)  # as the page does: read in one worker, tried in another
     assert kept.folder == folder
     assert all((attention_maps(kept, [[3, 5, 7, 2]])[name] == expected[name]).all() for name in expected)
     halves = list(tensors.items())

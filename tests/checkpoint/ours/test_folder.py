@@ -128,7 +128,7 @@ def test_the_shipped_config_says_all_that_the_model_needs() -> None:
 def test_an_option_of_older_folders_that_changes_nothing_is_passed_over(
     value: int, reads: bool, tmp_path: Path
 ) -> None:
-    save_folder(tmp_path / "old", "encoder", Encoder(EncoderConfig(11, d_model=6, n_heads=2, n_layers=1, d_ff=7)))
+    save_folder(tmp_path / "old", "encoder", Encoder(EncoderConfig(vocab=11, d_model=6, n_heads=2, n_layers=1, d_ff=7)))
     about = json.loads((tmp_path / "old" / "config.json").read_text())
     about["config"] |= {"conv_width": value, "early": [], "segment": False}
     (tmp_path / "old" / "config.json").write_text(json.dumps(about))

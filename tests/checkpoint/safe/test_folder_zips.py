@@ -20,7 +20,7 @@ from transformer.checkpoint.safe import unpacked as places
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.unpacked import PrivateFolder, unpacked
 from transformer.checkpoint.safe.zips import zip_bytes, zip_entries
-from transformer.checkpoint.worker import apart
+from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 
 WEIGHTS, CONFIG = b"weights" * 300, b'{"model_type": "bert"}'
@@ -219,11 +219,11 @@ def test_a_zipped_folder_is_loaded_as_the_folder_and_leaves_nothing(tmp_path: Pa
     assert read(tmp_path / "bert.zip", DEFAULT_LIMITS).tensors.keys() == read(path, DEFAULT_LIMITS).tensors.keys()
     assert not list(place.iterdir())
     told: list[int] = []
-    beside = apart.unpack(io.BytesIO(data), "bert.zip", told.append)
+    beside = isolated.unpack(io.BytesIO(data), "bert.zip", told.append)
     assert {file.name: file.read_bytes() for file in beside.path.iterdir()} == opened(data)
     assert told == [sum(file.stat().st_size for file in beside.path.iterdir())]
     with pytest.raises(CheckpointError, match="is a link"):
-        apart.unpack(io.BytesIO(linked()), "link.zip", told.append)
+        isolated.unpack(io.BytesIO(linked()), "link.zip", told.append)
     assert [beside.path.parent] == list(place.iterdir())
     beside.remove()
     assert not list(place.iterdir())
@@ -247,7 +247,7 @@ def test_a_folder_without_space_is_refused_by_name_and_leaves_nothing(place: Pat
     data = zipped(("config.json", CONFIG), ("model.safetensors", WEIGHTS))
     for opens in (
         lambda: unpacked(io.BytesIO(data), "bert.zip", len(data), "bert"),
-        lambda: apart.unpack(io.BytesIO(data), "bert.zip", lambda _size: None),
+        lambda: isolated.unpack(io.BytesIO(data), "bert.zip", lambda _size: None),
     ):
         assert opens().path.is_dir()  # the workers' template is there from now on, and is not bound
         with at_most(len(WEIGHTS) - 1), pytest.raises(CheckpointError, match=r"^model.safetensors is refused: .*large"):

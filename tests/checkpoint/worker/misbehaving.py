@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from transformer.checkpoint.worker import frames
+from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.child import main
 from transformer.checkpoint.worker.jobs import JOBS, KEEPERS, Part
 from transformer.errors import InputError
@@ -22,7 +22,7 @@ def raw(data: bytes, times: int = 1) -> None:
         for _ in range(times):
             channel.sendall(data)
 
-    vars(frames)["send"] = send
+    vars(wire_format)["send"] = send
 
 
 def framed(text: bytes) -> bytes:

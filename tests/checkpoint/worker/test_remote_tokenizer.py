@@ -9,7 +9,7 @@ import pytest
 from tests.checkpoint.huggingface.families import write_folder
 from transformer.checkpoint.load import read_folder_tokenizer
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
-from transformer.checkpoint.worker import apart, resident, tokenizer_facts, trial
+from transformer.checkpoint.worker import isolated, resident, tokenizer_facts, trial
 from transformer.checkpoint.worker import vocabularies as texts
 from transformer.checkpoint.worker.pool import Answer
 from transformer.checkpoint.worker.remote_tokenizer import RemoteTokenizer
@@ -102,7 +102,7 @@ def test_a_text_that_a_tokenizer_makes_enormous_costs_a_sentence(spoil: Any, tex
 
 
 def test_a_small_folder_and_five_texts_take_at_most_20_seconds_of_work_whatever_is_in_it() -> None:
-    loaded = apart.FOLDER_SECONDS + trial.LOAD_SECONDS + texts._budget(10**6).seconds
+    loaded = isolated.FOLDER_SECONDS + trial.LOAD_SECONDS + texts._budget(10**6).seconds
     assert loaded + 5 * (resident.ASK_SECONDS + 0.5) <= 20
     assert texts._budget(16 * 10**6).seconds >= 4 * 1.9  # a vocabulary of 250,000 pieces takes 1.9 s
 

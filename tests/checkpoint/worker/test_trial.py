@@ -18,9 +18,9 @@ from transformer import Checkpoint, load
 from transformer.checkpoint import ReadLimits
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.checkpoint.ours.convert import convert
-from transformer.checkpoint.worker import apart, trial
-from transformer.checkpoint.worker.frames import GarbledError
+from transformer.checkpoint.worker import isolated, trial
 from transformer.checkpoint.worker.trial import Trial, run_once
+from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import CheckpointError
 
 SIZES: dict[str, Any] = dict(
@@ -74,7 +74,7 @@ def test_what_is_asked_for_beyond_the_weights_is_refused_by_name_and_fast(
     add_tensors(albert, dummies)
     begun = time.monotonic()
     with pytest.raises(CheckpointError, match=rf"albert/config\.json is refused: (it|its config) {reason}"):
-        apart.load_folder(albert)
+        isolated.load_folder(albert)
     assert time.monotonic() - begun < SECONDS
 
 
@@ -111,7 +111,7 @@ def test_a_folder_of_ours_has_as_many_layers_at_most_and_no_larger_table_than_it
 @pytest.mark.parametrize("family", ["gpt2", "bert", "marian"])
 def test_an_ordinary_folder_is_accepted_and_its_numbers_are_plausible(tmp_path: Path, family: str) -> None:
     folder = write_folder(tmp_path / family, family)
-    found = apart.tried_folder(folder)
+    found = isolated.tried_folder(folder)
     assert found.architecture == load(folder).architecture
     assert 0 < found.load_seconds < trial.LOAD_SECONDS
     assert 0 <= found.run_seconds < trial.RUN_SECONDS
@@ -121,7 +121,7 @@ def test_an_ordinary_folder_is_accepted_and_its_numbers_are_plausible(tmp_path: 
 
 def test_a_folder_of_ours_is_run_too(tmp_path: Path) -> None:
     save_tiny(tmp_path)
-    found = apart.tried_folder(next(path for path in tmp_path.iterdir() if path.is_dir()))
+    found = isolated.tried_folder(next(path for path in tmp_path.iterdir() if path.is_dir()))
     assert (found.architecture, found.held_bytes > 0) == ("seq2seq", True)
 
 
@@ -182,10 +182,10 @@ def test_what_takes_too_long_is_refused_with_what_it_took_and_may_take(seconds: 
 
 
 def test_a_slow_model_is_refused_before_the_server_builds_it(albert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "reader_of", None)
+    monkeypatch.setattr(isolated, "reader_of", None)
     monkeypatch.setattr(trial, "LOAD_SECONDS", 0.0)
     with pytest.raises(CheckpointError, match=r"albert is refused: building the model took [\d.]+ s .* at most 0 s"):
-        apart.load_folder(albert)
+        isolated.load_folder(albert)
 
 
 def test_memory_that_lies_in_no_parameter_counts_as_growth(tmp_path: Path) -> None:

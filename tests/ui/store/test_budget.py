@@ -15,10 +15,10 @@ from transformer.errors import CheckpointError
 from ui.store import cache, memory, settings, shipped, store
 from ui.store.budget import EACH, MODELS, RESULTS, Budget
 from ui.store.cache import Store, cached_result
-from ui.store.ledger import UploadLimits
+from ui.store.file_versions import one_look, stamp_of_folder
 from ui.store.refs import CheckpointRef
 from ui.store.sizes import Size, size_of
-from ui.store.stamps import one_look, stamp_of_folder
+from ui.store.upload_quota import UploadLimits
 
 BLOCK = 64 * 1024
 AROUND = 8192

@@ -169,7 +169,7 @@ export function locally(local, take, tell) {
     act(name, value) {
       const found = now();
       const changes = found && local.acted(name, value, found.choice, found.record, received?.header);
-      if (!changes) return tell(name, value);
+      if (!changes) return tell(name, name === "asked" ? addressBar().values() : value);
       const said = { ...addressOf(found.choice, found.record), ...changes };
       const values = Object.fromEntries(Object.entries(said).filter(([, one]) => typeof one === "string"));
       addressBar().write(addressOf(choiceOf(/** @type {Values} */ (values), found.record), found.record));

@@ -25,7 +25,7 @@ from transformer.checkpoint.safe.legacy import LEGACY_START
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, PICKLES, parts_of
-from transformer.checkpoint.worker import apart, search, vocabularies
+from transformer.checkpoint.worker import isolated, search, vocabularies
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.tokens.base import Tokenizer
@@ -225,7 +225,7 @@ def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
 def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Bundle:
     """Sort open files by name: weights (one, or the encoder and decoder of a recurrent pair), config, vocabularies.
 
-    Weights and vocabularies are read in a worker process (see `apart`).
+    Weights and vocabularies are read in a worker process (see `isolated`).
 
     Raises:
         CheckpointError: there are no weights or too many, a file is refused, or it is of no use here.
@@ -242,7 +242,7 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     settings = _config(files[CONFIG]) if CONFIG in files else None
     if settings is not None and "model_type" in settings and "architecture" not in settings:
         raise CheckpointError("config_of_other_library", file=CONFIG)
-    contents = apart.read_files(weights, limits)
+    contents = isolated.read_files(weights, limits)
     if settings is not None:
         contents = replace(contents, settings={**settings, **contents.settings})
     vocabularies = {name: files[name] for name in files if is_vocabulary(name) and name not in weights}

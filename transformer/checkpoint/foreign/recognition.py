@@ -16,7 +16,7 @@ from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout
 from transformer.checkpoint.foreign.layouts.torch_roles import shared_prefix, some
 from transformer.checkpoint.foreign.questions import Answers, Question
 from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.foreign.strangers import stranger
+from transformer.checkpoint.foreign.unsupported_formats import stranger
 from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import CheckpointError, ConfigError

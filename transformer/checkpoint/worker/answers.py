@@ -4,9 +4,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.worker import frames, jobs
-from transformer.checkpoint.worker.frames import GarbledError
+from transformer.checkpoint.worker import jobs, wire_format
 from transformer.checkpoint.worker.pool import POSSIBLE, WORKERS, Answer, Budget
+from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import CheckpointError
 
 Tick = Callable[[], None]
@@ -39,7 +39,7 @@ def answers_of(
             budget=budget, most_bytes=most_bytes, on_tick=on_tick, other_library=other_library,
         )  # fmt: skip
         return
-    held = [bytearray(b"".join(frames.chunks(block))) for block in blocks or ()]
+    held = [bytearray(b"".join(wire_format.chunks(block))) for block in blocks or ()]
     for header, found in jobs.JOBS[job](request, held):
         on_tick()
         yield Answer(header, [bytearray(block) for block in found])

@@ -22,11 +22,11 @@ import torch
 
 from transformer.checkpoint.huggingface.library import library
 from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.checkpoint.worker import frames
+from transformer.checkpoint.worker import wire_format
+from transformer.checkpoint.worker.error_codec import packed
 from transformer.checkpoint.worker.jobs import JOBS, KEEPERS, Answerer
 from transformer.checkpoint.worker.pool import LIBRARY
 from transformer.checkpoint.worker.template import MESSAGE_BYTES
-from transformer.checkpoint.worker.told import packed
 from transformer.errors import CheckpointError, HeedmapError
 
 OPEN_FILES = 64
@@ -94,24 +94,24 @@ def _be_worker(channel: int) -> NoReturn:
 
 
 def _serve(channel: socket.socket) -> None:
-    request = frames.receive_header(channel)
+    request = wire_format.receive_header(channel)
     if request is None:
         return
     answer: Answerer | None = None
     with _told(channel) as told:
         limit(**request["budget"])
-        blocks = frames.receive_blocks(channel, request, MOST_REQUEST)
+        blocks = wire_format.receive_blocks(channel, request, MOST_REQUEST)
         if request["job"] in KEEPERS:
             about, answer = KEEPERS[request["job"]](request, blocks)
-            frames.send(channel, {**about, "kind": "done"})
+            wire_format.send(channel, {**about, "kind": "done"})
         else:
             for header, found in JOBS[request["job"]](request, blocks):
-                frames.send(channel, {**header, "kind": "part"}, found)
-            frames.send(channel, {"kind": "done"})
-    while answer is not None and told.goes_on and (asked := frames.receive_header(channel)) is not None:
+                wire_format.send(channel, {**header, "kind": "part"}, found)
+            wire_format.send(channel, {"kind": "done"})
+    while answer is not None and told.goes_on and (asked := wire_format.receive_header(channel)) is not None:
         with _told(channel) as told:
             allow(asked["seconds"])
-            frames.send(channel, {**answer(asked), "kind": "done"})
+            wire_format.send(channel, {**answer(asked), "kind": "done"})
 
 
 class _Told:
@@ -134,7 +134,7 @@ def _told(channel: socket.socket) -> Iterator[_Told]:
     except BaseException:  # noqa: BLE001  (panics of native libraries are no Exception; the server logs all)
         last, found.goes_on = {"kind": "failed", "sentence": traceback.format_exc()[-MOST_TRACE:]}, False
     if last is not None:
-        frames.send(channel, last)
+        wire_format.send(channel, last)
 
 
 def allow(seconds: int) -> None:

@@ -1,4 +1,4 @@
-"""What a worker process does with an untrusted file. Each job yields tables and blocks of bytes (see `frames`)."""
+"""What a worker process does with an untrusted file. Each job yields tables and blocks of bytes (see `wire_format`)."""
 
 import io
 import json
@@ -19,7 +19,7 @@ from transformer.checkpoint.safe import arrays
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.safe.zips import zip_bytes, zip_entries
-from transformer.checkpoint.worker import frames, trial
+from transformer.checkpoint.worker import trial, wire_format
 from transformer.checkpoint.worker.tokenizer_facts import About, bounded
 from transformer.errors import InputError
 from transformer.messages import Message
@@ -69,7 +69,7 @@ def read_arrays(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator
 
 def inspect(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
     """Every tensor in numbers, slice by slice in their order; at last the places of those that are tied."""
-    tensors = frames.unpacked(request["tensors"], blocks, ReadLimits(**request["limits"]))
+    tensors = wire_format.unpacked(request["tensors"], blocks, ReadLimits(**request["limits"]))
     made: list[TensorSummary] = []
     numbers = 0
     for done, (name, tensor) in enumerate(tensors.items(), 1):
@@ -98,8 +98,8 @@ def read_record(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator
 def find_answers(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
     """What of a search is done, after each run; at last the answers that agree. Blocks: the weights, the expected."""
     limits = ReadLimits(**request["limits"])
-    weights = frames.unpacked(request["weights"], blocks[: request["split"]], limits)
-    expected = frames.unpacked(request["arrays"], blocks[request["split"] :], limits)
+    weights = wire_format.unpacked(request["weights"], blocks[: request["split"]], limits)
+    expected = wire_format.unpacked(request["arrays"], blocks[request["split"] :], limits)
     searching = Searching(
         Contents(request["source"], weights, request["settings"]),
         Contents(request["name"], expected, format=request["format"]),
@@ -184,7 +184,7 @@ def probe(tokenizer: Tokenizer) -> None:
 
 
 def _packed(found: Contents) -> Iterator[Part]:
-    described, memory = frames.packed(found.tensors)
+    described, memory = wire_format.packed(found.tensors)
     about = {"source": found.source, "place": found.place, "format": found.format, "settings": dict(found.settings)}
     about["dropped"], about["others"] = list(found.dropped), list(found.others)
     about["vocabularies"] = {name: list(tokens) for name, tokens in found.vocabularies.items()}

@@ -18,11 +18,11 @@ from typing import Any
 
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.safe.refusal import SAVE_AGAIN, refused_because
-from transformer.checkpoint.worker import frames
-from transformer.checkpoint.worker.frames import Block, GarbledError
+from transformer.checkpoint.worker import wire_format
+from transformer.checkpoint.worker.error_codec import unpacked
 from transformer.checkpoint.worker.queue import Queue
 from transformer.checkpoint.worker.template import STOPPED_SECONDS, TICK_SECONDS, Stillness, Template
-from transformer.checkpoint.worker.told import unpacked
+from transformer.checkpoint.worker.wire_format import Block, GarbledError
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 
@@ -152,9 +152,9 @@ class Workers:
             worker = self.fork(other_library, on_tick)
             try:
                 clock = Clock(budget.clock_seconds, self.host, on_tick, worker.pid)
-                frames.send(worker.channel, {"job": job, "budget": asdict(budget), **request}, blocks, clock)
-                while (header := frames.receive_header(worker.channel, clock)) and header.get("kind") == "part":
-                    found = frames.receive_blocks(worker.channel, header, most_bytes, clock)
+                wire_format.send(worker.channel, {"job": job, "budget": asdict(budget), **request}, blocks, clock)
+                while (header := wire_format.receive_header(worker.channel, clock)) and header.get("kind") == "part":
+                    found = wire_format.receive_blocks(worker.channel, header, most_bytes, clock)
                     most_bytes -= sum(map(len, found))
                     yield Answer(header, found)
                 if header is None:

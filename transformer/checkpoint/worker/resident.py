@@ -8,8 +8,7 @@ from threading import Lock
 from typing import Any
 
 from transformer.checkpoint.safe.refusal import refused_because
-from transformer.checkpoint.worker import frames
-from transformer.checkpoint.worker.frames import Block, GarbledError
+from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.pool import (
     PATIENCE_SECONDS,
     WORKERS,
@@ -20,6 +19,7 @@ from transformer.checkpoint.worker.pool import (
     failure,
     reason,
 )
+from transformer.checkpoint.worker.wire_format import Block, GarbledError
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 
@@ -132,8 +132,8 @@ class Resident:
             raise RuntimeError("the worker has to be started first")
         clock, goes_on = Clock(budget.clock_seconds, self._workers.host, lambda: None, worker.pid), False
         try:
-            frames.send(worker.channel, request, blocks, clock)
-            header = frames.receive_header(worker.channel, clock)
+            wire_format.send(worker.channel, request, blocks, clock)
+            header = wire_format.receive_header(worker.channel, clock)
             if header is None:
                 raise ConnectionResetError("it ended before it answered")
             if header["blocks"]:

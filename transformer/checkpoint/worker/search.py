@@ -8,10 +8,10 @@ from typing import Any
 from transformer.checkpoint.inspect.search import MOST_TRIED, Search
 from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
-from transformer.checkpoint.worker import frames
+from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.answers import answers_of, garbled
-from transformer.checkpoint.worker.frames import GarbledError
 from transformer.checkpoint.worker.pool import Budget
+from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.messages.parts import NoMessageError, unpacked
 
 MEMORY, SECONDS = 1024 * MEGABYTE, 120
@@ -30,8 +30,8 @@ def find_answers(
     Raises:
         CheckpointError: it takes too much memory, or what is expected cannot be compared.
     """
-    described, memory = frames.packed(contents.tensors)
-    arrays, more = frames.packed(expected.tensors)
+    described, memory = wire_format.packed(contents.tensors)
+    arrays, more = wire_format.packed(expected.tensors)
     asked: dict[str, Any] = {
         "source": contents.source,
         "weights": described,

@@ -18,7 +18,7 @@ from transformer.attention.capture import recording
 from transformer.checkpoint.checkpoint import ARCHITECTURES, HUGGING_FACE, Checkpoint
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.worker.frames import GarbledError
+from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.decoding.search import DecodingOptions, decode
 from transformer.errors import HeedmapError
 from transformer.messages import Message

@@ -52,10 +52,9 @@ def encoder_costs(config: Seq2SeqConfig | RecurrentConfig) -> EncoderCosts:
         both = "2 · " if config.bidirectional else ""
         formula = " + ".join(f"{both}{gates}n ({size}·{hidden} + {hidden}²)" for size in reads)
         return EncoderCosts(True, layers, 0, linear, formula)
-    block = config.block
-    wide = block.n_heads * (block.d_k + block.d_v)
-    linear = 2 * block.d_model * wide + 2 * block.d_model * block.d_ff
-    formula = f"{wide} n² + n (2·{block.d_model}·{wide} + 2·{block.d_model}·{block.d_ff})"
+    wide = config.n_heads * sum(config.head_sizes)
+    linear = 2 * config.d_model * wide + 2 * config.d_model * config.d_ff
+    formula = f"{wide} n² + n (2·{config.d_model}·{wide} + 2·{config.d_model}·{config.d_ff})"
     return EncoderCosts(False, config.n_encoder_layers, wide, linear, formula)
 
 

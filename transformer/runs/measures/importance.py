@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError
-from transformer.figures.growth import Line
+from transformer.figures.curves import Line
 from transformer.interventions.active import intervening
 from transformer.interventions.value import Intervention
 from transformer.messages import Message

@@ -8,19 +8,24 @@ from threading import get_ident
 from typing import Any
 
 import pytest
+import streamlit as st
 import torch
-from streamlit import runtime
 from streamlit.runtime.scriptrunner import StopException
 
 from tests.checkpoint.huggingface.families import write_folder
 from tests.recurrents import ADDITIVE, checkpoints_with_recurrents
 from transformer import Checkpoint, DecodingOptions, load, translate
 from transformer.runs.any_model import run_ids
-from ui.store import leaving
-from ui.store.holdings import Holdings
-from ui.store.leaving import ends_without
+from ui.patches import session
+from ui.store import session_resources
+from ui.store.session_resources import SessionResources, ends_without
 
 IDS = list(range(5, 16))
+
+
+def stop() -> None:
+    """As in a run of a page."""
+    raise StopException
 
 
 class Served:
@@ -44,9 +49,9 @@ class Served:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Served:
     made = Served()
-    monkeypatch.setattr(runtime, "exists", lambda: True)
-    monkeypatch.setattr(runtime, "get_instance", lambda: made)
-    monkeypatch.setattr(leaving, "time", made)
+    monkeypatch.setattr(session, "is_connected", made.is_active_session)
+    monkeypatch.setattr(st, "stop", stop)
+    monkeypatch.setattr(session_resources, "time", made)
     return made
 
 
@@ -63,7 +68,7 @@ def test_a_run_ends_before_the_layer_after_three_seconds_without_its_reader(bert
     plain = run(bert)
     ran = list[int]()
     layers = next(one for one in bert.model.modules() if isinstance(one, torch.nn.ModuleList))
-    ends_without(Holdings("reader"), bert.model)
+    ends_without(SessionResources("reader"), bert.model)
     for number, layer in enumerate(layers):
         layer.register_forward_pre_hook(lambda _, __, number=number: ran.append(number))  # type: ignore[misc]
     served.a_layer = 1.0
@@ -84,7 +89,7 @@ def test_a_run_ends_before_the_layer_after_three_seconds_without_its_reader(bert
 
 
 def test_a_reader_who_comes_back_in_time_keeps_the_run(bert: Checkpoint, served: Served) -> None:
-    ends_without(Holdings("reader"), bert.model)
+    ends_without(SessionResources("reader"), bert.model)
     served.a_layer = 1.0
     layers = next(one for one in bert.model.modules() if isinstance(one, torch.nn.ModuleList))
     layers[1].register_forward_pre_hook(lambda _, __: served.here.clear())
@@ -93,7 +98,7 @@ def test_a_reader_who_comes_back_in_time_keeps_the_run(bert: Checkpoint, served:
 
 
 def test_who_is_there_is_asked_now_and_then(bert: Checkpoint, served: Served) -> None:
-    ends_without(Holdings("reader"), bert.model)
+    ends_without(SessionResources("reader"), bert.model)
     for _ in range(5):
         run(bert)
     assert served.asked == 0  # no time has passed
@@ -103,15 +108,15 @@ def test_who_is_there_is_asked_now_and_then(bert: Checkpoint, served: Served) ->
 
 
 def test_layers_of_several_seconds_do_not_hide_that_the_reader_is_gone(bert: Checkpoint, served: Served) -> None:
-    ends_without(Holdings("reader"), bert.model)
-    served.a_layer = 10 * leaving.PATIENCE
+    ends_without(SessionResources("reader"), bert.model)
+    served.a_layer = 10 * session_resources.PATIENCE
     served.here.clear()
     with pytest.raises(StopException):
         run(bert)
 
 
 def test_a_twin_that_shares_the_weights_ends_too(bert: Checkpoint, served: Served) -> None:
-    ends_without(Holdings("reader"), bert.model)
+    ends_without(SessionResources("reader"), bert.model)
     twin = copy.deepcopy(bert.model)
     served.a_layer = 1.0
     served.here.clear()
@@ -123,7 +128,7 @@ def test_a_twin_that_shares_the_weights_ends_too(bert: Checkpoint, served: Serve
 def test_decoding_ends_too(kind: str, tmp_path: Path, served: Served) -> None:
     recurrent = kind == "recurrent"
     found = load(checkpoints_with_recurrents(tmp_path) / ADDITIVE if recurrent else write_folder(tmp_path / kind, kind))
-    ends_without(Holdings("reader"), found.model)
+    ends_without(SessionResources("reader"), found.model)
     served.a_layer = 0.6
     served.here.clear()
     with pytest.raises(StopException):
@@ -131,7 +136,7 @@ def test_decoding_ends_too(kind: str, tmp_path: Path, served: Served) -> None:
 
 
 def test_a_model_keeps_nothing_of_its_session(bert: Checkpoint) -> None:
-    held = Holdings("reader")
+    held = SessionResources("reader")
     ends_without(held, bert.model)
     known = weakref.ref(held)
     del held

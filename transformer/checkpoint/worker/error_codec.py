@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from transformer.checkpoint.worker.frames import GarbledError
+from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import parts
 

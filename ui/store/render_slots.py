@@ -33,9 +33,15 @@ SWITCH_SECONDS = 0.0005
 """How long a thread keeps the interpreter while another wants it: a run that draws lets go of it a hundred times, and
 waits so long each time where something is computed (Python's 5 ms: actions took half as long again)."""
 
-sys.setswitchinterval(SWITCH_SECONDS)
-torch.set_num_threads(1)
-"""What runs at the same time here are users. Two threads for one of them wait for each other once cores are shared."""
+
+def set_pace() -> None:
+    """Settings of the whole process, made when the server starts.
+
+    What runs at the same time are users: two threads for one of them wait for each other once cores are shared.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    torch.set_num_threads(1)
+    concurrency.stand_back_for(busy)
 
 
 @contextmanager
@@ -86,6 +92,3 @@ def aside() -> Iterator[None]:
 def busy() -> bool:
     """Whether somebody draws."""
     return bool(_drawing)
-
-
-concurrency.stand_back_for(busy)

@@ -6,8 +6,8 @@ import pytest
 
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.worker.frames import GarbledError
-from transformer.checkpoint.worker.told import packed, unpacked
+from transformer.checkpoint.worker.error_codec import packed, unpacked
+from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import CheckpointError
 from transformer.messages import Message, say, speaking
 from transformer.messages.parts import MOST_TEXT

@@ -20,19 +20,19 @@ from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.inspect.tensors import inspect_contents
 from transformer.checkpoint.load import find_files, load, read
 from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.worker import apart, frames, jobs
+from transformer.checkpoint.worker import isolated, jobs, wire_format
 from transformer.checkpoint.worker import vocabularies as texts
-from transformer.checkpoint.worker.frames import GarbledError
 from transformer.checkpoint.worker.pool import WORKERS
+from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import CheckpointError
 from transformer.tokens.text import train_tokenizer
 
 
 def handed_over(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Through the wire's table and bytes."""
-    described, memory = frames.packed(tensors)
+    described, memory = wire_format.packed(tensors)
     blocks = [bytearray(block) for block in memory]
-    return frames.unpacked(json.loads(json.dumps(described)), blocks, DEFAULT_LIMITS)
+    return wire_format.unpacked(json.loads(json.dumps(described)), blocks, DEFAULT_LIMITS)
 
 
 def equal(a: Tensor, b: Tensor) -> bool:
@@ -42,20 +42,20 @@ def equal(a: Tensor, b: Tensor) -> bool:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_file_reads_the_same_in_a_worker(name: str) -> None:
     here = read(REFERENCE / name, DEFAULT_LIMITS)
-    there = apart.read_path(REFERENCE / name)
+    there = isolated.read_path(REFERENCE / name)
     assert (there.source, there.place, there.format) == (here.source, here.place, here.format)
     assert there.settings == here.settings
     assert there.tensors.keys() == here.tensors.keys()
     assert all(equal(there.tensors[key], here.tensors[key]) for key in here.tensors)
     files = {file.name: io.BytesIO(file.read_bytes()) for file in find_files(REFERENCE / name).values()}
-    brought = apart.read_files(files)
+    brought = isolated.read_files(files)
     assert all(equal(brought.tensors[key], here.tensors[key]) for key in here.tensors)
 
 
 def test_shared_memory_stays_shared_and_comes_once() -> None:
     whole = torch.arange(77, dtype=torch.float32)
     tied = {"a": whole.view(7, 11), "b": whole.view(7, 11).t(), "c": whole[13:], "d": torch.ones(3), "e": whole[:0]}
-    _, memory = frames.packed(tied)
+    _, memory = wire_format.packed(tied)
     assert sorted(map(len, memory)) == [12, 77 * 4]
     back = handed_over(tied)
     assert all(equal(back[name], tied[name]) for name in "abcd")
@@ -67,20 +67,20 @@ def test_shared_memory_stays_shared_and_comes_once() -> None:
 def test_a_file_of_many_views_costs_its_bytes_alone() -> None:
     block = torch.randn(1009)
     data = saved({f"view{i}": block[i:] for i in range(500)})
-    found = apart.read_files({"views.pt": io.BytesIO(data)})
+    found = isolated.read_files({"views.pt": io.BytesIO(data)})
     assert len(found.tensors) == 500
     assert torch.equal(found.tensors["view7"], block[7:])
     assert len({tensor.data_ptr() - 4 * int(name[4:]) for name, tensor in found.tensors.items()}) == 1
 
 
 @given(
-    st.lists(st.sampled_from(sorted(frames.DTYPES)), min_size=1, max_size=6),
+    st.lists(st.sampled_from(sorted(wire_format.DTYPES)), min_size=1, max_size=6),
     st.lists(st.integers(0, 5), max_size=4),
     st.integers(0, 99),
 )
 def test_every_kind_and_shape_comes_back(kinds: list[str], shape: list[int], seed: int) -> None:
     torch.manual_seed(seed)
-    tensors = {f"{i}": (torch.randn(shape) * 9).to(frames.DTYPES[kind]) for i, kind in enumerate(kinds)}
+    tensors = {f"{i}": (torch.randn(shape) * 9).to(wire_format.DTYPES[kind]) for i, kind in enumerate(kinds)}
     back = handed_over(tensors)
     assert list(back) == list(tensors)
     for name, tensor in tensors.items():
@@ -119,22 +119,22 @@ WRONG: dict[int, list[Any]] = {
 )  # fmt: skip
 def test_a_wrong_description_is_refused(wrong: Any) -> None:
     blocks = [bytearray(24), bytearray(b"\x00\x01\x02")]
-    assert frames.unpacked([GOOD], blocks, DEFAULT_LIMITS)["w"].shape == (2, 3)
+    assert wire_format.unpacked([GOOD], blocks, DEFAULT_LIMITS)["w"].shape == (2, 3)
     with pytest.raises(GarbledError):
-        frames.unpacked(wrong, blocks, DEFAULT_LIMITS)
+        wire_format.unpacked(wrong, blocks, DEFAULT_LIMITS)
 
 
 def test_more_tensors_than_the_limit_are_refused() -> None:
     entries = [[f"w{i}", *GOOD[1:]] for i in range(4)]
     with pytest.raises(GarbledError):
-        frames.unpacked(entries, [bytearray(24)], ReadLimits(tensors=3))
+        wire_format.unpacked(entries, [bytearray(24)], ReadLimits(tensors=3))
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_inspecting_finds_the_same_in_a_worker(name: str) -> None:
-    contents = apart.read_path(REFERENCE / name)
+    contents = isolated.read_path(REFERENCE / name)
     steps: list[float] = []
-    there = apart.inspect(contents, 97, steps.append)
+    there = isolated.inspect(contents, 97, steps.append)
     here = inspect_contents(contents, 97)
     assert there.text == here.text
     assert there.tied == here.tied
@@ -152,7 +152,7 @@ def test_inspecting_tells_of_nan_and_comes_in_slices(tmp_path: Path) -> None:
     weights = {f"w{i}": torch.full((3, i + 1), torch.nan if i == 7 else i) for i in range(600)}
     save_file(weights, tmp_path / "model.safetensors")
     steps: list[float] = []
-    found = apart.inspect(apart.read_path(tmp_path / "model.safetensors"), 1, steps.append)
+    found = isolated.inspect(isolated.read_path(tmp_path / "model.safetensors"), 1, steps.append)
     assert len({step for step in steps if 0 < step < 1}) >= 2
     assert {one.name: one.n_not_finite for one in found.tensors if one.flags and one.n_not_finite} == {"w7": 24}
 
@@ -162,13 +162,13 @@ class StoppedError(Exception):
 
 
 def test_inspecting_can_be_stopped() -> None:
-    contents = apart.read_path(REFERENCE / "annotated")
+    contents = isolated.read_path(REFERENCE / "annotated")
 
     def stop(_: float) -> None:
         raise StoppedError
 
     with pytest.raises(StoppedError):
-        apart.inspect(contents, 1, stop)
+        isolated.inspect(contents, 1, stop)
 
 
 def test_a_file_that_changes_while_it_is_sent_is_a_refusal() -> None:
@@ -177,7 +177,7 @@ def test_a_file_that_changes_while_it_is_sent_is_a_refusal() -> None:
             return b""
 
     with pytest.raises(CheckpointError, match=r"model\.pt is refused"):
-        apart.read_files({"model.pt": Shrinking(b"x" * 1000)})
+        isolated.read_files({"model.pt": Shrinking(b"x" * 1000)})
 
 
 @pytest.mark.parametrize("words", [["<pad>", "", "b"], ["a", "\x01", "é", "😀", '"', "a b"]])
@@ -225,12 +225,12 @@ def test_a_vocabulary_that_takes_all_memory_is_refused_and_the_server_parses_not
 def test_a_folder_of_ours_is_tried_once_and_loaded(tmp_path: Path) -> None:
     save_tiny(tmp_path)
     folder = next(path for path in tmp_path.iterdir() if path.is_dir())
-    assert apart.tried_folder(folder).architecture == "seq2seq"
-    assert apart.load_folder(folder).architecture == "seq2seq"
+    assert isolated.tried_folder(folder).architecture == "seq2seq"
+    assert isolated.load_folder(folder).architecture == "seq2seq"
     other = train_tokenizer(["a man rides a bicycle", "two men ride"] * 3, 40)
     (folder / "tokenizer.model").write_bytes(other.model)
     with pytest.raises(CheckpointError, match=r"tiny/tokenizer\.model has 40 tokens, the checkpoint's embedding has"):
         load(folder)
     (folder / "tokenizer.model").write_bytes(b"no model")
     with pytest.raises(CheckpointError, match="not a SentencePiece model"):
-        apart.load_folder(folder)
+        isolated.load_folder(folder)

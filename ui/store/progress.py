@@ -11,7 +11,7 @@ import streamlit as st
 
 from transformer.runs.pace import MEGABYTE, Cost
 from ui.markdown import as_text
-from ui.store import turns
+from ui.store import render_slots
 from ui.store.cache import cached_result
 from ui.texts import plain, t
 
@@ -69,7 +69,7 @@ def with_progress(
         return None
 
     def drawn() -> Value:
-        turns.give_back()  # long work stands back while others draw: this run must not be one of them
+        render_slots.give_back()  # long work stands back while others draw: this run must not be one of them
         with st.spinner(as_text(label)):
             told = begin()
             if told is None:

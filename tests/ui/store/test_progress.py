@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from ui.store import cache
-from ui.store.slow import costs, in_all, name_of
+from ui.store.progress import costs, in_all, name_of
 
 WORDS = "words"
 
@@ -15,7 +15,7 @@ def script(name: str) -> None:
     """A page with one slow value; a user who presses Stop half way does what its button does, and reruns."""
     import streamlit as st
 
-    from ui.store.slow import STOPPED, costs, with_progress
+    from ui.store.progress import STOPPED, costs, with_progress
 
     st.session_state.setdefault("told", [])
 

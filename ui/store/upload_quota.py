@@ -7,6 +7,8 @@ from threading import RLock
 
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
+from ui.store import session_resources
+from ui.store.refs import CheckpointRef, Origin
 from ui.store.settings import n_bytes
 
 
@@ -84,3 +86,38 @@ class Counted:
 def megabytes(n_bytes: int) -> str:
     """A size for a sentence."""
     return f"{n_bytes / MEGABYTE:,.1f} MB"
+
+
+def check_size(name: str, size: int, limits: UploadLimits) -> None:
+    """Whether a file may be so large.
+
+    Raises:
+        CheckpointError: it may not.
+    """
+    if size > limits.file_bytes:
+        most = megabytes(limits.file_bytes)
+        raise CheckpointError("upload_too_large", name=name, found=megabytes(size), most=most)
+
+
+def check_room(more: int, limits: UploadLimits, *, is_new: bool = True) -> None:
+    """Whether the session may hold so many more bytes, and one thing more where it `is_new`.
+
+    Raises:
+        CheckpointError: it may not.
+    """
+    held = session_resources.mine()
+    count, together = len(held.uploads) + len(held.records), held.n_bytes + more
+    if is_new and count >= limits.checkpoints:
+        raise CheckpointError("upload_too_many", count=count)
+    if together > limits.session_bytes:
+        raise CheckpointError("uploads_too_large", found=megabytes(together), most=megabytes(limits.session_bytes))
+
+
+def free_ref(stem: str, origin: Origin = Origin.UPLOAD) -> CheckpointRef:
+    """One that nothing of the session has, of plain characters, so that it can stand in an address."""
+    mine = session_resources.mine()
+    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in stem)[:60] or "checkpoint"
+    ref, count = CheckpointRef(origin, plain), 2
+    while ref in mine.uploads or ref in mine.records:
+        ref, count = CheckpointRef(origin, f"{plain}-{count}"), count + 1
+    return ref

@@ -1,41 +1,41 @@
 """What one session holds for itself alone: its uploads, and what was computed from them.
 
 Streamlit keeps the state of a session whose user has left until somebody else comes and garbage is collected, which
-may be never on a quiet server. So what is large lies here, and a session that brought files is closed once its user
-has been away for about as long as they may come back.
+may be never on a quiet server. So what is large lies here, and is let go once its user can come back no more. A run of
+an upload ends sooner: nobody waits for it, and it holds a core and a forward slot.
 """
 
 import math
 import time
 import weakref
-from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from typing import Any
 
 import streamlit as st
-from streamlit import config, runtime
-from streamlit.runtime.scriptrunner import get_script_run_ctx
+from torch import nn
 
+from ui.patches import session
 from ui.store import log
 from ui.store.memory import give_back
 
-STATE = "holdings"
+STATE = "session_resources"
 INTERVAL = 5.0
 """Seconds between two looks at who has left."""
 
 BETWEEN = 60.0
 """Seconds between two collections of what sessions leave that held nothing large: everybody waits for one."""
 
-PATIENCE = 10.0
-"""Seconds that closing sessions may take before garbage is collected without it."""
+LOOKING, PATIENCE = 0.5, 3.0
+"""Seconds between two looks of a run at whether its reader is there, and how long one may be away: a browser whose
+connection was cut comes back within one or two."""
 
 _SEALED: ContextVar[bool] = ContextVar("sealed", default=False)
 
 
-class Holdings:
+class SessionResources:
     """One session's uploads and records by reference, its results by kind, and the refusals that it was told.
 
     `on_leaving` frees what the session has elsewhere, and says whether there was anything.
@@ -47,7 +47,7 @@ class Holdings:
         self.records: dict[Any, Any] = {}
         self.results: dict[str, Any] = {}
         self.refused: set[str] = set()
-        self.on_leaving: Callable[[], bool] | None = None
+        self.on_leaving: Callable[[], bool] = bool
         self.seen = time.monotonic()
 
     @property
@@ -57,17 +57,13 @@ class Holdings:
 
     def let_go(self) -> bool:
         """Free everything; whether there was anything."""
-        held = bool(self.uploads or self.records or self.results)
-        self.uploads.clear()
-        self.records.clear()
-        self.results.clear()
-        if self.on_leaving is not None:
-            held |= self.on_leaving()
-            self.on_leaving = None
-        return held
+        held = any((self.uploads, self.records, self.results))
+        for one in (self.uploads, self.records, self.results):
+            one.clear()
+        return self.on_leaving() or held
 
 
-def mine() -> Holdings:
+def mine() -> SessionResources:
     """What the user's session holds.
 
     Raises:
@@ -76,10 +72,9 @@ def mine() -> Holdings:
     if _SEALED.get():
         raise RuntimeError("a result for all sessions asks for an upload: its key must hold the upload's revision")
     if STATE not in st.session_state:
-        context = get_script_run_ctx()
-        st.session_state[STATE] = Holdings("" if context is None else context.session_id)
+        st.session_state[STATE] = SessionResources(session.session_id())
         HOUSEKEEPER.look_after(st.session_state[STATE])
-    held: Holdings = st.session_state[STATE]
+    held: SessionResources = st.session_state[STATE]
     return held
 
 
@@ -93,24 +88,39 @@ def out_of_reach() -> Iterator[None]:
         _SEALED.reset(token)
 
 
-class Housekeeper:
-    """Closes the sessions of users who have left for good and lets go of what they held; sleeps while there are none.
+def ends_without(held: SessionResources, model: nn.Module) -> None:
+    """From now on, a run of `model` ends a few seconds after the reader of `held` has left, before its next layer.
 
-    Streamlit closes them too, but only when somebody else comes, and their memory stays until garbage is collected.
+    Streamlit ends a script where it speaks to the browser, which a model does not while it computes. Less than 1 us a
+    layer. Of what nobody serves (a test, a program) nobody leaves.
     """
+    session_id, looked, away = held.session_id, time.monotonic(), math.inf
+
+    def check(*_: object) -> None:
+        nonlocal looked, away
+        now = time.monotonic()
+        if now - looked < LOOKING:
+            return
+        looked, away = now, math.inf if session.is_connected(session_id) else min(away, now)
+        if now - away > PATIENCE:
+            st.stop()
+
+    listed = [child for one in model.modules() if isinstance(one, nn.ModuleList) for child in one]
+    watched: Any = model
+    for module in dict.fromkeys([*listed, *watched.attention_sites().values(), model]):
+        module.register_forward_pre_hook(check)
+
+
+class Housekeeper:
+    """Lets go of what sessions held whose users have left for good; sleeps while there are none."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._held = weakref.WeakSet[Holdings]()
+        self._held = weakref.WeakSet[SessionResources]()
         self._thread: Thread | None = None
-        self._loop: AbstractEventLoop | None = None
         self._collected, self._left = -math.inf, 0
 
-    def serve(self, loop: AbstractEventLoop) -> None:
-        """Sessions live in this loop from now on."""
-        self._loop = loop
-
-    def look_after(self, held: Holdings) -> None:
+    def look_after(self, held: SessionResources) -> None:
         """Look at a session from now on."""
         with self._lock:
             self._held.add(held)
@@ -120,7 +130,7 @@ class Housekeeper:
 
     def look(self, here: Callable[[str], bool], patience: float, now: float) -> int:
         """Free what was held by those who have not been `here` for `patience` seconds; returns how many they were."""
-        gone = list[Holdings]()
+        gone = list[SessionResources]()
         for held in list(self._held):
             if here(held.session_id):
                 held.seen = now
@@ -129,7 +139,6 @@ class Housekeeper:
                     self._held.discard(held)
                 gone.append(held)
         large = [held.let_go() for held in gone]
-        self._close([held.session_id for held in gone])
         self._left += len(gone)
         if any(large) or (self._left and now - self._collected > BETWEEN):
             log.event("left", "debug", sessions=self._left)
@@ -137,31 +146,11 @@ class Housekeeper:
             give_back()
         return len(gone)
 
-    def _close(self, sessions: list[str]) -> None:
-        """Close sessions where they live, and wait until it is done."""
-        if self._loop is None or self._loop.is_closed() or not sessions:
-            return
-        closed = Event()
-
-        def close() -> None:
-            for session_id in sessions:
-                runtime.get_instance().close_session(session_id)
-            closed.set()
-
-        self._loop.call_soon_threadsafe(close)
-        closed.wait(PATIENCE)
-
     def _work(self) -> None:
         while True:
             time.sleep(INTERVAL)
-            try:
-                here = runtime.get_instance().is_active_session
-            except RuntimeError:  # nothing is served, as in tests
-                here = None
-            if here is not None:
-                kept = float(config.get_option("server.disconnectedSessionTTL"))
-                # Streamlit still knows a session until then; later it can no more be closed.
-                self.look(here, max(kept / 2, kept - 2 * INTERVAL), time.monotonic())
+            # Until then a browser may come back to its session.
+            self.look(session.is_connected, float(st.get_option("server.disconnectedSessionTTL")), time.monotonic())
             with self._lock:
                 if not self._held and not self._left:
                     self._thread = None

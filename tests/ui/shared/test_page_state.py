@@ -10,7 +10,7 @@ from streamlit.elements.lib import policies
 from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.testing.v1 import AppTest
 
-from ui.shared.visit import Visit
+from ui.shared.page_state import PageState
 
 ROOT = Path(__file__).parents[3]
 
@@ -47,7 +47,7 @@ def script() -> None:
 def back(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether the next runs are asked for by Back; put True into it."""
     asked: list[bool] = []
-    monkeypatch.setattr("ui.shared.visit.came_by_history", lambda: bool(asked))
+    monkeypatch.setattr("ui.patches.session.came_by_history", lambda: bool(asked))
     return asked
 
 
@@ -265,7 +265,7 @@ def test_a_tab_that_was_opened_on_a_page_whose_server_was_replaced_is_open(
             with place:
                 st.text(opened)
 
-    monkeypatch.setattr("ui.shared.visit.brought", lambda: frozenset({"tab"} if is_brought else ()))
+    monkeypatch.setattr("ui.patches.session.brought", lambda: frozenset({"tab"} if is_brought else ()))
     page = AppTest.from_function(script, default_timeout=60)
     page.query_params["tab"] = "two"
     page.session_state["tab"] = "THREE"
@@ -308,7 +308,8 @@ def test_a_script_that_runs_itself_again_tells_a_control_its_value_once(
 
 @pytest.mark.parametrize("word", ["query_params", 'bind="', "st.stop("])
 def test_nothing_goes_around_the_address(word: str) -> None:
-    own = {"address.py", "visit.py"} | ({"__init__.py"} if word == "query_params" else set())
+    besides = {"query_params": "texts.py", "st.stop(": "session_resources.py"}
+    own = {"address.py", "page_state.py", besides.get(word)}
     found = [
         path.name
         for folder in ("pages", "ui")
@@ -334,8 +335,8 @@ class Address:
 
 
 def test_a_part_is_drawn_alone_only_if_nothing_concerns_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    address, here = Address(), Visit()
-    monkeypatch.setattr("ui.shared.visit.st", SimpleNamespace(query_params=address, session_state={}))
+    address, here = Address(), PageState()
+    monkeypatch.setattr("ui.shared.page_state.st", SimpleNamespace(query_params=address, session_state={}))
 
     def control(key: str) -> None:
         here.seed(key, str, "0")
@@ -345,17 +346,17 @@ def test_a_part_is_drawn_alone_only_if_nothing_concerns_the_rest(monkeypatch: py
         here.begin(())
         here.enter("page", ())
         control("node")
-        here.is_in_part = True
+        here.run.is_in_part = True
         control("head")
-        here.is_in_part = False
+        here.run.is_in_part = False
         here.end()
 
     def part() -> bool:
         alone = here.go_on()
         if alone:
-            here.is_in_part = True
+            here.run.is_in_part = True
             control("head")
-            here.is_in_part = False
+            here.run.is_in_part = False
             here.end()
         return alone
 
