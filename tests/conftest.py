@@ -24,7 +24,7 @@ import torch  # noqa: E402
 
 from tests.browser.visiting import PATIENCE, chromium_opened  # noqa: E402
 
-hypothesis.settings.register_profile("heedmap", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("heedmap", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.load_profile("heedmap")
 
 ROOT = Path(__file__).parents[1]

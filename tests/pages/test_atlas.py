@@ -344,7 +344,7 @@ def test_every_shipped_atlas_has_a_page_and_strange_addresses_do_too(address: di
     fine(opened("atlas", **address))
 
 
-@pytest.mark.parametrize("screen", ["cards", "table", "map", "head", "vectors", "compare", "own"])
+@pytest.mark.parametrize("screen", ["cards", "map", "head", "compare", "own"])
 def test_in_chinese_nothing_is_said_in_english(screen: str) -> None:
     page = fine(opened("atlas", lang="zh", screen=screen))
     captions = (CHECKPOINTS / TRANSLATOR / "atlas" / "examples.parquet").resolve()

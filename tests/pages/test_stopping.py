@@ -7,7 +7,8 @@ import pytest
 import streamlit as st
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.test_sequences import EXAMPLE, SET, chart, fine, page
+from tests.pages.opening import figure
+from tests.pages.test_sequences import EXAMPLE, SET, fine, page
 from transformer.checkpoint.ours.folder import save_folder
 from ui.sequences import runs
 from ui.store import progress
@@ -48,4 +49,4 @@ def test_what_is_stopped_leaves_the_rest_of_the_page_and_can_be_asked_for(
     drawn = [len(one["data"]) for one in map(json.loads, (each.proto.spec for each in at.get("plotly_chart")))]
     fine(at.button(key=f"go-on-{kind}").click().run())
     assert not any("stopped by you" in said.value for said in at.info)
-    assert len(chart(at)["data"]) > (drawn[0] if drawn else 0)
+    assert len(figure(at)["data"]) > (drawn[0] if drawn else 0)

@@ -26,16 +26,15 @@ class Line:
 
 def growth(
     lines: Sequence[Line], quantity: str, *, length: int | None = None, length_name: str = "", axis: str = "",
-    dots: bool = False, dark: bool = False,
+    dark: bool = False,
 ) -> go.Figure:  # fmt: skip
     """Values (`quantity`, with its unit) over length, both on logarithmic scales: n^2 is a line twice as steep as n.
 
-    `length` is marked by an upright line called `length_name`; `axis` names what is counted (tokens, if empty); `dots`
-    mark what was measured.
+    `length` is marked by an upright line called `length_name`; `axis` names what is counted (tokens, if empty).
     """
     colours, axis = theme(dark), axis or words("figure_tokens")
     pairs = (colours.accent, colours.second)
-    figure = go.Figure(list(_lines(lines[:2], pairs, f"%{{x}} {axis}<br>%{{y:.4~s}}", dots=dots)))
+    figure = go.Figure(list(_lines(lines[:2], pairs, f"%{{x}} {axis}<br>%{{y:.4~s}}")))
     if length is not None:
         figure.add_vline(x=length, line=dict(color=colours.chosen, width=1.5, dash="dot"))
         figure.add_annotation(
@@ -114,7 +113,7 @@ def calibration_curve(
     return ink(figure, colours)
 
 
-def _lines(lines: Sequence[Line], colours: Sequence[str], hover: str, dots: bool) -> Iterator[go.Scatter]:
+def _lines(lines: Sequence[Line], colours: Sequence[str], hover: str, dots: bool = False) -> Iterator[go.Scatter]:
     for number, line in enumerate(lines):
         name = labels.short(line.name, 48)
         look = dict(color=colours[number % len(colours)], dash=DASHES[number % len(DASHES)], width=2.5)

@@ -40,8 +40,8 @@ def part_panel(
         "sum": lambda: _sums(shown, node),
         "other": lambda: _sums(shown, node),
         "norm": lambda: _scales(shown, node),
-        "output": lambda: prediction_panel(name, checkpoint, shown, step),
-        "linear": lambda: _last_linear(name, checkpoint, shown, node, step),
+        "output": lambda: prediction_panel(checkpoint, shown, step),
+        "linear": lambda: _last_linear(checkpoint, shown, node, step),
         "input": lambda: _tokens(shown, node),
         "embedding": lambda: _tokens(shown, node),
     }
@@ -132,10 +132,10 @@ def _scales(shown: Shown, node: Node) -> None:
     _table({t("map.token"): _positions(shown, node, len(found)), t("map.scale"): found}, set())
 
 
-def _last_linear(name: str, checkpoint: Checkpoint, shown: Shown, node: Node, step: int) -> None:
+def _last_linear(checkpoint: Checkpoint, shown: Shown, node: Node, step: int) -> None:
     nodes = [one.name for one in shown.flow.diagram.nodes if one.kind == "linear"]
     if shown.next and nodes[-1] == node.name:
-        prediction_panel(name, checkpoint, shown, step)
+        prediction_panel(checkpoint, shown, step)
     else:
         st.caption(t("map.not_recorded"))
 

@@ -13,20 +13,12 @@ from jaxtyping import Float
 from transformer.attention.measures import rank_correlation
 from transformer.attention.record import AttentionMap
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.messages import Message
 from transformer.pictures.picture import Picture
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import SHORT, Cost
-from transformer.runs.sequences.attribution import (
-    UNKNOWN,
-    Gradients,
-    Mutations,
-    integrated_gradients,
-    method_track,
-    mutations,
-)
+from transformer.runs.sequences.attribution import Gradients, Mutations, integrated_gradients, mutations
 from transformer.runs.sequences.classify import Classification, classify, pace, read
-from transformer.runs.sequences.sets import SequenceSet, read_set
+from transformer.runs.sequences.sets import Motifs, SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import folded, received
 from transformer.sequences.task import SequenceTask
@@ -37,7 +29,7 @@ from ui.store.cache import cached, cached_result
 from ui.store.progress import long_run, with_progress
 from ui.store.refs import Revision
 from ui.store.runs import for_long_runs
-from ui.texts import plain, said, t
+from ui.texts import plain, t
 
 FILES = ["fa", "fasta", "fna", "gz", "txt"]
 """What files of sequences are called."""
@@ -210,26 +202,6 @@ def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gra
     return _with_progress("effects", key, plain("sequences.effects"), plain("sequences.changing"), compute)
 
 
-def method_name(method: str) -> Message:
-    """What a method of `attribution` is called."""
-    return Message("sequence_method_unknown" if method == UNKNOWN else f"attribution_{method}")
-
-
-def track_of_method(name: str, run: Classification, method: str, target: int) -> Float[np.ndarray, " letter"] | None:
-    """What a method says of each letter that `run` read, about a class; None once it is stopped.
-
-    Raises:
-        InputError: the sequence is too long.
-    """
-    checkpoint = store.checkpoint(name)
-
-    def compute(progress: Callable[[float], None]) -> Float[np.ndarray, " letter"]:
-        return method_track(checkpoint, run, method, target, progress)
-
-    key = (store.revision(name), run.letters.text, method, target)
-    return _with_progress("method_track", key, said(method_name(method)), plain("sequences.deleting"), compute)
-
-
 def example_set(checkpoint: Checkpoint) -> bytes:
     """The checkpoint's own set as FASTA; empty where it brought none."""
     path = checkpoint.folder / EXAMPLE_SET if checkpoint.folder else None
@@ -246,6 +218,12 @@ def sequence_set(name: str, fasta: bytes) -> SequenceSet | None:
         plain("sequences.set_reading"),
         lambda progress: read_set(store.checkpoint(name), fasta_of(fasta), progress),
     )
+
+
+def motifs(name: str, fasta: bytes, found: SequenceSet, label: int, width: int) -> Motifs:
+    """The motif of every head for a class and a width, over a set that was read."""
+    key = (store.revision(name), hashlib.sha256(fasta).hexdigest(), label, width)
+    return cached_result("motifs", key, lambda: found.every_head(label, width))
 
 
 def _with_progress(

@@ -12,9 +12,11 @@ from transformer.canvas.about import About
 from transformer.figures.export import csv, plot_config
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.figures.windows import window_heatmap
+from transformer.runs.measures.faithfulness import shipped
 from transformer.runs.sequences.attribution import MAX_MUTATED, Gradients, Mutations
 from transformer.runs.sequences.classify import Classification
 from transformer.runs.sequences.held_out import HeldOut, composition
+from transformer.runs.sequences.trust import GRADIENTS, WEIGHTS
 from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded
 from transformer.sequences.task import SequenceTask
@@ -22,12 +24,13 @@ from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.components.cells.component import cells
 from ui.components.head_view.component import Lines, head_view
 from ui.markdown import as_text
-from ui.sequences import methods, runs
+from ui.sequences import runs
 from ui.shared.active_heads import active_heads, switch_heads
 from ui.shared.address import choice, hundredths, put, switch
 from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
 from ui.shared.zooming import Said, is_long, zoom_panel, zoomed
+from ui.store import store
 from ui.texts import language, plain, said, t
 
 MOST_LINES = 300
@@ -127,31 +130,26 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
     track = letter_track(run, place)
     if track is None:
         return
-    effects, answer = None, None
+    effects = None
     if len(run.letters) <= MAX_MUTATED:
         effects = runs.effects(name, run, label)
-        answer = methods.chosen_answer(name, run, label)
     else:
         st.info(t("sequences.too_long_for_effects", longest=MAX_MUTATED))
     spans: tuple[Span, ...] = ()
     known = task.landmarks and len(run.letters) == task.length
     if known and switch(t("sequences.consensus"), False, key="consensus"):
         spans = _agreeing(run, task)
-    drawn = _tracks(run, track, effects, target, spans)
-    drawn = drawn if answer is None else replace(drawn, methods=(answer.track(target),))
-    figure = sequence_tracks(drawn, dark=is_dark())
+    figure = sequence_tracks(_tracks(run, track, effects, target, spans), dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
     if effects is not None:
         _agreement(run, track, place, label, effects)
-        if answer is not None:
-            methods.say_agreement(answer, effects[0])
         gradients = effects[1]
         told = dict(sum=float(gradients.contribution.sum()), whole=gradients.difference, gap=gradients.gap)
         said_of = "gap" if gradients.converged else "not_converged"
         st.caption(t(f"sequences.{said_of}", points=gradients.points, **told))
-        methods.say_trust_of_tracks(name)
+        _say_trust(name)
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
-    _downloads(run, track, effects, target, sequence_id, place, answer)
+    _downloads(run, track, effects, target, sequence_id, place)
 
 
 def windows_panel(run: Classification, place: Place) -> None:
@@ -268,6 +266,16 @@ def _tracks(
     return replace(shown, letters=changes.letters, change=changes.change, contribution=walked)
 
 
+def _say_trust(name: str) -> None:
+    """How far the tracks were found to be right, on sequences that were not trained on; nothing if not measured."""
+    measured = shipped(store.checkpoint(name))
+    if measured is not None and {GRADIENTS, WEIGHTS} <= measured.fares.keys():
+        gradients, weights, chance = (measured.fares[name] for name in (GRADIENTS, WEIGHTS, "random"))
+        fewest = min(fare.sentences for fare in (gradients, weights, chance))
+        numbers = dict(sequences=fewest, gradients=gradients.share, weights=weights.share, chance=chance.share)
+        st.caption(t("sequences.measured_tracks", **numbers))
+
+
 def _agreement(
     run: Classification, track: LetterTrack, place: Place, target: int, effects: tuple[Mutations, Gradients]
 ) -> None:
@@ -294,7 +302,6 @@ def _downloads(
     target: str,
     sequence_id: str,
     place: Place,
-    answer: methods.Answer | None,
 ) -> None:
     columns = {f"attention share, windows of {w}": v for w, v in zip(track.widths, track.share, strict=True)}
     columns["attention, multiples of even"] = track.relative
@@ -306,12 +313,8 @@ def _downloads(
         columns["mutation effect"] = changes.effect
         if gradients.converged:
             columns["integrated gradients"] = gradients.contribution
-    kept = ("attention, ", "mutation", "integrated")
-    if answer is not None:
-        columns[answer.column] = answer.values
-        kept = (*kept, answer.method)
-    browser = {name: columns[name] for name in columns if name.startswith(kept)}
-    stem = "-".join([sequence_id, place.stem, *([] if answer is None else [answer.method])])
+    browser = {name: columns[name] for name in columns if name.startswith(("attention, ", "mutation", "integrated"))}
+    stem = f"{sequence_id}-{place.stem}"
     with st.container(horizontal=True):
         st.download_button(
             t("sequences.download_tracks_csv"),
