@@ -17,7 +17,7 @@ from transformer import figures
 from transformer.decoding.steps import Candidate, Step
 from transformer.figures.bars import agreement_bars, effect_bars, effect_grid, histogram, source_share_bars
 from transformer.figures.beams import beam_tree
-from transformer.figures.curves import Line, calibration_curve, growth, histories, removal_curves
+from transformer.figures.curves import Line, growth, histories, removal_curves
 from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.export import csv, html
 from transformer.figures.heads import distance_map, offset_profile, plane_of_heads, tree_of_heads
@@ -125,7 +125,6 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
         scan_track,
         lambda: scan_track(ScanPicture("染色体", ["甲"], "+-", [1, 2], np.full((2, 1, 2), 0.5), 7, 0.9)),
     ),
-    "calibration": (calibration_curve, lambda: calibration_curve([0.4, 0.9], [0.5, 0.8], [3, 12])),
     "grouped bars": (grouped_bars, lambda: grouped_bars({"甲": np.ones(2)}, ["子", "丑"], "纵")),
 }
 """A figure of every kind, in every state that has words of its own: which function drew it, and how."""
