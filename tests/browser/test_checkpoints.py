@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.parts import box, fits, viridis

@@ -11,6 +11,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 from torch.nn import functional
 
+from tests import shapes
 from tests.pages.opening import ROOT, address_of, figure, fine, gone, numbers, opened, problems, record_sent
 from tests.pages.test_chinese import english
 from transformer import Record
@@ -46,6 +47,7 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: None):
     """`code(text)` writes the file that the server was started with."""
     file = tmp_path / "my_model.py"
     monkeypatch.setattr("ui.store.live.named", lambda: f"{file}:make")
+    monkeypatch.setattr(live, "_LIBRARIES", (*live._LIBRARIES, shapes.__file__))  # which tests put around calls
 
     def write(text: str) -> Path:
         file.write_text(text)

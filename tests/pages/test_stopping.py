@@ -27,7 +27,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("work", "kind", "address", "what"),
     [
         ("mutations", "effects", {}, "Mutations and integrated gradients"),
-        ("deletions", "method_track", {"by": "hidden"}, "deletion of a letter"),
+        ("method_track", "method_track", {"by": "unknown"}, "unknown letter instead"),
         ("read_set", "sequence_set", {"read": "motifs"}, "The set of sequences"),
     ],
 )

@@ -147,7 +147,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
     )
     if not done:
         st.rerun()
-    scores_panel(job.found, job.labels[:count], task, stem)
+    scores_panel(job.found, job.labels[:count], task)
 
 
 def _open(job: "ref[Job]") -> None:
