@@ -182,17 +182,17 @@ def test_strokes_are_capped_and_the_cap_is_stated(demo):
     until(page, lambda: page.locator(".head-view .token").count() < 80)  # only tokens in view are elements
 
 
-def test_a_threshold_leaves_lines_out_and_sends_no_weights(demo):
+def test_a_threshold_leaves_lines_out_and_asks_for_nothing(demo):
     opened = demo("shape=1,12,64,64&show=lines")
-    page, received = opened.page, opened.received
+    page, sent = opened.page, opened.sent
     slider = page.get_by_role("slider")
     slider.focus()
-    with opened.run():
+    for _ in range(5):
         slider.press("ArrowRight")
     weights = attention(1, 12, 64, 64)[0][0]
     drawn = f" {(weights >= np.float32(0.05)).sum():,} lines drawn"
     expect(footer(page)).to_contain_text(f"{drawn}; weights below 0.05 are left out")
-    assert opened.received - received < 20_000
+    assert opened.sent == sent
 
 
 def test_the_last_of_many_tokens_is_reached_and_drawn(demo):
@@ -207,21 +207,3 @@ def test_the_last_of_many_tokens_is_reached_and_drawn(demo):
     page.keyboard.press("ArrowRight")
     expect(token(page, "key", 89)).to_be_focused()
     expect(token(page, "key", 89)).to_be_in_viewport()
-
-
-def test_rounded_weights_are_close_and_said_to_be_rounded(demo):
-    page = demo("shape=1,12,300,301&show=lines").page
-    expect(footer(page)).to_contain_text("weights are rounded to 1/254 of the row's largest")
-    for head in range(1, 12):
-        chip(page, head).click()
-    token(page, "query", 2).hover()
-    expect(footer(page)).to_contain_text("weight in H0")
-    weights = attention(1, 12, 300, 301)[0][0, 0, 2]
-    largest = np.argsort(weights)[::-1][:8]
-
-    def written() -> None:
-        shown = np.array([float(number or "nan") for number in numbers(page, "key")])
-        assert np.abs(shown - weights[: len(shown)]).max() <= weights.max() / 508 + 0.0005
-        assert all(shown[i] == round(float(weights[i]), 3) for i in largest if i < len(shown))
-
-    until(page, written)
