@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from ui.map.training import TRAINING
 
 from ui.map import choices
 from ui.old_links import OF_TRANSLATE, OldLinks
@@ -64,5 +63,5 @@ def test_below_a_path_of_its_own_the_server_leads_within_it(monkeypatch: pytest.
 
 def test_the_map_has_no_parameter_of_translate() -> None:
     assert OF_TRANSLATE.isdisjoint(
-        {ON_MAP, choices.TEXT, choices.STEP, choices.PART, choices.HEAD, choices.LAYERS, TEMPERATURE, TRAINING}
+        {ON_MAP, choices.TEXT, choices.STEP, choices.PART, choices.HEAD, choices.LAYERS, TEMPERATURE}
     )
