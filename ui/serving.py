@@ -18,8 +18,8 @@ from transformer.errors import HeedmapError
 from transformer.messages import Message
 from ui.guard import LOCAL
 from ui.markdown import as_text
-from ui.store import live, log, open_files, readers, render_slots, settings
-from ui.store.shortage import shortage
+from ui.store import live, log, machine, readers, render_slots, settings
+from ui.store.machine import shortage
 from ui.store.user_folder import own_folder
 from ui.texts import said, t
 
@@ -68,7 +68,7 @@ async def life(_app: object) -> AsyncIterator[None]:
         address=st.get_option("server.address"),
         port=st.get_option("server.port"),
         own_checkpoints=own_folder() is not None,
-        files=open_files.raised(),
+        files=machine.raised(),
         device=device_here(device),
         precision=precision,
         **bounds,

@@ -26,9 +26,9 @@ from transformer.sequences.window_pictures import window_picture
 from transformer.sites import Site
 from ui.store import settings, store
 from ui.store.cache import cached, cached_result
-from ui.store.long_runs import for_long_runs
 from ui.store.progress import long_run, with_progress
 from ui.store.refs import Revision
+from ui.store.runs import for_long_runs
 from ui.texts import plain, t
 
 FILES = ["fa", "fasta", "fna", "gz", "txt"]

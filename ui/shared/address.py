@@ -33,6 +33,7 @@ does this, and the menu leads to every page as it was left. A page that ends ear
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Literal, NoReturn
 
 import streamlit as st
@@ -211,32 +212,26 @@ def whole(
     return here.written(key, number, usual)
 
 
-def tenths(
+def decimal(
     label: str,
     low: float,
     high: float,
     default: float,
     *,
     key: str,
+    digits: int,
     width: Width = "stretch",
     help: str | None = None,  # noqa: A002
 ) -> float:
-    """A number from `low` to `high` in tenths."""
-    return _decimals(label, low, high, default, 1, key, width, help)
+    """A number from `low` to `high` with so many digits after the point."""
+    here = page_state()
+    usual = min(max(default, low), high)
+    value, told = here.seed(key, lambda word: _between(_decimal(word, digits), low, high), usual, (low, high))
+    number = st.slider(label, low, high, None if told else value, 10.0**-digits, key=key, width=width, help=help)
+    return here.written(key, round(number, digits), usual)
 
 
-def hundredths(
-    label: str,
-    low: float,
-    high: float,
-    default: float,
-    *,
-    key: str,
-    width: Width = "stretch",
-    help: str | None = None,  # noqa: A002
-) -> float:
-    """A number from `low` to `high` in hundredths."""
-    return _decimals(label, low, high, default, 2, key, width, help)
+tenths, hundredths = partial(decimal, digits=1), partial(decimal, digits=2)
 
 
 def switch(
@@ -329,16 +324,6 @@ def whole_numbers(text: str, separator: str) -> tuple[int, ...] | None:
     """Whole numbers of up to eight digits, apart by `separator`; None where the text is anything else."""
     found = tuple(number for part in text.split(separator) if (number := _whole(part)) is not None)
     return found if len(found) == text.count(separator) + 1 else None
-
-
-def _decimals(
-    label: str, low: float, high: float, default: float, digits: int, key: str, width: Width, why: str | None
-) -> float:
-    here = page_state()
-    usual = min(max(default, low), high)
-    value, told = here.seed(key, lambda word: _between(_decimal(word, digits), low, high), usual, (low, high))
-    number = st.slider(label, low, high, None if told else value, 10.0**-digits, key=key, width=width, help=why)
-    return here.written(key, round(number, digits), usual)
 
 
 def _one_of(options: Sequence[str], value: str | None) -> str | None:

@@ -17,7 +17,7 @@ from threading import RLock
 from typing import Protocol
 
 from transformer.checkpoint.safe.limits import MEGABYTE
-from ui.store import memory, settings, upload_quota
+from ui.store import machine, settings, upload_quota
 from ui.store.sizes import Size, size_of
 
 ANEW = 8
@@ -115,7 +115,7 @@ class Budget:
             limit = self._limit()
             self._make_room(name, min(limit, max(limit // LEAST, self._held - excess)))
         if excess:
-            memory.trim()
+            machine.trim()
 
     def use(self, number: int, key: Hashable) -> None:
         """A result was used."""
@@ -221,6 +221,6 @@ MODELS = Budget(lambda: settings.n_bytes(os.environ, "HEEDMAP_MODELS_MB"), newes
 
 RESULTS = Budget(
     _results_bytes,
-    excess=lambda: memory.resident() - _results_bytes() - MODELS.held - upload_quota.LEDGER.held - BESIDES,
+    excess=lambda: machine.resident() - _results_bytes() - MODELS.held - upload_quota.LEDGER.held - BESIDES,
 )
 """What is computed from checkpoints."""

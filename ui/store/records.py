@@ -12,7 +12,7 @@ from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import AnyRun
 from ui.store import session_resources, upload_guard, upload_quota
-from ui.store.memory import give_back
+from ui.store.machine import give_back
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.upload_quota import Counted, UploadLimits
 

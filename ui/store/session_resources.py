@@ -19,7 +19,7 @@ from torch import nn
 
 from ui.patches import session
 from ui.store import log
-from ui.store.memory import give_back
+from ui.store.machine import give_back
 
 STATE = "session_resources"
 INTERVAL = 5.0

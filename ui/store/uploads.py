@@ -27,10 +27,10 @@ from transformer.errors import CheckpointError
 from ui.store import folders, log, session_resources, upload_guard, upload_quota
 from ui.store.budget import MODELS
 from ui.store.cache import in_session
-from ui.store.memory import give_back
+from ui.store.machine import give_back
 from ui.store.refs import CheckpointRef, Revision
 from ui.store.session_resources import ends_without
-from ui.store.source import Answers
+from ui.store.source import Answers, CheckpointSource
 from ui.store.upload_quota import Counted, UploadLimits
 from ui.store.user_folder import architecture_of
 
@@ -150,26 +150,20 @@ class Upload:
             self.folder.remove()
 
 
-class Uploads:
+class Uploads(CheckpointSource):
     """The checkpoints that this session uploaded; no other has a way to them."""
 
-    trusted = False
-
     def refs(self) -> list[CheckpointRef]:
-        """Every upload, the earliest first."""
         return list(uploads())
 
     def stamp(self, ref: CheckpointRef) -> int:
-        """Its token, which nobody else can guess."""
         return upload(ref).token
 
     def fingerprint(self, ref: CheckpointRef) -> str | None:
-        """That of its weights; None for a folder, about which there is nothing to answer."""
         found = upload(ref).bundle
         return None if found is None else found.fingerprint
 
     def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
-        """Its architecture; None where it cannot be loaded."""
         folder = upload(ref).folder
         if folder is not None:
             return architecture_of(lambda: isolated.tried_folder(folder.path).architecture)
@@ -181,11 +175,6 @@ class Uploads:
         )
 
     def load(self, revision: Revision, answers: Answers) -> Checkpoint:
-        """It, ready to run.
-
-        Raises:
-            CheckpointError: it cannot be loaded.
-        """
         ref = revision.ref
 
         def loaded() -> Checkpoint:
@@ -197,20 +186,16 @@ class Uploads:
         return in_session("checkpoint", (revision, answers), loaded, N_MODELS, MODELS)
 
     def bundle(self, ref: CheckpointRef) -> Bundle | None:
-        """Its files; None for a folder whose config says everything."""
         return upload(ref).bundle
 
     def contents(self, revision: Revision) -> Contents:
-        """Its tensors."""
         return upload(revision.ref).contents()
 
     def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
-        """Those of a folder's tokenizers; None of other files."""
         folder = upload(ref).folder
         return None if folder is None else vocabulary_files(folder.path)
 
     def n_bytes(self, ref: CheckpointRef) -> int:
-        """Bytes of its weights."""
         return upload(ref).weight_bytes()
 
 

@@ -15,7 +15,7 @@ from transformer import DecodingOptions, load, translate
 from transformer.attention.measures import sites_of
 from transformer.errors import CheckpointError
 from ui.shared import in_browser, record_views
-from ui.store import cache, memory, settings, shipped, store
+from ui.store import cache, machine, settings, shipped, store
 from ui.store.budget import EACH, MODELS, RESULTS, Budget
 from ui.store.cache import Store, cached_result
 from ui.store.file_versions import one_look, stamp_of_folder
@@ -225,7 +225,7 @@ def test_models_and_results_have_a_budget_each() -> None:
 
 def test_results_go_where_the_whole_process_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     trimmed, excess, now = list[None](), [0], [100.0]
-    monkeypatch.setattr("ui.store.budget.memory.trim", lambda: trimmed.append(None))
+    monkeypatch.setattr("ui.store.budget.machine.trim", lambda: trimmed.append(None))
     monkeypatch.setattr("ui.store.budget.time", SimpleNamespace(monotonic=lambda: now[0]))
     budget = budget_of(8.5, excess=lambda: excess[0])
     kept = Store(budget=budget)
@@ -251,7 +251,7 @@ def test_results_go_where_the_whole_process_is_too_large(monkeypatch: pytest.Mon
 
 
 def test_the_process_is_measured() -> None:
-    before = memory.resident()
+    before = machine.resident()
     grown = np.ones(50_000_000, dtype=np.uint8)
-    assert 40_000_000 < memory.resident() - before < 80_000_000
+    assert 40_000_000 < machine.resident() - before < 80_000_000
     assert grown[0]

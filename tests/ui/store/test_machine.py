@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 
 from tests.loops import completed
 from ui.guard import Guard
-from ui.store import open_files
+from ui.store import machine
 
 
 @pytest.fixture(autouse=True)
@@ -28,15 +28,15 @@ def allow(most: int) -> None:
 def test_the_limit_is_raised_to_what_the_system_lets() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allow(512)
-    expected = open_files.MOST if hard == resource.RLIM_INFINITY else min(hard, open_files.MOST)
-    assert open_files.raised() == expected
+    expected = machine.MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, machine.MOST_FILES)
+    assert machine.raised() == expected
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (expected, hard)
 
 
 @pytest.mark.parametrize(("files", "readers"), [(64, 8), (160, 20), (1_024, 128), (4_096, 896)])
 def test_readers_leave_room_for_the_server(files: int, readers: int) -> None:
     allow(files)
-    assert open_files.readers() == readers
+    assert machine.readers() == readers
 
 
 def test_one_reader_too_many_gets_a_sentence_and_the_others_stay() -> None:
@@ -65,7 +65,7 @@ def test_one_reader_too_many_gets_a_sentence_and_the_others_stay() -> None:
         return sent[0] | {"body": b"".join(one.get("body", b"") for one in sent)}
 
     async def visits() -> None:
-        readers = [asyncio.create_task(asked("websocket")) for _ in range(open_files.readers())]
+        readers = [asyncio.create_task(asked("websocket")) for _ in range(machine.readers())]
         await asyncio.sleep(0)
         assert (await asked("websocket"))["type"] == "websocket.close"
         page = await asked("http")
