@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from ui.map.training import TRAINING
 
 from ui.map import choices
-from ui.map.training import TRAINING
 from ui.old_links import OF_TRANSLATE, OldLinks
 from ui.shared.last_checkpoint import ON_MAP
 from ui.shared.writing import TEMPERATURE
