@@ -87,7 +87,7 @@ def predicted(step: int) -> None:
     if shown is None:
         in_page()
         return
-    prediction_panel(name, store.checkpoint(name), shown, step)
+    prediction_panel(store.checkpoint(name), shown, step)
 
 
 part(looked_at)

@@ -15,6 +15,7 @@ from streamlit.runtime.state.common import user_key_from_element_id
 from streamlit.testing.v1 import AppTest
 
 from transformer.canvas.blob import unpack
+from ui.components.shared.record import TOLD
 
 ROOT = Path(__file__).parents[2]
 UNSURE = (":material/quiz:", ":material/warning:")
@@ -118,7 +119,8 @@ def record_sent(at: AppTest) -> dict[str, tuple[dict[str, Any], np.ndarray]]:
     header, arrays = sent(at, "record")
     found = {}
     for order, kind in enumerate(header["kinds"]):
-        shape = (len(kind["sites"]), kind["heads"], len(kind["queries"]["texts"]), len(kind["keys"]["texts"]))
+        layers = len(kind.get("there", kind["sites"]))
+        shape = (layers, kind["heads"], len(kind["queries"]["texts"]), len(kind["keys"]["texts"]))
         found[kind["name"]] = kind, arrays[f"weights_{order}"].reshape(shape)
     return found
 
@@ -141,9 +143,21 @@ def head_shown(at: AppTest) -> tuple[str, np.ndarray]:
     """The map that the browser draws large: its title, and the weights as they were sent, -1 where masked."""
     kind, layer, head = chosen(at)
     told, weights = record_sent(at)[kind]
-    found = weights[layer]
+    found = weights[told["there"].index(layer) if "there" in told else layer]
     title = sent(at, "heatmap")[0]["sites"][told["sites"][layer]]["titles"][-1 if head is None else head]
     return title, found.mean(axis=0) if head is None else found[head]
+
+
+def matrix_sent(at: AppTest, key: str) -> tuple[dict[str, Any], np.ndarray]:
+    """A picture that is drawn: what is said of it, and its numbers, -infinity where masked."""
+    header, arrays = sent(at, key)
+    return header, arrays["weights"].reshape(len(header["queries"]["texts"]), len(header["keys"]["texts"]))
+
+
+def told(at: AppTest, **values: str) -> AppTest:
+    """The page, once the browser has told it what stands behind # in its address."""
+    at.session_state[TOLD] = values
+    return fine(at.run())
 
 
 def gone(at: AppTest, **address: str | None) -> AppTest:

@@ -17,7 +17,7 @@ from transformer.runs.measures.faithfulness import SUMMARY, Faithfulness, Fare, 
 from transformer.runs.sequences.attribution import mutations
 from transformer.runs.sequences.classify import classify
 from transformer.runs.sequences.sets import clearest
-from ui.sequences import in_browser, runs
+from ui.sequences import runs
 
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
 SET = "".join(f">s{i} {'EI' if i % 2 else 'N'}\n{'ACGTTGCAAGTGTCAGTTGACG'[i:]}{'ACGTTGCA'[:i]}\n" for i in range(8))
@@ -87,15 +87,11 @@ def test_all_heads_are_thumbnails_of_the_record(shipped: Checkpoint) -> None:
     np.testing.assert_allclose((codes[2, 2] / 254) ** 2, pooled, atol=0.01)
 
 
-def test_looking_around_never_runs_the_model(passes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_around_never_runs_the_model(passes: list[int]) -> None:
     at = fine(page())
     ran = len(passes)
     for key, value in (("layer", "0"), ("head", "2"), ("layer", None), ("head", None)):
         at = gone(at, **{key: value})
-    monkeypatch.setattr(in_browser, "MOST_BYTES", 0)
-    fine(at.run())
-    for key, value in (("layer", "0"), ("head", "2"), ("layer", "pooling"), ("head", "mean")):
-        fine(at.segmented_control(key=key).set_value(value).run())
     fine(at.toggle(key="consensus").set_value(True).run())
     assert len(passes) == ran
 
@@ -105,21 +101,6 @@ def test_the_address_holds_the_choice() -> None:
     assert at.text_area(key="sequence").value == "ACGTACGTACGTTT"
     assert options(at, "sequence-head-choice")["drawn"] == ["encoder.self", 1, 2]
     assert "encoder.1.self, head 2" in " ".join(part.value for part in at.markdown)
-
-
-@pytest.mark.parametrize(("view", "layer"), [("windows", "0"), ("windows", "pooling"), ("heads", "0")])
-def test_every_view_is_drawn(view: str, layer: str, shipped: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the server, for a record that is too large for the browser."""
-    monkeypatch.setattr(in_browser, "MOST_BYTES", 0)
-    at = fine(page(view=view, layer=layer, head="1"))
-    if view == "windows":
-        run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
-        site = "pooling" if layer == "pooling" else "encoder.0.self"
-        heat = next(trace for trace in figure(at)["data"] if trace["type"] == "heatmap")
-        np.testing.assert_allclose(numbers(heat["z"]), run.record[site].weights(1), rtol=1e-6)
-        assert (heat["zmin"], heat["zmax"]) == (0, 1)
-    else:
-        assert "sequence-lines" in [part.key for part in at.get("bidi_component")]
 
 
 def test_another_checkpoint_brings_its_own_example_but_keeps_what_was_typed(tmp_path: Path) -> None:

@@ -64,5 +64,5 @@ def test_below_a_path_of_its_own_the_server_leads_within_it(monkeypatch: pytest.
 
 def test_the_map_has_no_parameter_of_translate() -> None:
     assert OF_TRANSLATE.isdisjoint(
-        {ON_MAP, choices.TEXT, choices.STEP, choices.PART, choices.HEAD, choices.LAYERS, TEMPERATURE, TRAINING}
+        {ON_MAP, choices.TEXT, choices.STEP, choices.PART, choices.HEAD, choices.LAYERS, TEMPERATURE}
     )

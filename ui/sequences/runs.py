@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import streamlit as st
@@ -13,7 +13,6 @@ from jaxtyping import Float
 from transformer.attention.measures import rank_correlation
 from transformer.attention.record import AttentionMap
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.pictures.picture import Picture
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import SHORT, Cost
 from transformer.runs.sequences.attribution import Gradients, Mutations, integrated_gradients, mutations
@@ -22,7 +21,6 @@ from transformer.runs.sequences.sets import Motifs, SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import folded, received
 from transformer.sequences.task import SequenceTask
-from transformer.sequences.window_pictures import window_picture
 from transformer.sites import Site
 from ui.store import settings, store
 from ui.store.cache import cached, cached_result
@@ -158,22 +156,6 @@ def _looked_over(
     if len(run.spans) <= SHORT:
         return cached_result(kind, key, lambda: compute(lambda _: None))
     return _with_progress(kind, key, what, what, compute)
-
-
-def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> Picture:
-    """One head over windows, or the mean of all; computed once a run."""
-    return _windows(*key_of(run), site, head, run)
-
-
-@cached()
-def _windows(
-    revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
-    text: str,  # noqa: ARG001
-    site: str,
-    head: int | Literal["mean"],
-    _run: Classification,
-) -> Picture:
-    return window_picture(_run.record[site], head)
 
 
 def other_strand(name: str, task: SequenceTask, run: Classification) -> Classification | None:

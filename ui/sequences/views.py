@@ -1,6 +1,5 @@
 """The panels of one sequence on the Sequences page: its class, its letters, its windows."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +8,8 @@ import streamlit as st
 
 from transformer.attention.measures import rank_correlation
 from transformer.canvas.about import About
-from transformer.figures.export import csv, plot_config
+from transformer.figures.export import plot_config
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
-from transformer.figures.windows import window_heatmap
 from transformer.runs.measures.faithfulness import shipped
 from transformer.runs.sequences.attribution import MAX_MUTATED, Gradients, Mutations
 from transformer.runs.sequences.classify import Classification
@@ -20,21 +18,14 @@ from transformer.runs.sequences.trust import GRADIENTS, WEIGHTS
 from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded
 from transformer.sequences.task import SequenceTask
-from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
-from ui.components.cells.component import cells
-from ui.components.head_view.component import Lines, head_view
 from ui.markdown import as_text
 from ui.sequences import runs
-from ui.shared.active_heads import active_heads, switch_heads
-from ui.shared.address import choice, hundredths, put, switch
+from ui.shared.address import choice, switch
 from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
-from ui.shared.zooming import Said, is_long, zoom_panel, zoomed
+from ui.shared.zooming import Said, zoom_panel, zoomed
 from ui.store import store
 from ui.texts import language, plain, said, t
-
-MOST_LINES = 300
-"""Most windows whose head view is drawn."""
 
 
 def verdict(
@@ -91,30 +82,6 @@ def _unlike(run: Classification, task: SequenceTask, held_out: HeldOut | None) -
     return [said(reason) for reason in held_out.reasons(found, len(run.letters), task)]
 
 
-def all_heads_panel(run: Classification, place: Place) -> None:
-    """Every layer and head over the windows, and what the decision pools, small; a click opens one."""
-    sites = tuple(run.record.sites)
-    thumbnails = runs.thumbnails(run, sites, LARGEST_SIDE)
-    if thumbnails is None:
-        return
-    st.markdown(t("sequences.all_heads"), help=t("sequences.all_heads_help"))
-    selected = None
-    if place.head != MEAN:
-        selected = (run.record.sites.index(place.site), int(place.head))
-    all_heads(
-        thumbnails,
-        None,
-        row_names=[plain("sequences.pooling") if site == POOLING else f"L{i}" for i, site in enumerate(sites)],
-        column_names=[f"H{i}" for i in range(thumbnails.shape[1])],
-        selected=selected,
-        on_pick=lambda picked: _open_head(sites, picked),
-        key="sequence-heads",
-        query_axis=plain("sequences.windows_axis"),
-        key_axis=plain("sequences.windows_axis"),
-    )
-    groups_note(run)
-
-
 def groups_note(run: Classification) -> None:
     """Which windows stand where in the small maps, and what the row of the pooling is."""
     st.caption(as_text(groups(run)))
@@ -152,28 +119,8 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
     _downloads(run, track, effects, target, sequence_id, place)
 
 
-def windows_panel(run: Classification, place: Place) -> None:
-    """One head over windows, grouped by width; where they are many, through a window that zooms."""
-    attention = run.record[place.site]
-    if is_long(attention):
-        _long_windows(run, place)
-        return
-    picture = runs.windows_of(run, place.site, place.head)
-    relative = switch(t("sequences.relative"), False, key="relative")
-    widths = [span.width for span in run.spans]
-    st.plotly_chart(
-        window_heatmap(picture, widths, len(run.spans), relative=relative, dark=is_dark()),
-        key="windows",
-        config=plot_config(f"{place.stem}-windows"),
-    )
-    cells(picture, "windows", key="windows-cells")
-    st.caption(f"{t('sequences.rows_are_queries')} {as_text(groups(run))}")
-    st.download_button(
-        t("sequences.download_matrix"), lambda: csv(picture), f"{place.stem}.csv", "text/csv", on_click="ignore"
-    )
-
-
-def _long_windows(run: Classification, place: Place) -> None:
+def long_windows(run: Classification, place: Place) -> None:
+    """One head over many windows, grouped by width, through a window that zooms."""
     zoom = zoomed(runs.key_of(run), run.record[place.site], place.head)
     if zoom is None:
         return
@@ -192,39 +139,10 @@ def _long_windows(run: Classification, place: Place) -> None:
     zoom_panel(zoom, (run.checkpoint, run.letters.text, pools), shown, key="windows-tiles")
 
 
-def head_view_panel(run: Classification, place: Place) -> None:
-    """Windows of one width, joined by what the heads of one site look at."""
+def width(run: Classification) -> int:
+    """Of which width the windows are whose lines are drawn."""
     widths = list(dict.fromkeys(span.width for span in run.spans))
-    width = int(choice(t("sequences.width"), [str(w) for w in widths], key="view-width", text=str))
-    attention = run.record[place.site]
-    chosen = [i for i, span in enumerate(run.spans) if span.width == width]
-    if len(chosen) > MOST_LINES:
-        st.info(t("sequences.too_many_lines", count=len(chosen), most=MOST_LINES))
-        return
-    keys = slice(chosen[0], chosen[-1] + 1)
-    queries = slice(0, len(attention.queries)) if place.site == POOLING else keys
-    weights = np.stack([attention.tile(head, queries, keys) for head in range(attention.n_heads)])
-    names = [plain("sequences.head_number", head=head) for head in range(attention.n_heads)]
-    if place.head == MEAN:
-        weights, names = weights.mean(axis=0, keepdims=True), [plain("sequences.mean")]
-    alone = 0 if place.head == MEAN else place.head
-    threshold = hundredths(t("sequences.threshold"), 0.0, 0.5, 0.02, key="view-threshold")
-    head_view(
-        Lines(
-            weights,
-            None,
-            heads=names,
-            query_labels=[said(label) for label in attention.queries.texts[queries]],
-            key_labels=attention.keys.texts[keys],
-            query_title=plain("sequences.query_decision" if place.site == POOLING else "sequences.query_window"),
-            key_title=plain("sequences.key_window"),
-        ),
-        active=active_heads(alone, len(names)),
-        threshold=threshold,
-        on_heads=None if place.head == MEAN else lambda heads: switch_heads(alone, heads),
-        key="sequence-lines",
-    )
-    st.caption(t("sequences.only_width", width=width))
+    return int(choice(t("sequences.width"), [str(w) for w in widths], key="view-width", text=str))
 
 
 def letter_track(run: Classification, place: Place) -> LetterTrack | None:
@@ -347,7 +265,3 @@ def groups(run: Classification) -> str:
         first = widths.index(width)
         parts.append(plain("sequences.group", first=first + 1, last=first + widths.count(width), width=width))
     return plain("sequences.groups", parts=", ".join(parts))
-
-
-def _open_head(sites: Sequence[str], picked: Picked) -> None:
-    put(layer=POOLING if sites[picked.layer] == POOLING else picked.layer, head=picked.head)

@@ -16,7 +16,6 @@ from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
 from ui.markdown import as_text
 from ui.shared import last_checkpoint
-from ui.shared.active_heads import belong_to_head
 from ui.shared.address import belong_to, choice, line, lines, parameter, put, switch, tenths, whole
 from ui.shared.last_checkpoint import MODEL
 from ui.store import log, runs, session_resources, shipped, store
@@ -197,7 +196,6 @@ def selection(record: Record, default: tuple[int, int], *, has_words: bool = Tru
             text=lambda head: plain("translate.mean") if head == MEAN else head,
         )
         words, special = form_of_maps(has_words=has_words)
-    belong_to_head(site, head)
     return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
 
 

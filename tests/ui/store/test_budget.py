@@ -11,10 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer import DecodingOptions, load, translate
-from transformer.attention.measures import sites_of
 from transformer.errors import CheckpointError
-from ui.shared import in_browser, record_views
 from ui.store import cache, machine, settings, shipped, store
 from ui.store.budget import EACH, MODELS, RESULTS, Budget
 from ui.store.cache import Store, cached_result
@@ -199,18 +196,6 @@ def test_one_run_sees_one_state_of_a_folder(tmp_path: Path) -> None:
         (tmp_path / "config.json").write_bytes(b"another")
         assert stamp_of_folder(tmp_path) == first
     assert stamp_of_folder(tmp_path) != first
-
-
-def test_the_pictures_of_all_heads_are_measured_with_their_record() -> None:
-    record = translate(load(shipped.CHECKPOINTS / "multi30k-en-de"), "a dog .", DecodingOptions(beam=1)).record
-    before, layers = size_of(record).n_bytes, [record[site] for site in sites_of(record, "encoder.self")]
-    grid = record_views._grid(layers, words=True, special=True)
-    assert size_of(record).n_bytes - before >= grid.values.nbytes
-    assert record_views._grid(layers, words=True, special=True) is grid
-    before = size_of(record).n_bytes
-    form = in_browser._form(record, (0, 0), words=True, special=True)
-    assert size_of(record).n_bytes - before >= len(form.packed.message) > grid.values.nbytes
-    assert in_browser._form(record, (0, 0), words=True, special=True) is form
 
 
 def test_models_and_results_have_a_budget_each() -> None:
