@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from ui.map.training import TRAINING
 
 from ui.map import choices
 from ui.old_links import OF_TRANSLATE, OldLinks
