@@ -7,6 +7,7 @@ from tests.pages.opening import is_whole, moved, opened, options, record_sent, s
 from tests.pages.test_sequences import fine, page, passes, shipped
 from transformer import Checkpoint
 from transformer.runs.sequences.classify import classify
+from ui.components.shared.record import TOLD
 from ui.sequences import in_browser
 
 __all__ = ["passes", "shipped"]  # fixtures that tests here take
@@ -61,7 +62,7 @@ def test_a_choice_that_the_server_draws_runs_its_part_alone_once_its_work_is_don
     assert passes
     assert is_whole(moved(fine(at.run()), "read"))
     ran = len(passes)
-    at.query_params["layer"] = "1"
+    at.session_state[TOLD] = {"layer": "1"}
     at = moved(at, "view")
     assert not is_whole(at)
     assert not at.text_area
