@@ -14,24 +14,24 @@ from ui import serving
 from ui.frame import Frame
 from ui.guard import Guard
 from ui.old_links import OldLinks
-from ui.packed import Packed
 from ui.scripts import Scripts
 from ui.shared import address, menu
 from ui.shared.language import language_choice
-from ui.store import holdings, stamps, turns
+from ui.store import file_versions, render_slots, session_resources
+from ui.store.upload_guard import UploadGuard
 from ui.texts import KEY, one_language, plain, t
 
 
 def main() -> None:
     """The frame around every page: its title, the language, the navigation."""
     st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
-    holdings.mine()  # so that what is left of a session goes when its user does
+    session_resources.mine()  # so that what is left of a session goes when its user does
     with address.run(KEY) as show:
         above = st.sidebar.container()
         language_choice()
         page = menu.chosen_page(_pages(), above)
         show(page.url_path)
-        with turns.turn(), stamps.one_look(), one_language():
+        with render_slots.turn(), file_versions.one_look(), one_language():
             page.run()
 
 
@@ -62,5 +62,5 @@ if __name__ == "__main__":
     main()
 else:
     memory.share_heaps()
-    around = [Middleware(Guard), Middleware(OldLinks), Middleware(Packed), Middleware(Scripts), Middleware(Frame)]
+    around = [Middleware(one) for one in (Guard, UploadGuard, OldLinks, Scripts, Frame)]
     app = st.App(Path(__file__).resolve(), middleware=around, lifespan=serving.life, on_script_error=serving.on_error)

@@ -63,12 +63,6 @@ def publish(measured: str) -> None:
     PAGE.write_text(f"{before}\n{measured}{after}", encoding="utf-8")
 
 
-def published() -> str:
-    """The lines that docs/performance.md holds between its two comments."""
-    text = PAGE.read_text(encoding="utf-8")
-    return text[text.index(BEGIN) + len(BEGIN) : text.index(END)].removeprefix("\n")
-
-
 def table(known: dict[str, Any]) -> str:
     """Everything measured as Markdown, ready to be included."""
     versions = ", ".join(f"{name} {version}" for name, version in known["versions"].items())

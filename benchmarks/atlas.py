@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.measuring import Result, interleaved, peak_growth, ratio
+from benchmarks.measuring import Action, Result, interleaved, peak_growth, ratio
 from transformer.atlas.adapters import Counts, Reading, TranslatorSubject
 from transformer.atlas.corpus import Corpus, text_of
 from transformer.atlas.executors import Executor, Processes, Serial
@@ -55,7 +55,10 @@ def measure(times: int = 5) -> list[Result]:
     ]
     groups = list(batches(readings, mixed=True))
     with torch.inference_mode():
-        variants = {"plain": partial(plain, subject, groups), "pass": partial(sums_of, subject, chunk)}
+        variants: dict[str, Action] = {
+            "plain": partial(plain, subject, groups),
+            "pass": partial(sums_of, subject, chunk),
+        }
         seconds = interleaved(variants, times)
     whole = ratio(seconds, "pass", "plain")
     cost = Result(

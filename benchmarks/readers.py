@@ -172,11 +172,14 @@ class Mixed:
         if what == 1:
             return await self._another_view()
         moved(self._at, self._chance, self._truth)
-        self._session.go_to(**_texts(self._at))
         if self._view not in FOLLOWING:
             return None
         self._is_wrong = self._shows_another_view
-        return await self._session.trigger("head-choice", "asked", json.dumps(self._at))
+        return await self._ask()
+
+    async def _ask(self) -> Answer:
+        """The browser tells which head it shows, since the server draws what follows it."""
+        return await self._session.trigger("head-choice", "asked", _texts(self._at))
 
     async def _another_form(self) -> Answer:
         key = self._chance.choice(list(self._form))
@@ -188,7 +191,8 @@ class Mixed:
         others = ["head_view", "steps", "beams", "downloads"]
         self._view = self._chance.choice(others) if self._view == "heatmap" else "heatmap"
         self._is_wrong = self._shows_another_view
-        return await self._session.choose({"view": in_language("en", f"translate.view_{self._view}")})
+        answer = await self._session.choose({"view": in_language("en", f"translate.view_{self._view}")})
+        return await self._ask() if self._view in FOLLOWING else answer
 
     def _is_another_form(self, answer: Answer) -> bool:
         found = answer.keyed("record")

@@ -14,11 +14,11 @@ from benchmarks.measuring import Result, median_seconds, peak_growth
 from transformer import Checkpoint
 from transformer.attention.record import AttentionMap
 from transformer.attention.zoom import Zoom
+from transformer.canvas import blob
 from transformer.checkpoint import load
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.sequences.folding import received
-from transformer.sequences.window_pictures import window_picture
-from ui.components.tiles.component import part_message
+from ui.components.heatmap.component import layers_of
 
 SECTION = f"A sequence of {LETTERS_AT_ONCE:,} letters (the shipped splice-junction classifier)"
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "splice-junctions"
@@ -44,7 +44,7 @@ def measure() -> list[Result]:
     looks: dict[str, Callable[[], object]] = {
         f"classified, everything recorded ({len(seen.spans):,} windows)": run,
         "what its windows receive from one head": partial(received, _maps(seen)[0], 1),
-        "the heatmap of one head, in blocks": partial(window_picture, _maps(seen)[0], 1),
+        "the heatmap of one head, in blocks": partial(_maps(seen)[0].overview, 1, 256),
     }
     results = []
     for what, look in looks.items():
@@ -76,9 +76,8 @@ def _zooming(checkpoint: Checkpoint) -> list[Result]:
         look = partial(zoom.view, rows, keys)
         look()  # rows are known once they were looked at
         took = max(took, median_seconds(look, 9))
-        said = {"instance": "windows", "of": "head 1"}
         names = partial(getitem, attention.keys.labels)
-        sent = max(sent, len(part_message(look(), zoom.largest, names, names, said)))
+        sent = max(sent, len(blob.pack({}, layers_of([look()], zoom.largest, names, names)[1])))
     what = f"{size:,} windows"
     return [
         Result(SECTION, f"{what}: one head made ready to be zoomed", f"{ready:.2f} s", "2 s", ready < 2),

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Element_pb2 import Element
@@ -105,11 +105,7 @@ class Session:
         self._state(key).bool_value = on
         return await self._run()
 
-    def go_to(self, **query: str) -> None:
-        """Write into the address what scripts of the page write there by themselves: no run is asked for."""
-        self._query = urlencode(dict(parse_qsl(self._query)) | query)
-
-    async def trigger(self, key: str, event: str, value: str) -> Answer:
+    async def trigger(self, key: str, event: str, value: object) -> Answer:
         """Let the component of a key tell of an event.
 
         Raises:

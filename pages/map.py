@@ -14,7 +14,6 @@ from ui.map.drawing import drawing
 from ui.map.panel import part_panel
 from ui.map.prediction import prediction_panel
 from ui.map.table import table_panel
-from ui.map.training import TRAINING
 from ui.shared import address, controls, elsewhere
 from ui.shared.files import Origin
 from ui.shared.last_checkpoint import ON_MAP
@@ -59,7 +58,6 @@ def looked_at() -> None:
             found.parts,
             found.steps,
             key="map",
-            run=f"{name} {origin.text}",
             about=about,
             step=step,
             opened=found.numbers[opened.name] if opened else None,
@@ -77,7 +75,7 @@ def looked_at() -> None:
             part_panel(name, checkpoint, shown, text, found, opened, step)
     else:
         with st.container():
-            part(lambda: predicted(step), TEMPERATURE, TRAINING)
+            part(lambda: predicted(step), TEMPERATURE)
     table_panel(found, step)
     for note in (*checkpoint.assumptions, *shown.record.notes):
         st.caption(controls.sentence(note))
@@ -89,7 +87,7 @@ def predicted(step: int) -> None:
     if shown is None:
         in_page()
         return
-    prediction_panel(name, store.checkpoint(name), shown, step)
+    prediction_panel(store.checkpoint(name), shown, step)
 
 
 part(looked_at)

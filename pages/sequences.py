@@ -15,7 +15,7 @@ from ui.sequences.scan import scan_panel
 from ui.shared import address, controls
 from ui.shared import sequence_controls as asked
 from ui.shared.part import part
-from ui.shared.what_if_link import what_if_link
+from ui.shared.zooming import is_long
 from ui.store import store
 from ui.texts import t
 
@@ -67,32 +67,26 @@ def looked_at() -> None:
     run = runs.classification(name, sequence)
     if run is None:
         return
-    sequence_controls.take_old_names()
-    chooser, fits = st.container(), in_browser.fits(run)
+    chooser = st.container()
     few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
     overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
     with detail:
         view = sequence_controls.view()
+        width = views.width(run) if view == "heads" else 0
     with chooser:
-        browser = in_browser.bring(run, with_numbers=view == "windows") if fits else None
-        place = asked.place(run) if browser is None else browser.place
-        if browser is not None:
-            in_browser.head_panel(browser, name, view != "windows")
+        browser = in_browser.bring(run, view, width)
+        in_browser.head_panel(browser, name)
     with overview:
-        if browser is None:
-            views.all_heads_panel(run, place)
-            what_if_link(model=name)
-        else:
-            in_browser.all_heads_panel(browser)
-            asked.pooling_note(run)
-            views.groups_note(run)
+        in_browser.all_heads_panel(browser)
+        asked.pooling_note(run)
+        views.groups_note(run)
     with detail:
         if view == "letters":
-            views.letters_panel(name, run, place, task, record_id)
+            views.letters_panel(name, run, browser.place, task, record_id)
         elif view == "heads":
-            views.head_view_panel(run, place)
-        elif browser is None:
-            views.windows_panel(run, place)
+            in_browser.lines_panel(browser, width)
+        elif is_long(run.record[browser.place.site]):
+            views.long_windows(run, browser.place)
         else:
             in_browser.heatmap_panel(browser, views.groups(run))
 

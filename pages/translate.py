@@ -8,10 +8,9 @@ from transformer import Checkpoint, Translation
 from transformer.errors import HeedmapError
 from transformer.runs.measures.out_of_distribution import known_bounds
 from ui import shell
-from ui.shared import address, controls, downloads, heads, in_browser, record_views
+from ui.shared import address, controls, downloads, heads, record_views
 from ui.shared.files import Origin
 from ui.shared.part import in_page, part
-from ui.shared.what_if_link import what_if_link
 from ui.store import runs, store
 from ui.texts import in_language, plain, t
 from ui.translate import first_screen, sources, views
@@ -59,57 +58,30 @@ def looked_at() -> None:
     checkpoint = store.checkpoint(name)
     translated = runs.translation(name, request.text, request.options, request.forced)
     shown = runs.hypothesis(name, request.text, request.options, translated, node)
-    in_browser.where_it_fits(
-        shown.record, lambda: drawn_by_browser(shown, checkpoint), lambda: drawn_by_server(shown, checkpoint)
-    )
-
-
-def drawn_by_browser(shown: Translation, checkpoint: Checkpoint) -> None:
-    """A choice of the head reaches the server only where a view follows it that the browser does not draw."""
     origin = Origin(shown.checkpoint, shown.input)
     with selection:
         chooser = st.container()
         with st.container(horizontal=True, gap="small"):
             words, special = controls.form_of_maps()
-    browser = in_browser.bring(shown.record, first, words, special)
+    key = (store.revision(name), request.text, request.options, request.forced, node)
+    browser = record_views.bring(shown.record, key, first, words, special, (heads.KIND, first[0]))
     panels: dict[str, Callable[[], None]] = {
-        "heatmap": lambda: in_browser.heatmap_panel(browser, origin),
-        "head_view": lambda: in_browser.head_view_panel(browser, origin),
+        "heatmap": lambda: record_views.heatmap_panel(browser, origin),
+        "head_view": lambda: record_views.head_view_panel(browser, origin),
         **server_panels(shown, checkpoint, browser.choice),
     }
     with drawn:
-        first_screen.bitext_in_browser(shown, checkpoint, browser)
+        first_screen.bitext_panel(shown, checkpoint, browser)
     with detail:
         place = st.container(key="panel")
     with place:
         view = open_view(panels)
-    with chooser:
-        first_screen.head_panel(name, browser, view in FOLLOWING)
     with selection:
-        in_browser.all_heads_panel(browser, origin, heads.roles_of(name))
+        record_views.all_heads_panel(browser, origin, heads.roles_of(name))
     with place:
         panels[view]()
-
-
-def drawn_by_server(shown: Translation, checkpoint: Checkpoint) -> None:
-    """A record that is too large for the browser, or its scores."""
-    origin = Origin(shown.checkpoint, shown.input)
-    with selection:
-        choice = controls.selection(shown.record, first)
-    with drawn:
-        first_screen.bitext_panel(shown, checkpoint, choice)
-    with selection:
-        first_screen.role_of_head(name, choice)
-        first_screen.habit_of_head(name, choice)
-        what_if_link(model=name)
-        record_views.all_heads_panel(shown.record, choice, heads.roles_of(name), origin=origin)
-    panels: dict[str, Callable[[], None]] = {
-        "heatmap": lambda: record_views.heatmap_panel(shown.record, choice, origin=origin),
-        "head_view": lambda: record_views.head_view_panel(shown.record, choice, origin=origin),
-        **server_panels(shown, checkpoint, choice),
-    }
-    with detail, st.container(key="panel"):
-        panels[open_view(panels)]()
+    with chooser:  # after the view, whose switch of scores it follows
+        first_screen.head_panel(name, browser, view in FOLLOWING)
 
 
 def server_panels(

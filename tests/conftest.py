@@ -5,11 +5,13 @@ import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 from playwright.sync_api import Browser, expect
 from streamlit.components.v2.manifest_scanner import scan_component_manifests
+from streamlit.runtime.pages_manager import PagesManager
 
 from tests.shapes import begin_test, execute_signatures
 
@@ -22,7 +24,7 @@ import torch  # noqa: E402
 
 from tests.browser.visiting import PATIENCE, chromium_opened  # noqa: E402
 
-hypothesis.settings.register_profile("heedmap", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("heedmap", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.load_profile("heedmap")
 
 ROOT = Path(__file__).parents[1]
@@ -67,6 +69,20 @@ def _packages_are_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         once = cache(scan_component_manifests)
         patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _app_is_around_every_page() -> Iterator[None]:
+    """As on a server, which calls `st.navigation` when it starts (`ui.serving`)."""
+    begin = PagesManager.__init__
+
+    def begun(manager: PagesManager, *args: Any, **options: Any) -> None:
+        begin(manager, *args, **options)
+        PagesManager.uses_pages_directory = False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PagesManager, "__init__", begun)
         yield
 
 

@@ -1,17 +1,12 @@
-"""Who imports whom: the rooms of the project from the ground up, and what the syntax trees say.
-
-`python -m tests.imports` draws the rooms into ARCHITECTURE.md, from the imports as they are.
-"""
+"""Who imports whom: the rooms of the project from the ground up, and what the syntax trees say."""
 
 import ast
 import subprocess
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("app.py", "transformer", "ui", "pages")
-START, END = "<!-- rooms -->", "<!-- /rooms -->"
 
 FLOORS = (
     ("transformer.messages", "transformer.sites"),
@@ -40,6 +35,7 @@ FLOORS = (
     ("transformer.commands",),
     ("transformer",),
     ("ui.markdown",),
+    ("ui.patches",),
     ("ui.texts", "ui.components"),
     ("ui.store",),
     ("ui.shared",),
@@ -141,52 +137,3 @@ def wrong_ways(path: Path) -> list[str]:
         if any(within(here, place) and any(within(name, no) for no in never) for place, never in NEVER.items()):
             found.append(f"{relative(path)} imports {name}")
     return found
-
-
-def edges(paths: Iterable[Path]) -> set[tuple[str, str]]:
-    """Which room imports which."""
-    found = set()
-    for path in paths:
-        room = room_of(name_of(path))
-        found |= {(room, other) for name in imports(path) if (other := room_of(name)) not in (None, room)}
-    return {(room, other) for room, other in found if room is not None and other is not None}
-
-
-def needed(found: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The edges without those that a longer way says already."""
-    below: dict[str, set[str]] = {}
-    for room in sorted(FLOOR, key=FLOOR.__getitem__):
-        direct = {other for one, other in found if one == room}
-        below[room] = direct.union(*(below[other] for other in direct))
-    return {
-        (room, other)
-        for room, other in found
-        if not any(other in below[between] for one, between in found if one == room and between != other)
-    }
-
-
-def diagram() -> str:
-    """The rooms and their imports as a Mermaid flowchart; an arrow points from who imports to what is imported."""
-    ids = {room: room.replace(".", "_") for room in FLOOR}
-    drawn = sorted(needed(edges(sources(*SOURCES))), key=lambda edge: (-FLOOR[edge[0]], edge))
-    nodes = [f'  {ids[room]}["{room}"]' for room in sorted(FLOOR, key=lambda room: (-FLOOR[room], room))]
-    arrows = [f"  {ids[room]} --> {ids[other]}" for room, other in drawn]
-    return "\n".join(["```mermaid", "flowchart TD", *nodes, *arrows, "```"])
-
-
-def drawn_into(text: str) -> str:
-    """`text` with the drawing between its two marks.
-
-    Raises:
-        ValueError: the marks are not there.
-    """
-    before, _, rest = text.partition(START)
-    _, found, after = rest.partition(END)
-    if not found:
-        raise ValueError(f"no {START} ... {END}")
-    return f"{before}{START}\n{diagram()}\n{END}{after}"
-
-
-if __name__ == "__main__":
-    page = ROOT / "ARCHITECTURE.md"
-    page.write_text(drawn_into(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -39,13 +39,27 @@ def _decorator(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def _checked(typechecker: Callable[..., Any], thing: Any) -> Any:
-    """A function, or a dataclass, whose calls are checked; axes of one name have one size in a call."""
+    """A function, or a dataclass, whose calls are checked from the first one on."""
     if inspect.isclass(thing):
         if is_dataclass(thing) and inspect.isfunction(vars(thing).get("__init__")):
             thing.__init__ = _checked(typechecker, thing.__init__)  # type: ignore[method-assign]
         return thing
     if not inspect.isfunction(thing) or inspect.isgeneratorfunction(thing):
         return jaxtyped(thing, typechecker=typechecker)
+    check: Callable[..., Any] | None = None
+
+    @wraps(thing)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        nonlocal check
+        if check is None:  # to prepare all of them takes three seconds of each process
+            check = _check(typechecker, thing)
+        return check(*args, **kwargs)
+
+    return called
+
+
+def _check(typechecker: Callable[..., Any], thing: Any) -> Any:
+    """A function whose calls are checked; axes of one name have one size in a call."""
     parts = [part for hint in thing.__annotations__.values() for part in _parts(hint)]
     if any(isinstance(part, str) for part in parts):  # a name that is to be looked up
         return jaxtyped(thing, typechecker=typechecker)

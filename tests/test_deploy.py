@@ -17,7 +17,7 @@ import yaml
 from streamlit import config
 
 from tests.deploying import CADDY
-from ui.store import log, open_files, settings, user_folder
+from ui.store import log, machine, settings, user_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
@@ -95,12 +95,12 @@ def test_caddy_takes_its_file() -> None:
 
 
 def test_a_server_may_open_what_it_asks_for_and_keep_in_memory_what_uploads_may_hold() -> None:
-    files = str(open_files.MOST)
+    files = str(machine.MOST)
     assert f"\nLimitNOFILE={files}\n" in text("heedmap@.service")
     assert re.search(r"\nLogRateLimitBurst=\d+\n", text("heedmap@.service"))
     compose: dict[str, Any] = yaml.safe_load(text("compose.yaml"))
     for one in compose["services"].values():
-        assert one["ulimits"]["nofile"] == {"soft": open_files.MOST, "hard": open_files.MOST}
+        assert one["ulimits"]["nofile"] == {"soft": machine.MOST, "hard": machine.MOST}
         assert set(one["logging"]["options"]) == {"max-size", "max-file"}
     uploads = settings.SIZES["HEEDMAP_SERVER_MB"].default
     for server in (one for one in compose["services"].values() if "build" in one):

@@ -12,7 +12,7 @@ import pytest
 
 from transformer import load
 from transformer.runs.sequences.classify import classify, verdicts
-from transformer.runs.sequences.sets import MOST_FALSE, SequenceSet, read_set
+from transformer.runs.sequences.sets import MOST_FALSE, SequenceSet, clearest, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.motifs import FLANK
 
@@ -70,12 +70,13 @@ def test_the_clearest_motif_shows_the_known_letters_where_they_belong(
     assert splice.labelled
     label = splice.classes.index(name)
     width = max(splice.widths)
-    motif = splice.motif(label, *splice.clearest(label, width), width)
+    every = splice.every_head(label, width)
+    motif, _ = every[clearest(every)]
     assert letters in motif.enrichment.pattern
     place = motif.enrichment.pattern.index(letters)
     assert (motif.information[place : place + 2] > 1).all()
-    at = [site.start - FLANK + place for site in motif.sites]  # a logo begins before its window
-    assert np.mean([one == start for one in at]) > 0.8
+    at = motif.starts - FLANK + place  # a logo begins before its window
+    assert np.mean(at == start) > 0.8
     assert motif.enrichment.p_value < 1e-6
 
 
@@ -85,7 +86,7 @@ def test_the_clearest_motif_is_none_that_stands_as_often_in_the_other_classes(sp
     every = splice.every_head(label, 3)
     largest = max(every, key=lambda one: every[one][0].information.sum())
     assert every[largest][0].enrichment.p_value > 0.5
-    motif, q = every[splice.clearest(label, 3)]
+    motif, q = every[clearest(every)]
     assert q <= MOST_FALSE
     assert motif.enrichment.p_value <= q
 

@@ -16,8 +16,8 @@ from starlette.types import Message as Sent
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.messages import Message
 from ui.frame import SCRIPT
-from ui.store import log, open_files
-from ui.store.shortage import shortage
+from ui.store import log, machine
+from ui.store.machine import shortage
 
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 """The page of Streamlit that loads everything else."""
@@ -92,7 +92,7 @@ class Guard:
         if scope["type"] == "http" and path == CLOSED:
             await PlainTextResponse("not found", 404, HEADERS)(scope, receive, send)
             return
-        if scope["type"] == "http" and path in PAGES and self._readers >= open_files.readers():
+        if scope["type"] == "http" and path in PAGES and self._readers >= machine.readers():
             await PlainTextResponse(Message("server_no_files"), 503, HEADERS)(scope, receive, send)
             return
         begun = False
@@ -120,7 +120,7 @@ class Guard:
 
     async def _connected(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A websocket, for as long as it is open. Who comes when there are too many would take it from all others."""
-        full = self._readers >= open_files.readers()
+        full = self._readers >= machine.readers()
         if full:
             log.event("full", "warning", readers=self._readers)
         if full or not welcome(Headers(scope=scope)):

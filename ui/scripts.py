@@ -1,19 +1,11 @@
-"""Which scripts a page fetches before anything on it asks for them.
+"""Components' scripts are one file of the page: fetched while Streamlit's own are, and kept by the browser.
 
-Components' scripts are a file of the page, as Streamlit's own are: fetched while those are, and kept by the browser.
 Without it each visit would bring them in messages over the websocket, packed anew for each visitor.
-
-Streamlit's page fetches what draws a kind of element once there is one. What draws those of every page here is fetched
-while the page itself starts, when the network has nothing to do, and not after.
 """
 
-import json
 from functools import cache
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any
 
-import streamlit as st
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,12 +14,6 @@ from ui.components.shared.mounting import page_brings_scripts
 
 HEADERS = {"cache-control": "public, immutable, max-age=31536000"}
 """A name stands for one content, so a browser need not ask again."""
-
-ON_EVERY_PAGE = ("BidiComponent", "Button", "ButtonGroup", "Checkbox", "Html", "PageLink", "Selectbox", "TextArea")
-"""Kinds of elements, as Streamlit calls their scripts."""
-
-MANIFEST = Path(st.__file__).parent / "static" / "manifest.json"
-"""What Streamlit says of its own scripts: by the source of each its file, and which others it imports."""
 
 
 @cache
@@ -39,27 +25,6 @@ def name() -> str:
 def tag() -> str:
     """What loads the file into a page; nothing waits for it but pictures."""
     return f'<script type="module" async src="./{name()}"></script>'
-
-
-@cache
-def preloads() -> str:
-    """What fetches the scripts of `ON_EVERY_PAGE`, with those that they import and the page does not have anyway."""
-    known: dict[str, dict[str, Any]] = json.loads(MANIFEST.read_text(encoding="utf-8"))
-    page = _imported([source for source, one in known.items() if one.get("isEntry")], known)
-    needed = _imported([source for source, one in known.items() if one.get("name") in ON_EVERY_PAGE], known) - page
-    files = sorted(known[source]["file"] for source in needed)
-    return "".join(f'<link rel="modulepreload" crossorigin href="./{file}">' for file in files)
-
-
-def _imported(sources: list[str], known: dict[str, dict[str, Any]]) -> set[str]:
-    """Scripts with all that they import, and what those import."""
-    found: set[str] = set()
-    while sources:
-        source = sources.pop()
-        if source not in found:
-            found.add(source)
-            sources += known[source].get("imports", [])
-    return found
 
 
 class Scripts:

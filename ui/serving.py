@@ -2,14 +2,15 @@
 
 import asyncio
 import gc
+import logging
 import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from streamlit.runtime.pages_manager import PagesManager
 
 from transformer.checkpoint.checkpoint import device_here
 from transformer.checkpoint.safe.limits import MEGABYTE
@@ -17,17 +18,17 @@ from transformer.errors import HeedmapError
 from transformer.messages import Message
 from ui.guard import LOCAL
 from ui.markdown import as_text
-from ui.same_theme import read_once
-from ui.store import holdings, live, log, open_files, readers, settings
-from ui.store.shortage import shortage
+from ui.store import live, log, machine, readers, render_slots, settings
+from ui.store.machine import shortage
 from ui.store.user_folder import own_folder
 from ui.texts import said, t
-from ui.waking import send_at_once, wake_once
 
 COLLECTIONS = 2_000, 10, 50
 """How many objects are made between two looks for garbage, and how many such looks at the young and the middle-aged
 come before one at all there is. With 200 readers that one stops everybody for a quarter of a second; with Python's
 700, 10, 10 it came every six seconds. Runs leave little that only it would find."""
+
+ANY_PAGE = Path(__file__).parents[1] / "pages" / "map.py"
 
 SAID_AGAIN = 10.0
 """Seconds in which the same failure between requests is written down once."""
@@ -50,16 +51,15 @@ async def life(_app: object) -> AsyncIterator[None]:
     device, precision = settings.placement(os.environ)
     # A folder called pages/ makes Streamlit take this for its older kind of app until `st.navigation` was called once:
     # of several users who come at the same moment to a server that has just started, the second would see a page alone.
-    PagesManager.uses_pages_directory = False
+    logging.disable(logging.WARNING)  # it expects to be called by a page
+    st.navigation([ANY_PAGE], position="hidden")
+    logging.disable(logging.NOTSET)
+    render_slots.set_pace()
     # What is imported by now stays: a collection of garbage need not look through it (0.4 s with torch loaded).
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
-    read_once()
     asyncio.get_running_loop().set_exception_handler(outside_of_runs)
-    holdings.HOUSEKEEPER.serve(asyncio.get_running_loop())
     readers.install()
-    wake_once(asyncio.get_running_loop())
-    send_at_once()
     start = time.monotonic()
     _begin_live()
     log.event(
@@ -68,7 +68,7 @@ async def life(_app: object) -> AsyncIterator[None]:
         address=st.get_option("server.address"),
         port=st.get_option("server.port"),
         own_checkpoints=own_folder() is not None,
-        files=open_files.raised(),
+        files=machine.raised(),
         device=device_here(device),
         precision=precision,
         **bounds,

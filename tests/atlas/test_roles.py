@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer.atlas.result import MEASURES
 from transformer.atlas.roles import largest_shares, line_of, roles, roles_of
+from transformer.atlas.statistics import MEASURES
 
 
 def row(site: str = "encoder.1.self", **values: object) -> dict[str, object]:

@@ -197,7 +197,7 @@ def test_a_long_map_is_shown_in_blocks_by_their_largest_weight(causal: bool) -> 
         np.testing.assert_allclose(found[head], expected, atol=5e-4)
     assert kind["keys"]["texts"] == [f"k{i}" for i in range(0, 401, block)], "a block is named by its first token"
     assert any('record.save("run.heedmap")' in fact and "321,707" in fact for fact in header["facts"])
-    assert "blocks of 3 x 3 cells" in header["views"]["heatmap"]["axes"][kind["name"]]["notes"].lower()
+    assert "blocks of 3 x 3 cells" in header["views"]["heatmap"]["sites"]["encoder.0.self"]["notes"][0].lower()
     np.testing.assert_allclose(
         arrays["weights_1"].reshape(3, 5, 7), [softmax(short, head) for head in range(3)], atol=1e-6
     )

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
-from tests.browser.visiting import PATIENCE, Visit, start_server
+from tests.browser.visiting import PATIENCE, ROOT, Visit, start_server
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +81,12 @@ def visit(windows: Callable[[int, float, bool], BrowserContext]) -> Iterator[Cal
     for one in visits:
         one.leave()
     assert [error for one in visits for error in one.errors] == []
+
+
+@pytest.fixture
+def opened(serve: Callable[[Path], str], visit: Callable[..., Visit]) -> Callable[..., Visit]:
+    """`opened(address)` opens the app there; options are those of `visit`."""
+    return lambda address="", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
 
 
 @pytest.fixture

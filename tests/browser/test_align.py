@@ -49,8 +49,11 @@ def point(canvas: Locator, row: int) -> Position:
 
 
 def test_pointing_marks_the_word_and_its_source_words_in_both_maps_without_the_server(align):
-    opened = align()
+    opened = align(width=1280, height=800)
     first, second = panel(opened.page, 0), panel(opened.page, 1)
+    expect(opened.page.get_by_role("combobox", name="First model", exact=True)).to_be_visible()
+    expect(opened.page.locator(".st-key-models")).to_be_hidden()
+    assert box(first)["y"] + 60 < 600, "the first cell is in view"
     first.scroll_into_view_if_needed()
     expect(first).to_have_attribute("data-row", "")
     sent, runs = opened.sent, opened.finished
@@ -80,7 +83,7 @@ def test_a_click_keeps_the_mark_in_the_address(align):
     expect(panel(again.page, 0)).to_have_attribute("data-row", "0")
 
 
-def test_the_keyboard_reaches_every_word(align):
+def test_the_keyboard_reaches_every_word_and_the_maps_leave_as_a_picture_that_says_what_it_is(align):
     opened = align()
     first = panel(opened.page, 0)
     first.focus()
@@ -89,6 +92,14 @@ def test_the_keyboard_reaches_every_word(align):
     expect(first).to_have_attribute("data-row", "2")
     opened.page.keyboard.press("Home")
     expect(first).to_have_attribute("data-row", "0")
+    opened.page.evaluate(WRITTEN)
+    with opened.page.expect_download() as saved:
+        opened.page.get_by_role("button", name="Save PNG").click()
+    assert saved.value.suggested_filename == "Two-dogs-run_multi30k-en-de_multi30k-en-de-001600_alignments.png"
+    assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+    said = " ".join(opened.page.evaluate("window.written"))
+    for words in ("Alignments: multi30k-en-de and", "Sentence: Two dogs run.", "attention weight", "0.25"):
+        assert words in said
 
 
 def test_the_training_plays_in_the_browser_and_rests_in_the_address(align):
@@ -149,28 +160,8 @@ def test_long_maps_scroll_together_and_keep_their_names_in_sight(align, serve, v
     page.wait_for_function("box => box.scrollTop === 0", arg=first.element_handle())
 
 
-def test_the_maps_leave_as_a_picture_that_says_what_it_is(align):
-    opened = align()
-    opened.page.evaluate(WRITTEN)
-    with opened.page.expect_download() as saved:
-        opened.page.get_by_role("button", name="Save PNG").click()
-    assert saved.value.suggested_filename == "Two-dogs-run_multi30k-en-de_multi30k-en-de-001600_alignments.png"
-    assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
-    said = " ".join(opened.page.evaluate("window.written"))
-    for words in ("Alignments: multi30k-en-de and", "Sentence: Two dogs run.", "attention weight", "0.25"):
-        assert words in said
-
-
-def test_the_first_cell_is_in_view(align):
-    page = align(width=1280, height=800).page
-    expect(page.get_by_role("combobox", name="First model", exact=True)).to_be_visible()
-    expect(page.locator(".st-key-models")).to_be_hidden()
-    assert box(panel(page, 0))["y"] + 60 < 600
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_at_400_pixels_the_maps_lie_below_each_other(align, dark):
-    opened = align(width=400, dark=dark)
+def test_at_400_pixels_the_maps_lie_below_each_other(align):
+    opened = align(width=400, dark=True)
     fits(opened.page, 400)
     lies_below = """panels => {
       const [first, second] = panels.map(panel => panel.getBoundingClientRect());

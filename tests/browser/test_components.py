@@ -65,16 +65,17 @@ def test_pictures_can_be_kept(demo):
     assert {f"q{i}" for i in range(QUERIES)} | {f"k{i}" for i in range(KEYS)} <= set(texts)
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_texts_stand_out_and_pictures_follow_the_theme(demo, dark):
-    opened = demo("causal=1", dark=dark)
-    page = opened.page
-    for selector in (".all-heads .column", ".all-heads .legend", ".token .text", ".head-view .footer", ".chip"):
-        text = page.locator(selector).first
-        until(page, lambda one: one.evaluate(CONTRAST) >= 7, text)
+def test_texts_stand_out_and_pictures_follow_the_theme(demo):
+    page = demo("causal=1").page
+
+    def stand_out() -> None:
+        for selector in (".all-heads .column", ".all-heads .legend", ".token .text", ".head-view .footer", ".chip"):
+            assert page.locator(selector).first.evaluate(CONTRAST) >= 7
+
+    until(page, stand_out)
     canvas, visible = cell(page, 0, 0).locator("canvas"), np.tri(QUERIES, KEYS, dtype=bool)
     before = cell_colours(canvas, QUERIES, KEYS)
-    page.emulate_media(color_scheme="light" if dark else "dark")
+    page.emulate_media(color_scheme="dark")
 
     def redrawn() -> None:
         after = cell_colours(canvas, QUERIES, KEYS)
@@ -82,6 +83,7 @@ def test_texts_stand_out_and_pictures_follow_the_theme(demo, dark):
         assert (before[~visible] != after[~visible]).any(), "a masked cell's grey is not"
 
     until(page, redrawn)
+    until(page, stand_out)
 
 
 @pytest.mark.parametrize(("width", "scale"), [(400, 2.0), (1600, 1.0)])
@@ -112,7 +114,7 @@ def test_a_finger_locks_and_picks(demo):
     expect(token(page, "query", 2)).to_have_attribute("aria-selected", "true")
 
 
-@pytest.mark.parametrize("shape", ["0,0,0,0", "1,2,0,0", "1,2,3,0"])
+@pytest.mark.parametrize("shape", ["0,0,0,0", "1,2,3,0"])
 def test_nothing_to_show_is_said(demo, shape):
     page = demo(f"shape={shape}").page
     expect(page.locator(".all-heads .empty")).to_have_text(re.compile("no attention to show"))

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from tests.browser.pages.sample import lines_sent
 from tests.browser.parts import box
 from tests.browser.visiting import until
 from transformer.canvas import linker
-from ui.components.head_view.component import Lines, component
+from ui.components.head_view.component import component
 from ui.components.shared import bundle
 
 pytestmark = pytest.mark.browser
@@ -31,9 +32,7 @@ START = """async ([script, style, bytes]) => {
 @pytest.fixture
 def stage(browser):
     """A blank page on which a head view of 3 heads, 5 queries and 2 keys may be started, posted to and ended."""
-    lines = Lines(np.full((3, 5, 2), 0.5), None, ["h0", "h1", "h2"], list("abcde"), list("xy"))
-    header, arrays = lines.message()
-    message = component.message("one", {**header, "file_name": "file"}, arrays)
+    message = component.message("one", *lines_sent(np.full((3, 5, 2), 0.5), np.True_, "abcde", "xy"))
     page = browser.new_page()
     page.evaluate(START, [linker.script(bundle.entry("head_view")), bundle.stylesheet(), list(message)])
     yield page

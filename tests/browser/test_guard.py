@@ -47,8 +47,11 @@ def test_nobody_outside_is_asked_and_other_sites_pages_are_refused(
     server: tuple[str, Callable[[], list[list[str]]]], visit: Callable[..., Visit], request: pytest.FixtureRequest
 ) -> None:
     address, asked = server
-    page = visit(f"{address}/masks").page
-    expect(page.get_by_test_id("stPageLink").first).to_be_visible()
+    page = visit(f"{address}/masks?lang=zh&screen=conventions").page  # the first visit after a start is a link
+    expect(page.get_by_role("heading", name="掩码", exact=True)).to_be_visible()
+    expect(page.get_by_test_id("stSidebar")).to_contain_text("课程")
+    expect(page.get_by_test_id("stSidebar").get_by_text("简体中文")).to_be_visible()
+    expect(page.locator("[data-testid=stMain] code").filter(has_text="visible.any")).to_be_visible()
     assert [opened(address, Origin=origin) for origin in FOREIGN] == [403] * len(FOREIGN)
     own = [{}, {"Origin": address}]
     assert [opened(address, **headers) for headers in own] == [101] * len(own)

@@ -79,7 +79,7 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     radio(page, "Head", "mean")
     shown(page, record, "encoder.3.self", "mean")
     page.locator(".heatmap").get_by_role("switch", name="Relative scale").click()
-    expect(page).to_have_url(re.compile("layer=3&head=mean&kind=encoder.self&relative=true$"))
+    expect(page).to_have_url(re.compile("#kind=encoder.self&layer=3&head=mean&relative=true$"))
     assert page.evaluate("history.length") == entries + 4
     last = page.url
     before = (("encoder.3.self", "mean"), ("encoder.3.self", 2), ("decoder.3.cross", 2), ("decoder.2.cross", 1))
@@ -91,7 +91,7 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
     assert here.sent == sent
 
-    fresh = opened(page.url.partition(f"text={SENTENCE}".replace(" ", "+"))[2])
+    fresh = opened(f"#{page.url.partition('#')[2]}")
     canvases = [one.page.locator(".heatmap canvas") for one in (here, fresh)]
     until(page, lambda: len({one.evaluate("canvas => canvas.toDataURL()") for one in canvases}) == 1)
     expect(fresh.page).to_have_url(last)
@@ -99,12 +99,12 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     with here.run():  # what the server does next knows of it, and undoes nothing
         page.get_by_text("Whole words", exact=True).click()
     expect(page).to_have_url(re.compile("words=False"))
-    expect(page).to_have_url(re.compile("layer=3&head=mean&kind=encoder.self&relative=true"))
+    expect(page).to_have_url(re.compile("#kind=encoder.self&layer=3&head=mean&relative=true"))
     expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
     with here.run():
         page.locator(".st-key-example-3 button").first.click()
     expect(page.locator(".bitext .source .word").first).not_to_have_text("Two")
-    expect(page).to_have_url(re.compile("layer=3&head=mean&kind=encoder.self&relative=true"))
+    expect(page).to_have_url(re.compile("#kind=encoder.self&layer=3&head=mean&relative=true"))
     expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
 
 
@@ -125,7 +125,7 @@ def test_lines_follow_head_and_threshold_and_links_and_slow_views_know_them(open
     radio(page, "Layer", "0")
     expect(lines).to_contain_text(counted(0, 1, 0.5))
     radio(page, "Layer", "1")
-    expect(page).to_have_url(re.compile("threshold=0.5&layer=1$"))
+    expect(page).to_have_url(re.compile("#layer=1&threshold=0.5$"))
     assert here.sent == sent
     page.evaluate("history.go(-1)")
     expect(lines).to_contain_text(counted(0, 1, 0.5))
@@ -139,7 +139,7 @@ def test_lines_follow_head_and_threshold_and_links_and_slow_views_know_them(open
     menu = page.get_by_test_id("stSidebar").get_by_role("link", name="Translate", exact=True)
     with here.run():
         menu.click()
-    expect(page).to_have_url(re.compile(r"/translate\?.*layer=1&threshold=0.5$"))
+    expect(page).to_have_url(re.compile(r"/translate\?.*#layer=1&threshold=0.5$"))
     expect(lines).to_contain_text(counted(1, 1, 0.5))
 
     with here.run():

@@ -42,7 +42,7 @@ def path_of(page: Page) -> str:
 
 
 def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_address(opened) -> None:
-    here = opened(motion=True)  # parts that still rise can be reached
+    here = opened(motion=True)
     page = here.page
     until(page, lambda: page.locator(".map *").count() <= MOST_ELEMENTS)
     page.locator('.map .part[tabindex="0"]').focus()

@@ -117,8 +117,7 @@ def choose(page: Page | Frame, group: int, name: str) -> None:
     page.locator(".head-choice .options").nth(group).get_by_role("radio", name=name, exact=True).click()
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [1280, 700])
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 700)])
 def test_a_saved_page_shows_the_records_numbers(record: Record, opened: Opened, dark: bool, width: int) -> None:
     page = opened(record.html(), dark, width)
     assert page.evaluate(DARK) == ("dark" if dark else "light")
@@ -173,8 +172,9 @@ def test_a_link_to_a_saved_page_shows_the_same_and_back_undoes(record: Record, o
     expect(again.locator(".heatmap .title")).to_have_text("decoder.1.cross · head 2")
 
 
-@pytest.mark.parametrize("ground", [("#fff", "#111", "light"), ("#111", "#eee", "dark")])
-@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("ground", "nested"), [(("#fff", "#111", "light"), False), (("#111", "#eee", "dark"), True)]
+)
 def test_cells_of_a_notebook_do_not_meet_and_are_as_high_as_they_need(
     record: Record, opened: Opened, ground: tuple[str, str, str], nested: bool
 ) -> None:

@@ -4,7 +4,6 @@ An image and a link are planted wherever one of them can reach; a listener count
 would stop a request on its way, is left out here.
 """
 
-import gzip
 import json
 import re
 import shutil
@@ -170,7 +169,7 @@ class Walk:
         """Open tooltips and folds, then count foreign elements and planted texts."""
         self.page.wait_for_timeout(150)
         self.page.evaluate(UNFOLD)
-        for place in self.page.evaluate(HELP)[:4]:
+        for place in self.page.evaluate(HELP)[:3]:
             self.page.mouse.move(*place)
             self.page.wait_for_timeout(80)
         self.found += self.page.evaluate(FOREIGN, self.address)
@@ -182,7 +181,7 @@ class Walk:
             self.page.locator("input[type=file]").nth(uploader).set_input_files([str(file) for file in files])
         if told:
             expect(self.page.locator("body")).to_contain_text(self.host, timeout=PATIENCE * 1000)
-        self.page.wait_for_timeout(500)
+        self.page.wait_for_timeout(300)
         self.look()
 
 
@@ -252,20 +251,20 @@ def test_what_is_typed_and_refused(walk: Walk) -> None:
     assert walk.seen > before + 1
 
 
-@pytest.mark.parametrize(
-    ("what", "shows"),
-    [
-        ("folder", ("attention", "tensors")),
-        ("classes", ("attention", "tensors")),
-        ("tensors.pt", ("attention", "tensors", "compare")),
-        ("words", ("attention", "tensors")),
-        ("broken.bin", ("tensors",)),
-        ("broken.safetensors", ("tensors",)),
-        *((f"bert{key}", ("attention",)) for key in HF),
-    ],
-)
-def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str, shows: tuple[str, ...]) -> None:
-    for show in shows:
+SHOWN = {
+    "folder": ("attention", "tensors"),
+    "classes": ("attention",),
+    "tensors.pt": ("attention", "tensors", "compare"),
+    "words": ("attention",),
+    "broken.bin": ("tensors",),
+    "broken.safetensors": ("tensors",),
+    **{f"bert{key}": ("attention",) for key in HF},
+}
+
+
+@pytest.mark.parametrize("what", SHOWN)
+def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str) -> None:
+    for show in SHOWN[what]:
         walk.go("your_model", told=True, model=mine[what], show=show)
 
 
@@ -278,7 +277,6 @@ def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str, shows
         ("", {"model": "folder", "view": "Downloads", "lang": "zh"}),
         ("what_if", {"model": "folder"}),
         ("align", {"first": "folder"}),
-        ("align", {"first": "folder", "screen": "agreement"}),
         ("align", {"first": "folder", "screen": "training"}),
         ("align", {"first": "folder", "screen": "downloads"}),
         ("sequences", {"model": "classes"}),
@@ -302,23 +300,12 @@ def test_files_that_are_brought(walk: Walk, mine: dict[str, str], dashboard: tup
         assert walk.seen > before, what
 
 
-@pytest.mark.parametrize("read", ["file", "motifs"])
-def test_sequences_that_are_brought(walk: Walk, tmp_path: Path, read: str) -> None:
+def test_sequences_that_are_brought(walk: Walk, tmp_path: Path) -> None:
     fasta = tmp_path / f"{planted_name(walk.host, 'fasta')}.fa"
     header, bad = planted(walk.host, "record"), planted(walk.host, "bad")
     fasta.write_text(f">{header} EI\n{'ACGT' * 15}\n>{bad}\nACG!\n")
-    broken = tmp_path / f"{planted_name(walk.host, 'gzip')}.gz"
-    broken.write_bytes(gzip.compress(fasta.read_bytes())[:-9])
-    for file in (fasta, broken):
+    for read in ("file", "motifs"):
+        before = walk.seen
         walk.load("sequences", read=read)
-        walk.bring(file, told=read == "file" or file == fasta)  # a cut-off set names no record
-    if read == "motifs":
-        known = tmp_path / f"{planted_name(walk.host, 'known')}.meme"
-        name = planted(walk.host, "motif").replace(" ", "_")
-        known.write_text(
-            f"MEME version 5\n\nALPHABET= ACGT\n\nMOTIF {name} {name}\nletter-probability matrix: w= 3\n"
-            "1 0 0 0\n0 1 0 0\n0 0 1 0\n"
-        )
-        walk.load("sequences", read=read)
-        walk.bring(known, uploader=1)
-    assert walk.seen > 0
+        walk.bring(fasta)
+        assert walk.seen > before, read

@@ -19,12 +19,6 @@ SITE = "decoder.1.cross"
 START = "what_if?text=Two+dogs+run.&kind=decoder.cross&layer=1&head=2&cell=1-1&lang={language}"
 
 
-@pytest.fixture
-def opened(serve, visit) -> Callable[..., Visit]:
-    """`opened(address)` opens the app there."""
-    return lambda address="", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
-
-
 def done(page: Page) -> str:
     """What the address says is changed."""
     return parse_qs(urlsplit(page.url).query).get("do", [""])[0]

@@ -1,11 +1,11 @@
-"""Figures in a real Chromium: what is drawn, what hovering says, what a click selects."""
+"""Figures in a real Chromium: what is drawn, what hovering says."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, Request, expect
+from playwright.sync_api import Browser, Dialog, Page, Request
 
 from tests.browser.parts import box
 from tests.browser.visiting import until
@@ -44,11 +44,6 @@ def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
         file.write_text(html(figure), encoding="utf-8")
         page.goto(file.as_uri())
         page.wait_for_selector(".js-plotly-plot .main-svg .heatmaplayer .hm")
-        page.evaluate("""() => {
-            window.clicked = [];
-            const plot = document.querySelector('.js-plotly-plot');
-            plot.on('plotly_click', event => clicked.push(...event.points.map(point => point.customdata)));
-        }""")
         return page
 
     yield draw
@@ -67,23 +62,13 @@ def said(page: Page) -> str:
     return (page.locator(".hovertext").text_content() or "").replace("\u2068", "").replace("\u2069", "")
 
 
-@pytest.mark.parametrize("where", [(0, 0), (3, 2), (4, 6)])
-def test_hovering_names_both_tokens_and_the_weight_and_a_click_selects_the_pair(
-    shown: Shown, where: tuple[int, int]
-) -> None:
-    drawn = picture(5, 7)
+def test_hovering_names_both_tokens_and_the_weight_or_that_it_is_masked(shown: Shown) -> None:
+    drawn = picture(5, 7, causal=True)
     page = shown(heatmap(drawn))
-    page.mouse.move(*cell(page, (5, 7), *where))
-    until(page, lambda: said(page) == f"query: ▁q{where[0]}key: ▁k{where[1]}weight {drawn.values[where]:.6g}")
-    page.mouse.click(*cell(page, (5, 7), *where))
-    assert page.wait_for_function("clicked.length && clicked").json_value() == [list(where)]
-
-
-def test_hovering_a_masked_cell_says_that_it_is_masked(shown: Shown) -> None:
-    page = shown(heatmap(picture(5, 5, causal=True)))
-    page.mouse.move(*cell(page, (5, 5), 1, 3))
+    page.mouse.move(*cell(page, (5, 7), 3, 2))
+    until(page, lambda: said(page) == f"query: ▁q3key: ▁k2weight {drawn.values[3, 2]:.6g}")
+    page.mouse.move(*cell(page, (5, 7), 1, 3))
     until(page, lambda: MASKED in said(page))
-    expect(page.locator(".legendtext")).to_have_text([MASKED])
 
 
 def test_hovering_a_large_map_names_tokens_whose_labels_are_left_out(shown: Shown) -> None:
@@ -98,7 +83,7 @@ def test_hovering_a_large_map_names_tokens_whose_labels_are_left_out(shown: Show
 
 def test_hostile_tokens_are_drawn_as_text(shown: Shown) -> None:
     page = shown(heatmap(picture(texts=HOSTILE)))
-    labels = page.locator(".yaxislayer-above text, .y2tick text, .overaxes-above text")
-    asked = {"<b>bold</b>", "<script>alert(1…", "a&lt;b", "$x^2$", "%{z}"}
-    until(page, lambda: asked <= set(labels.all_text_contents()))
+    labels = page.locator(".ytick text")
+    asked = {"<b>bold</b>", "<script>alert(1)</script>", "a&lt;b", "$x^2$", "%{z}"}
+    until(page, lambda: asked <= {text.strip("\u2068\u2069") for text in labels.all_text_contents()})
     assert page.locator(".js-plotly-plot script").count() == 0

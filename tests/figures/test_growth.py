@@ -27,9 +27,9 @@ def test_lines_hold_their_values_and_a_sentence_is_marked(dark: bool) -> None:
 
 
 def test_without_a_sentence_nothing_is_marked() -> None:
-    figure = growth([Line("one", [2], [3.0])], "seconds", dots=True)
+    figure = growth([Line("one", [2], [3.0])], "seconds")
     assert figure.layout.shapes == ()
-    assert figure.data[0].mode == "lines+markers"
+    assert figure.data[0].mode == "lines"
 
 
 def test_a_bar_is_a_words_agreement_and_the_end_mark_is_set_apart() -> None:

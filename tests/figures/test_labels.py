@@ -80,15 +80,6 @@ def test_labels_have_room_and_the_first_token_has_one(count: int, pixels: float)
     assert pixels < labels.DISTANCE or places == list(range(count))
 
 
-@given(st.integers(1, 300), st.floats(0.5, 60), st.data())
-def test_the_marked_token_always_has_a_bold_label(count: int, pixels: float, data: st.DataObject) -> None:
-    marked = data.draw(st.integers(0, count - 1))
-    shown = labels.ticks(Axis.of_tokens("key", ["x"] * count), pixels, marked)
-    assert shown["tickvals"] == sorted(set(shown["tickvals"]))
-    bold = [place for place, text in zip(shown["tickvals"], shown["ticktext"], strict=True) if text == "<b>x</b>"]
-    assert bold == [marked]
-
-
 def test_the_width_of_labels_counts_wide_characters_twice_and_stops_where_they_are_cut() -> None:
     assert labels.width([]) == 0
     assert labels.width(["abc", "a"]) == pytest.approx(0.6 * 12 * 3)
@@ -99,3 +90,15 @@ def test_the_width_of_labels_counts_wide_characters_twice_and_stops_where_they_a
 def test_every_hostile_token_has_a_label_of_its_own() -> None:
     drawn = [labels.isolated(label) for label in Axis.of_tokens("key", HOSTILE).labels]
     assert len(set(drawn)) == len(HOSTILE)
+
+
+def test_a_long_text_is_broken_between_words_and_between_chinese_letters() -> None:
+    text = "pieces are merged to words: summed over keys, averaged over queries; special tokens are hidden <b>"
+    lines = labels.wrapped(text, 200.0).split("<br>")
+    assert len(lines) > 1
+    assert html.unescape(" ".join(lines)) == text
+    chinese = labels.wrapped("词片已合并成词对键求和对查询取平均", 100.0)
+    assert chinese.replace("<br>", "") == "词片已合并成词对键求和对查询取平均"
+    assert max(map(len, chinese.split("<br>"))) <= 8
+    closing = labels.wrapped("最关注的宽的窗口（六十个）", 12 * 12 * 1.1)  # noqa: RUF001
+    assert closing.split("<br>") == ["最关注的宽的窗口（六十", "个）"]  # noqa: RUF001

@@ -17,17 +17,16 @@ from transformer import figures
 from transformer.decoding.steps import Candidate, Step
 from transformer.figures.bars import agreement_bars, effect_bars, effect_grid, histogram, source_share_bars
 from transformer.figures.beams import beam_tree
-from transformer.figures.curves import Line, calibration_curve, growth, histories, removal_curves
+from transformer.figures.curves import Line, growth, histories, removal_curves
 from transformer.figures.distribution import attention_of_step, next_tokens
 from transformer.figures.export import csv, html
 from transformer.figures.heads import distance_map, offset_profile, plane_of_heads, tree_of_heads
-from transformer.figures.heatmap import alt_text, heatmap
+from transformer.figures.heatmap import heatmap
 from transformer.figures.lessons import curves, grouped_bars, number_map, table_grid
 from transformer.figures.logo import logo
 from transformer.figures.scan import ScanPicture, scan_track
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.figures.vectors import plane_of_vectors
-from transformer.figures.windows import window_heatmap
 from transformer.messages import LANGUAGES, Message, catalogue, speaking
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
@@ -51,11 +50,6 @@ def chinese(quantity: Quantity = Quantity.WEIGHT, n: int = 5) -> Picture:
     return Picture("decoder.1.cross", Message("quantity_weight_noun"), values, visible, queries, keys, quantity, note)
 
 
-def windows() -> go.Figure:
-    axis = Axis.of_tokens("窗口", [f"词{i}" for i in range(5)])
-    return window_heatmap(replace(chinese(), queries=axis, keys=axis), [3, 3, 5, 5, 5], 5)
-
-
 def empty() -> Picture:
     none = Axis.of_tokens("空", [])
     return Picture("decoder.1.cross", "头", np.zeros((0, 0)), np.zeros((0, 0), dtype=bool), none, none)
@@ -68,13 +62,12 @@ STEP = Step("狗", 0.25, 1, (Candidate("猫", 0.5), Candidate("狗", 0.25)))
 MEAN = replace(chinese(), head=Message("quantity_score_noun"))
 
 DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
-    "heatmap": (heatmap, lambda: heatmap(chinese(), selected=(1, 0))),
+    "heatmap": (heatmap, lambda: heatmap(chinese())),
     "relative": (heatmap, lambda: heatmap(chinese(), relative=True)),
     "relative to nothing": (heatmap, lambda: heatmap(replace(chinese(), values=np.zeros((5, 5))), relative=True)),
     "scores": (heatmap, lambda: heatmap(chinese(Quantity.SCORE))),
     "large": (heatmap, lambda: heatmap(chinese(n=101))),
     "empty": (heatmap, lambda: heatmap(empty())),
-    "windows": (window_heatmap, windows),
     "next tokens": (next_tokens, lambda: next_tokens(STEP)),
     "step": (attention_of_step, lambda: attention_of_step(chinese(), MEAN, 2)),
     "beams": (beam_tree, lambda: beam_tree(TREE, lambda token: f"▁{token}")),
@@ -125,7 +118,6 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
         scan_track,
         lambda: scan_track(ScanPicture("染色体", ["甲"], "+-", [1, 2], np.full((2, 1, 2), 0.5), 7, 0.9)),
     ),
-    "calibration": (calibration_curve, lambda: calibration_curve([0.4, 0.9], [0.5, 0.8], [3, 12])),
     "grouped bars": (grouped_bars, lambda: grouped_bars({"甲": np.ones(2)}, ["子", "丑"], "纵")),
 }
 """A figure of every kind, in every state that has words of its own: which function drew it, and how."""
@@ -187,9 +179,7 @@ def test_every_function_that_draws_is_drawn_above() -> None:
 def test_what_is_saved_of_a_figure_is_chinese_as_well() -> None:
     with speaking("zh"):
         picture, page = chinese(), html(next_tokens(STEP))
-        alt, head = alt_text(picture), csv(picture).splitlines()[0]
-    assert latin(alt) == []
-    assert alt.endswith("到键“字0”。")
+        head = csv(picture).splitlines()[0]
     assert head.startswith("查询\uff1a被屏蔽 | 键\uff1a写出 | decoder.1.cross · 权重 | 注意力权重")
     assert '<html lang="zh">' in page
     assert "<title>注意力</title>" in page

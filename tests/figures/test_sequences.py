@@ -5,19 +5,11 @@ import re
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-import torch
 
-from transformer.attention.record import AttentionMap
-from transformer.attention.softmax_inputs import QueriesKeys
 from transformer.errors import RecordError
 from transformer.figures.logo import logo
 from transformer.figures.sequence_tracks import NAMED_LETTERS, Span, Tracks, sequence_tracks
-from transformer.figures.windows import window_heatmap
-from transformer.layers.masks import Mask
 from transformer.messages import speaking
-from transformer.pictures.axes import Axis, pooling_queries
-from transformer.sequences.window_pictures import LARGEST, window_picture
-from transformer.sites import Site
 
 TEXT = "ACGTN"
 
@@ -129,48 +121,3 @@ def test_letters_without_an_outline_bear_their_name():
 def test_heights_must_fit():
     with pytest.raises(RecordError, match="4 letters at 3 positions"):
         logo("ACGT", np.zeros((4, 2)), ["1", "2", "3"])
-
-
-def _attention(n: int) -> AttentionMap:
-    source = QueriesKeys(torch.randn(1, 3, n, 4), torch.randn(1, 3, n, 4), Mask(), 1.0)
-    axis = Axis.of_tokens("window", [f"w{i}" for i in range(n)])
-    return AttentionMap(Site("encoder.0.self"), axis, axis, source)
-
-
-def test_few_windows_are_drawn_one_by_one_with_a_line_between_widths():
-    attention = _attention(13)
-    picture = window_picture(attention, 2)
-    np.testing.assert_array_equal(picture.values, attention.weights(2))
-    figure = window_heatmap(picture, [3] * 7 + [5] * 6, 13)
-    assert {shape.x0 for shape in figure.layout.shapes if shape.x0 == shape.x1} == {6.5}
-    assert {shape.y0 for shape in figure.layout.shapes if shape.y0 == shape.y1} == {6.5}
-
-
-def test_only_as_many_windows_are_named_as_have_room_on_a_narrow_screen():
-    picture = window_picture(_attention(108), 0)
-    named = np.array(window_heatmap(picture, [3] * 58 + [11] * 50, 108).layout.xaxis2.tickvals)
-    assert (np.diff(named) * 220 / 108 >= 12).all()  # pixels that the map has there, and that a label takes
-    assert len(named) >= 15
-
-
-def test_questions_of_a_pooling_have_no_widths_to_divide():
-    keys = Axis.of_tokens("window", [f"w{i}" for i in range(13)])
-    source = QueriesKeys(torch.randn(1, 3, 5, 4), torch.randn(1, 3, 13, 4), Mask(), 1.0)
-    picture = window_picture(AttentionMap(Site("pooling"), pooling_queries(5), keys, source), 0)
-    shapes = window_heatmap(picture, [3] * 7 + [5] * 6, 13).layout.shapes
-    assert {shape.x0 for shape in shapes} == {6.5}
-    assert picture.queries.texts == ("question 1", "question 2", "question 3", "question 4", "question 5")
-
-
-def test_many_windows_are_drawn_in_blocks_that_say_so():
-    n = LARGEST * 2 + 5
-    attention = _attention(n)
-    picture = window_picture(attention, 1)
-    assert max(picture.values.shape) <= LARGEST
-    assert picture.values.max() == pytest.approx(attention.weights(1).max(), rel=1e-5)
-    assert "3 x 3 windows" in picture.notes[0]
-    mean = window_picture(attention, "mean")
-    parts = [window_picture(attention, head).values for head in range(3)]
-    np.testing.assert_allclose(mean.values, np.mean(parts, axis=0), rtol=1e-6)
-    edges = [shape.x0 for shape in window_heatmap(picture, [3] * 300 + [5] * (n - 300), n).layout.shapes]
-    assert 300 / 3 - 0.5 in edges

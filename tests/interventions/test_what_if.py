@@ -1,6 +1,5 @@
 """Same target and decode again: each measure recomputed from the distributions of two runs."""
 
-import csv
 import math
 from itertools import combinations
 from pathlib import Path
@@ -11,7 +10,6 @@ import torch
 
 from tests.toy import write_checkpoint
 from transformer import Checkpoint, DecodingOptions, Intervention, intervening, load, translate
-from transformer.__main__ import main
 from transformer.runs.what_if import (
     Word,
     aligned_words,
@@ -19,7 +17,6 @@ from transformer.runs.what_if import (
     decoded_again,
     for_nobody,
     head_sweep,
-    interactions,
     same_target,
     source_sweep,
 )
@@ -149,26 +146,3 @@ def test_the_log_odds_of_each_class_change_by_what_two_distributions_say() -> No
         assert one.change == pytest.approx(math.log(q / (1 - q)) - math.log(p / (1 - p)))
     sure = class_effects(("a", "b"), np.array([1.0, 1e-30]), np.array([0.5, 0.5]))
     assert sure[0].change == pytest.approx(-math.log(1e30)), "1 - p is 0 there, what the others have is not"
-
-
-def test_two_heads_are_off_alone_and_together(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every pair of quiet heads, and no other; the command writes those whose surplus is lowest."""
-    before = translate(checkpoint, TEXT, DecodingOptions())
-    alone = {(site, head): change for site, head, change in head_sweep(checkpoint, before, "zero")}
-    quiet = sorted(abs(change) for change in alone.values())[3] + 1e-6
-    found = list(interactions(checkpoint, before, "zero", quiet))
-    heads = [one for one, change in alone.items() if abs(change) < quiet]
-    assert [(one.first, one.second) for one in found] == list(combinations(heads, 2))
-    assert len(found) == 6
-    for one in found:
-        off = [Intervention(site, "zero", heads=(head,)) for site, head in (one.first, one.second)]
-        assert one.alone == (alone[one.first], alone[one.second])
-        assert one.both == pytest.approx(same_target(checkpoint, before, off).total, abs=1e-4)
-        assert one.surplus == pytest.approx(one.both - sum(one.alone))
-    assert checkpoint.folder is not None
-    options = ["--text", TEXT, "--off", "zero", "--below", str(quiet)]
-    assert main(["measure", "interactions", str(checkpoint.folder), *options, "--most", "2"]) == 0
-    rows = list(csv.reader(capsys.readouterr().out.splitlines()))
-    assert rows[0][-1] == "surplus"
-    assert [float(row[-1]) for row in rows[1:]] == pytest.approx(sorted(one.surplus for one in found)[:2])
-    assert main(["measure", "interactions", str(checkpoint.folder), *options, "--most", "0"]) != 0

@@ -8,8 +8,7 @@ import torch
 
 from tests.interventions.readers import TEXT, reader
 from transformer import Intervention, run_any
-from transformer.runs.what_if import step_effects
-from transformer.runs.what_if_read import (
+from transformer.runs.what_if import (
     asked_about,
     ends_with,
     logit_effects,
@@ -17,6 +16,7 @@ from transformer.runs.what_if_read import (
     scores,
     state_effects,
     step_at,
+    step_effects,
 )
 
 OFF = [Intervention("encoder.0.self", "zero", heads=(1,))]

@@ -1,6 +1,5 @@
 """What an encoder costs: counted multiply-adds are those that PyTorch counts, and times are of the encoder alone."""
 
-from collections.abc import Sequence
 
 import pytest
 import torch
@@ -9,7 +8,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.errors import CheckpointError
 from transformer.lessons.architectures.costs import EncoderCosts, costs_of, crossing, encoder_costs
-from transformer.lessons.architectures.timing import encoder_times
 from transformer.models.encoder import Encoder
 from transformer.models.recurrent import Recurrent, RecurrentConfig
 from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -101,30 +99,4 @@ def test_there_may_be_no_crossing(square: int, linear: int) -> None:
 def test_other_models_are_refused() -> None:
     with pytest.raises(CheckpointError, match="no encoder-decoder"):
         costs_of(object(), "thing")
-    with pytest.raises(CheckpointError, match="no encoder-decoder"):
-        next(encoder_times([torch.nn.Linear(1, 1)]))
     assert not issubclass(Encoder, Seq2Seq)
-
-
-def test_times_come_one_by_one_for_every_length_and_model() -> None:
-    models = [Seq2Seq(transformer_config()).eval(), Recurrent(recurrent_config()).eval()]
-    found = list(encoder_times(models, lengths=(3, 5), repeats=1))
-    assert [(time.model, time.tokens) for time in found] == [(0, 3), (1, 3), (0, 5), (1, 5)]
-    assert all(time.seconds > 0 for time in found)
-
-
-def test_the_fastest_run_counts_and_the_first_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 1.0, 10.0, 17.0, 20.0, 25.0, 30.0, 36.0])
-    monkeypatch.setattr("transformer.lessons.architectures.timing.time.perf_counter", lambda: next(clock))
-    found = list(encoder_times([Recurrent(recurrent_config()).eval()], lengths=(3,), repeats=3))
-    assert [time.seconds for time in found] == [5.0]
-
-
-def test_location_attention_does_not_bound_the_encoder_but_a_table_of_positions_does() -> None:
-    models: Sequence[object] = [
-        Recurrent(recurrent_config(attention="location", max_length=4)).eval(),
-        Seq2Seq(transformer_config(positions="learned", max_length=4)).eval(),
-        Seq2Seq(transformer_config(max_length=4)).eval(),
-    ]
-    found = list(encoder_times(models, lengths=(4, 6), repeats=1))
-    assert [(time.model, time.tokens) for time in found] == [(0, 4), (1, 4), (2, 4), (0, 6), (2, 6)]

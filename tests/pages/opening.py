@@ -15,6 +15,8 @@ from streamlit.runtime.state.common import user_key_from_element_id
 from streamlit.testing.v1 import AppTest
 
 from transformer.canvas.blob import unpack
+from ui.components.shared.record import TOLD
+from ui.shared.page_state import STATE, PageState
 
 ROOT = Path(__file__).parents[2]
 UNSURE = (":material/quiz:", ":material/warning:")
@@ -101,8 +103,10 @@ def is_whole(at: AppTest) -> bool:
 
 
 def address_of(at: AppTest) -> dict[str, str]:
-    """The page's address: one value a name."""
-    return {key: value if isinstance(value, str) else value[0] for key, value in at.query_params.items()}
+    """The page's address, one value a name: its query, and what is known of keys that stand behind #."""
+    here: PageState = at.session_state[STATE]
+    behind = {key: here.values[key] for key in here.owned if key in here.values}
+    return {key: value if isinstance(value, str) else value[0] for key, value in at.query_params.items()} | behind
 
 
 def sent(at: AppTest, key: str | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -118,7 +122,8 @@ def record_sent(at: AppTest) -> dict[str, tuple[dict[str, Any], np.ndarray]]:
     header, arrays = sent(at, "record")
     found = {}
     for order, kind in enumerate(header["kinds"]):
-        shape = (len(kind["sites"]), kind["heads"], len(kind["queries"]["texts"]), len(kind["keys"]["texts"]))
+        layers = len(kind.get("there", kind["sites"]))
+        shape = (layers, kind["heads"], len(kind["queries"]["texts"]), len(kind["keys"]["texts"]))
         found[kind["name"]] = kind, arrays[f"weights_{order}"].reshape(shape)
     return found
 
@@ -141,9 +146,21 @@ def head_shown(at: AppTest) -> tuple[str, np.ndarray]:
     """The map that the browser draws large: its title, and the weights as they were sent, -1 where masked."""
     kind, layer, head = chosen(at)
     told, weights = record_sent(at)[kind]
-    found = weights[layer]
+    found = weights[told["there"].index(layer) if "there" in told else layer]
     title = sent(at, "heatmap")[0]["sites"][told["sites"][layer]]["titles"][-1 if head is None else head]
     return title, found.mean(axis=0) if head is None else found[head]
+
+
+def matrix_sent(at: AppTest, key: str) -> tuple[dict[str, Any], np.ndarray]:
+    """A picture that is drawn: what is said of it, and its numbers, -infinity where masked."""
+    header, arrays = sent(at, key)
+    return header, arrays["weights"].reshape(len(header["queries"]["texts"]), len(header["keys"]["texts"]))
+
+
+def told(at: AppTest, **values: str) -> AppTest:
+    """The page, once the browser has told it what stands behind # in its address."""
+    at.session_state[TOLD] = values
+    return fine(at.run())
 
 
 def gone(at: AppTest, **address: str | None) -> AppTest:

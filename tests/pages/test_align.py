@@ -208,22 +208,6 @@ def test_costs_are_of_this_sentence() -> None:
     assert spec["layout"]["shapes"][0]["x0"] == tokens
 
 
-def test_times_are_measured_on_request_and_kept(monkeypatch: pytest.MonkeyPatch, passes: list[str]) -> None:
-    page = opened(screen="changes")
-    assert "Press the button" in page.info[0].value
-    passes.clear()
-    next(button for button in page.button if button.label == "Measure both encoders").click().run()
-    assert not page.exception
-    assert passes
-    measured = figure(page, 1)["data"]
-    assert [trace["x"] for trace in measured] == [[16, 32, 64, 128, 256, 512]] * 2
-    passes.clear()
-    page.button_group(key="screen").set_value("side").run()
-    page.button_group(key="screen").set_value("changes").run()
-    assert len(page.get("plotly_chart")) == 2
-    assert passes == []
-
-
 def test_the_lesson_counts_no_padding() -> None:
     page = opened(screen="lesson", text="Two dogs are playing in the snow.", second=EARLY)
     right, wrong = (float(metric.value) for metric in page.metric)
@@ -336,10 +320,6 @@ def test_every_table_leaves_in_one_zip_and_alone_under_names_that_say_what_they_
     for rows in tables.values():
         assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "@"))]
     assert any(row[0].startswith("'=") for row in tables["agreement.csv"]), "a word of the user's runs nothing"
-    names = {label: name for label, (name, _) in handed_out.items()}
-    assert names["First alignment (CSV)"] == f"Two-dogs-run_{NAME}_{ADDITIVE}_first.csv"
-    single = list(csv.reader(io.StringIO(handed_out["First alignment (CSV)"][1]())))
-    assert single == tables["first.csv"]
 
 
 def test_a_method_can_stand_for_a_transformer_and_is_held_against_a_recurrent_net() -> None:

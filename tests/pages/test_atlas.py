@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import ROOT, address_of, figure, fine, is_whole, moved, numbers, opened
+from tests.pages.opening import ROOT, address_of, figure, fine, is_whole, moved, numbers, opened, sent
 from tests.pages.test_chinese import english
 from tests.toy import write_checkpoint
 from transformer.atlas.corpus import Corpus
@@ -344,7 +344,7 @@ def test_every_shipped_atlas_has_a_page_and_strange_addresses_do_too(address: di
     fine(opened("atlas", **address))
 
 
-@pytest.mark.parametrize("screen", ["cards", "table", "map", "head", "vectors", "compare", "own"])
+@pytest.mark.parametrize("screen", ["cards", "map", "head", "compare", "own"])
 def test_in_chinese_nothing_is_said_in_english(screen: str) -> None:
     page = fine(opened("atlas", lang="zh", screen=screen))
     captions = (CHECKPOINTS / TRANSLATOR / "atlas" / "examples.parquet").resolve()
@@ -358,13 +358,12 @@ def test_without_an_atlas_the_page_says_how_to_make_one(tmp_path: Path, monkeypa
     assert "python -m transformer atlas" in opened("atlas").error[0].value
 
 
-def test_translate_says_what_the_chosen_head_usually_does_and_leads_to_its_page(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)  # what the browser has, it says by itself
+def test_translate_says_what_the_chosen_head_usually_does_and_leads_to_its_page() -> None:
     page = fine(opened("translate", beam="1", kind="encoder.self", layer="2", head="3"))
+    known = sent(page, "head-choice")[0]["known"]["encoder.2.self"][3]
     row = heads().query("site == 'encoder.2.self' and head == 3").iloc[0]
-    said = next(part.value for part in page.caption if "29,000" in part.value)
+    said = next(text for text, _ in known["sentences"] if "29,000" in text)
     assert f"{100 * row['previous']:.0f} %" in said
-    link = next(part.proto for part in page.get("page_link") if part.proto.label == "This head in the atlas")
-    assert "site=encoder.2.self&head=3" in link.query_string
+    (link,) = known["links"]
+    assert link["label"] == "This head in the atlas"
+    assert (link["query"]["site"], link["query"]["head"]) == ("encoder.2.self", "3")

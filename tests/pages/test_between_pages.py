@@ -9,12 +9,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import options
+from tests.pages.opening import PATIENCE, ROOT, options
 from tests.pages.tiny import save_tiny
 from tests.pages.walks import PAGES
 from transformer.checkpoint.ours.folder import save_folder
 
-APP = str(Path(__file__).parents[2] / "app.py")
 ODD: dict[str, dict[str, Any]] = {
     "map": {"part": "output", "temperature": "2.0", "sentence": "two dogs", "at_word": "1"},
     "translate": {
@@ -60,7 +59,7 @@ def _shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def at(page: str, **address: str) -> AppTest:
     """A session that starts on a page with an address."""
-    return go(AppTest.from_file(APP, default_timeout=120), page, **address)
+    return go(AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE), page, **address)
 
 
 def go(session: AppTest, page: str, **address: str) -> AppTest:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.pages import opening
 from tests.pages.tiny import save_tiny
 
-APP = str(Path(__file__).parents[2] / "app.py")
 BROKEN = {
     "not UTF-8": b'{"architecture": "seq2seq", "languages": ["\xff\xfe", "x"]}',
     "no JSON": b'{"architecture": "seq2seq"',
@@ -30,10 +30,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def opened(page: str = "translate", **address: str) -> AppTest:
-    at = AppTest.from_file(APP, default_timeout=60)
-    for name, value in address.items():
-        at.query_params[name] = value
-    at.switch_page(f"pages/{page}.py").run()
+    at = opening.opened(page, **address)
     assert not at.exception
     return at
 

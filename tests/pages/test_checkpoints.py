@@ -14,7 +14,7 @@ from tests.checkpoint.safe.hostile import corpus, saved
 from tests.pages import opening
 from tests.pages.opening import brought, gone, head_shown, problems, ran, record_sent, with_heads
 from transformer import attention_maps, load
-from ui.store.ledger import LEDGER, UploadLimits
+from ui.store.upload_quota import LEDGER, UploadLimits
 
 ANNOTATED = reference_file("annotated").read_bytes()
 

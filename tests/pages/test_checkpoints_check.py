@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from tests.checkpoint.references import REFERENCE, reference_file
 from tests.pages.opening import brought, with_heads
 from tests.pages.test_checkpoints import asked, fine, opened
-from ui.store import ledger
+from ui.store import upload_quota
 
 EXPECTED = REFERENCE / "torch-prenorm" / "expected.safetensors"
 
@@ -33,8 +33,8 @@ def _row(page: AppTest) -> dict[str, object]:
 
 
 def test_an_answer_is_right_when_the_maps_agree(monkeypatch):
-    own = ledger.Ledger()  # sessions of other tests may let go at any moment
-    monkeypatch.setattr(ledger, "LEDGER", own)
+    own = upload_quota.Ledger()  # sessions of other tests may let go at any moment
+    monkeypatch.setattr(upload_quota, "LEDGER", own)
     page = fine(with_heads(brought(opened(), **{"model.pt": reference_file("torch-prenorm").read_bytes()}), 3))
     page = fine(page.button_group(key="show").set_value("check").run())
     assert any("seen.expected(" in code.value and "recording(model)" in code.value for code in page.code)

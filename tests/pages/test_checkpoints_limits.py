@@ -19,7 +19,7 @@ from transformer.checkpoint.safe import unpacked
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
 from ui.store import user_folder
-from ui.store.ledger import UploadLimits
+from ui.store.upload_quota import UploadLimits
 
 ANNOTATED = reference_file("annotated").read_bytes()
 

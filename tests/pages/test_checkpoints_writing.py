@@ -17,8 +17,8 @@ from transformer import ContinueOptions, continue_text, fill, run_any
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.checkpoint.safe import unpacked
 from ui.store import runs, store, user_folder
-from ui.store.ledger import LEDGER
-from ui.store.slow import name_of
+from ui.store.progress import name_of
+from ui.store.upload_quota import LEDGER
 
 TEXT = "the dog runs."
 LABELS = {0: "sad", 1: "so *so*", 2: "glad"}
@@ -173,7 +173,7 @@ def test_a_zipped_folder_is_brought_looked_at_and_gone_when_removed(
     page = brought(page, **files)  # side by side, as they lie in the folder
     assert page.selectbox(key="model").value == "upload/gpt2"
     assert len(list(place.iterdir())) == 1
-    held = page.session_state["holdings"]
+    held = page.session_state["session_resources"]
     assert held.let_go()
     del held
     gc.collect()

@@ -10,11 +10,11 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
+from tests.pages.opening import opened
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
 from ui.checkpoints import ways
 
-APP = str(Path(__file__).parents[2] / "app.py")
 SENTENCE = re.compile(r"(?<![-\w./])[A-Za-z]{2,}(?: [a-z]{2,}){2,}")
 """Three words in a row, apart by spaces."""
 
@@ -118,13 +118,8 @@ def english(page: AppTest) -> list[str]:
     ("page", "address"), VISITS, ids=lambda part: part if isinstance(part, str) else "-".join(part.values())
 )
 def test_a_page_in_chinese_holds_no_english_sentence(page: str, address: dict[str, str]) -> None:
-    session = AppTest.from_file(APP, default_timeout=120)
-    session.query_params.update(
-        {"lang": "zh", "text": TYPED, "longest": "5", **address}
-        if page in {"translate", "align"}
-        else {"lang": "zh", **address}
-    )
-    session.switch_page(f"pages/{page}.py").run()
+    text = {"text": TYPED, "longest": "5"} if page in {"translate", "align"} else {}
+    session = opened(page, **{"lang": "zh", **text, **address})
     assert not session.exception
     assert english(session) == []
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import chosen, options, record_sent, sent
+from tests.pages.opening import chosen, record_sent, sent
 from tests.pages.test_translate import opened
 from transformer import DecodingOptions
 from transformer.runs.measures.head_agreement import known_agreement
@@ -71,19 +71,6 @@ def test_it_shows_pieces_and_special_tokens_as_the_controls_say(address: dict[st
     np.testing.assert_allclose(weights, picture.values, atol=1e-6)
     assert [len(header[side]["attached"]) for side in ("target", "source")] == list(picture.values.shape)
     assert ("</s>" in header["target"]["texts"]) == ("special" not in address)
-
-
-def test_a_kept_word_is_the_query_of_the_pair_in_the_address_and_other_kinds_keep_the_truest_head(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    by_browser = opened(text=SENTENCE, kind="encoder.self", layer="0")
-    assert bitext(by_browser)[0]["head"] == "layer 2 head 1"
-    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)
-    page = opened(text=SENTENCE, pair="decoder.cross:Hemd|shirt")
-    words = sent(page, "bitext")[0]["target"]["texts"]
-    assert options(page, "bitext")["selected"] == words.index("Hemd")
-    page.button_group(key="kind").set_value("encoder.self").run()
-    assert sent(page, "bitext")[0]["head"] == "layer 2 head 1"
 
 
 def test_a_line_says_what_the_model_knows_and_warns_far_from_it() -> None:

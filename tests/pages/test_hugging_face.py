@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.huggingface.families import write_folder
 from tests.pages import opening
-from tests.pages.opening import figure, fine, numbers, ran
+from tests.pages.opening import head_shown, ran
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, translate
 from transformer.checkpoint.huggingface import library as extra
@@ -46,19 +46,16 @@ def opened(script: str, model: str) -> AppTest:
 def asked(page: AppTest, key: str) -> AppTest:
     """The sentence run, one head of one layer shown, token by token."""
     ran(page, **{key: TEXT})
-    page.button_group(key="layer").set_value("1")
-    page.button_group(key="head").set_value("2")
     page.toggle(key="words").set_value(False)
-    return fine(page.run())
+    return told(page, layer="1", head="2")
 
 
 def drawn(page: AppTest) -> np.ndarray:
     """The numbers of the heatmap on the page."""
-    return numbers(next(trace for trace in figure(page)["data"] if trace["type"] == "heatmap")["z"])
+    return head_shown(page)[1].clip(0)
 
 
 def test_translate_lists_those_that_translate_and_runs_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)  # what the browser has, it draws by itself
     page = opened("translate", "mine/marian")
     assert page.selectbox(key="model").options == ["tiny", "mine/marian"]
     page.slider(key="longest").set_value(5)
@@ -68,7 +65,6 @@ def test_translate_lists_those_that_translate_and_runs_one(monkeypatch: pytest.M
 
 
 def test_a_model_of_one_stack_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)
     page = opened("your_model", "mine/bert")
     assert page.selectbox(key="model").options == ["mine/bert", "mine/gpt2", "mine/marian", "tiny"]
     page = asked(page, "input")

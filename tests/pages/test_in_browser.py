@@ -7,13 +7,25 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import address_of, chosen, fine, gone, opened, options, record_sent, sent
+from tests.pages.opening import (
+    address_of,
+    chosen,
+    fine,
+    gone,
+    head_shown,
+    matrix_sent,
+    opened,
+    options,
+    record_sent,
+    sent,
+    told,
+)
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, Record
 from transformer.attention.measures import sites_of
 from transformer.messages import Message
 from transformer.pictures.axes import Axis
-from ui.shared import controls, in_browser
+from ui.shared import controls, record_views
 from ui.store import runs
 
 TEXT = {"text": "two dogs", "longest": "10"}
@@ -34,33 +46,39 @@ def record() -> Record:
 def test_all_heads_of_every_kind_are_sent_as_the_page_shows_them(form: dict[str, str]) -> None:
     found = record_sent(page(**form))
     assert list(found) == ["decoder.cross", "decoder.self", "encoder.self"]
-    for kind, (told, weights) in found.items():
+    for kind, (said, weights) in found.items():
         for layer, site in enumerate(sites_of(record(), kind)):
-            assert told["sites"][layer] == site
+            assert said["sites"][layer] == site
             for head in range(record()[site].n_heads):
                 picture = record()[site].picture(head, not form, not form)
                 expected = np.where(picture.visible, picture.values, -1).astype(np.float32)
                 np.testing.assert_array_equal(weights[layer, head], expected)
-            assert told["queries"]["labels"] == list(picture.queries.labels)
-            assert told["keys"]["texts"] == list(picture.keys.texts)
+            assert said["queries"]["labels"] == list(picture.queries.labels)
+            assert said["keys"]["texts"] == list(picture.keys.texts)
 
 
-def test_what_the_browser_wrote_is_taken_with_the_next_run_and_nothing_else_moves() -> None:
+def test_what_the_browser_told_is_taken_and_nothing_else_moves() -> None:
     at = page(view="steps", written="2")
     assert options(at, "head-choice")["asks"]  # this view follows the head, and the server draws it
     arrival = sent(at, "head-choice")[0]["local"]["arrival"]
-    at = gone(at, kind="encoder.self", head="mean", pair="encoder.self:two|dogs")
+    at = told(at, kind="encoder.self", head="mean", pair="encoder.self:two|dogs")
     assert chosen(at) == ("encoder.self", 0, None)
     assert sent(at, "head-choice")[0]["local"]["arrival"] == arrival
     at.toggle(key="words").set_value(False).run()
-    assert address_of(at) == {
-        **TEXT, "view": "steps", "written": "2", "kind": "encoder.self", "head": "mean",
-        "pair": "encoder.self:two|dogs", "words": "False",
-    }  # fmt: skip
-    assert chosen(gone(at, head=None, kind=None))[0] == "decoder.cross"
+    chosen_here = {"kind": "encoder.self", "head": "mean", "pair": "encoder.self:two|dogs"}
+    assert address_of(at) == {**TEXT, "view": "steps", "written": "2", "words": "False", **chosen_here}
+    assert not at.query_params.keys() & chosen_here.keys()  # they stand behind #
+    assert chosen(at) == ("encoder.self", 0, None)
+    assert chosen(told(at))[0] == "decoder.cross"
     assert (address_of(at)["written"], at.toggle(key="words").value) == ("2", False)
     again = gone(at, text="dogs", written=None)  # another address altogether is another arrival
     assert sent(again, "head-choice")[0]["local"]["arrival"] > arrival
+
+
+def test_keys_that_a_link_names_before_the_hash_are_handed_over_and_leave_the_query() -> None:
+    at = page(head="mean")
+    assert (chosen(at)[2], at.query_params.keys()) == (None, TEXT.keys())
+    assert sent(at, "head-choice")[0]["local"]["values"] == {"head": "mean"}
 
 
 def test_views_that_the_browser_draws_ask_for_nothing_and_no_number_is_sent_twice() -> None:
@@ -70,39 +88,68 @@ def test_views_that_the_browser_draws_ask_for_nothing_and_no_number_is_sent_twic
         if part.key in ("bitext", "all-heads", "heatmap", "head-choice"):
             assert sent(at, part.key)[0]["arrays"] == []
     before = {part.key: part.proto.bytes for part in at.get("bidi_component")}
-    at = gone(at, head="1", layer="0")
     at.toggle(key="special").set_value(False).run()
     at.toggle(key="special").set_value(True).run()
     assert {part.key: part.proto.bytes for part in at.get("bidi_component")} == before
 
 
-def test_larger_records_and_scores_are_drawn_by_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_larger_record_the_chosen_layer_is_sent_and_all_heads_of_its_kind_in_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     numbers = 4 * sum(one.n_heads * one.shape[0] * one.shape[1] for one in record().values())
-    monkeypatch.setattr(in_browser, "MOST_BYTES", numbers)
-    at = page(head="1", relative="true")
-    assert "record" in [part.key for part in at.get("bidi_component")]
+    monkeypatch.setattr(record_views, "MOST_BYTES", numbers)
+    assert all("there" not in kind for kind, _ in record_sent(page()).values())
+    monkeypatch.setattr(record_views, "MOST_BYTES", numbers - 1)
+    at = page(kind="encoder.self", layer="1", head="1")
+    assert options(at, "head-choice")["asks"]
+    found = record_sent(at)
+    assert found["encoder.self"][0]["there"] == [1]
+    assert found["decoder.cross"][1].shape[0] == 1  # whose head joins the two sentences
+    assert found["decoder.self"][1].shape[0] == 0
+    _, weights = head_shown(at)
+    picture = record()["encoder.1.self"].picture(1, words=True)
+    np.testing.assert_array_equal(weights, picture.values.astype(np.float32))
+    header, arrays = sent(at, "all-heads")
+    assert list(header["grids"]) == ["encoder.self"]
+    assert header["grids"]["encoder.self"]["size"] == list(picture.values.shape)
+    codes = arrays["codes"].reshape(2, -1, *picture.values.shape)
+    np.testing.assert_array_equal(codes[1, 1], np.rint(254 * np.sqrt(picture.values)))
+    assert record_sent(told(at, kind="encoder.self", layer="0", head="1"))["encoder.self"][0]["there"] == [0]
+
+
+def test_scores_are_the_servers_to_send_and_follow_the_head() -> None:
+    at = page(head="1")
     at.toggle(key="scores").set_value(True).run()
     fine(at)
-    assert at.get("plotly_chart")
-    assert (at.button_group(key="head").value, address_of(at)["scores"]) == ("1", "True")
+    expected = record()["decoder.0.cross"].picture(1, words=True, scores=True)
+    header, values = matrix_sent(at, "scores-map")
+    np.testing.assert_allclose(values, np.where(expected.visible, expected.values, -np.inf), rtol=1e-5)
+    assert header["centred"]
+    assert options(at, "head-choice")["asks"]
     at.toggle(key="scores").set_value(False).run()
-    assert chosen(fine(at)) == ("decoder.cross", 0, 1)
-    monkeypatch.setattr(in_browser, "MOST_BYTES", numbers - 1)
-    at = page(head="1")
-    assert at.button_group(key="head").value == "1"
+    assert not options(fine(at), "head-choice")["asks"]
 
 
-def test_layers_that_differ_in_what_is_known_of_them_are_drawn_by_the_server_and_in_tokens_each_by_itself() -> None:
+def test_what_is_to_be_known_of_a_layer_alone_is_said_of_its_heads_and_tokens_that_differ_part_a_kind() -> None:
     found = record()
     _, second = (found[site] for site in sites_of(found, "encoder.self"))
-    assert in_browser.fits(found)
     noted = Record({**found.maps, second.site: replace(second, notes=(Message("note_merged_how"),))})
-    assert not in_browser.fits(noted)
-    assert list(controls.kinds(noted)) == ["decoder.cross", "decoder.self", "encoder.self"]
+    form = record_views._form(noted, (0, 0), False, True, None)
+    assert not form.first["encoder.self"].notes
+    assert form.sites["encoder.0.self"].notes[0] == "Each row sums to 1 over the keys."
+    assert form.sites["encoder.1.self"].notes[0] != form.sites["encoder.0.self"].notes[0]
     keys = Axis.of_tokens(second.keys.name, [text.upper() for text in second.keys.texts])
     other = Record({**found.maps, second.site: replace(second, keys=keys)})
-    assert in_browser.fits(other)
     assert list(controls.kinds(other)) == ["decoder.cross", "decoder.self", "encoder.0.self", "encoder.1.self"]
+
+
+@pytest.mark.parametrize(("old", "new"), [("0", "1"), ("2", "3")])
+def test_steps_count_from_one_and_older_addresses_from_zero(old: str, new: str) -> None:
+    at, again = page(view="steps", step=old), page(view="steps", written=new)
+    assert at.slider(key="written").value == int(new)
+    assert address_of(at) == address_of(again)
+    count = len(runs.translation("tiny", TEXT["text"], DecodingOptions(max_length=10), None).steps)
+    assert any(part.value.startswith(f"Step {new} of {count} writes") for part in at.markdown)
 
 
 def test_a_first_layer_that_a_kind_lacks_is_its_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 from torch.nn import functional
 
+from tests import shapes
 from tests.pages.opening import ROOT, address_of, figure, fine, gone, numbers, opened, problems, record_sent
 from tests.pages.test_chinese import english
 from transformer import Record
@@ -46,6 +47,7 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: None):
     """`code(text)` writes the file that the server was started with."""
     file = tmp_path / "my_model.py"
     monkeypatch.setattr("ui.store.live.named", lambda: f"{file}:make")
+    monkeypatch.setattr(live, "_LIBRARIES", (*live._LIBRARIES, shapes.__file__))  # which tests put around calls
 
     def write(text: str) -> Path:
         file.write_text(text)
@@ -103,30 +105,31 @@ def test_the_record_that_is_saved_is_read_again(code) -> None:
     assert [str(one.action) for one in again.interventions] == ["uniform"]
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("import nothing_of_this_name\n", r"my_model.py, line 1: ModuleNotFoundError: No module named"),
-        ("x = 3\ndef make(:\n    pass\n", r"my_model.py, line 2: SyntaxError"),
-        ("def other(): pass\n", "my_model.py has no function make"),
-        ("def make(): return 3\n", "make() gives int, and has to give two things"),
-        (OWN.replace("return Mixes(), read", "return 3, read"), "make() gives tuple, and has to give"),
-        (OWN.replace("words = text.split()", "words = text.cut()"), "my_model.py, line 18: AttributeError"),
-        (OWN.replace("x = self.table(ids)", "x = self.table(ids * 99)"), "my_model.py, line 12: IndexError"),
-        (OWN.replace("return words, {", "return {"), "gives dict, and has to give two things: labels"),
-        (OWN.replace("return words,", "return 'words',"), "abels are a list of texts"),
-        (OWN.replace("return words,", "return words[:-1],"), "one of the recorded axes has 2 positions"),
-        (OWN.replace(".softmax(-1)", ".sigmoid()"), "o attention was seen"),
-        (OWN.replace("words = text.split()", "raise SystemExit(3)"), "my_model.py, line 18: SystemExit"),
-        (OWN.replace("words = text.split()", "raise ValueError('<b>bold</b> $x$')"), "ValueError: <b>bold</b> $x$"),
-    ],
+WRONG = (
+    ("import nothing_of_this_name\n", r"my_model.py, line 1: ModuleNotFoundError: No module named"),
+    ("x = 3\ndef make(:\n    pass\n", r"my_model.py, line 2: SyntaxError"),
+    ("def other(): pass\n", "my_model.py has no function make"),
+    ("def make(): return 3\n", "make() gives int, and has to give two things"),
+    (OWN.replace("return Mixes(), read", "return 3, read"), "make() gives tuple, and has to give"),
+    (OWN.replace("words = text.split()", "words = text.cut()"), "my_model.py, line 18: AttributeError"),
+    (OWN.replace("x = self.table(ids)", "x = self.table(ids * 99)"), "my_model.py, line 12: IndexError"),
+    (OWN.replace("return words, {", "return {"), "gives dict, and has to give two things: labels"),
+    (OWN.replace("return words,", "return 'words',"), "abels are a list of texts"),
+    (OWN.replace("return words,", "return words[:-1],"), "one of the recorded axes has 2 positions"),
+    (OWN.replace(".softmax(-1)", ".sigmoid()"), "o attention was seen"),
+    (OWN.replace("words = text.split()", "raise SystemExit(3)"), "my_model.py, line 18: SystemExit"),
+    (OWN.replace("words = text.split()", "raise ValueError('<b>bold</b> $x$')"), "ValueError: <b>bold</b> $x$"),
 )
-def test_what_the_users_code_does_wrong_is_one_sentence_with_its_place(code, text: str, reason: str) -> None:
-    code(text)
-    page = page_of(input="one three sixteen")
-    assert not page.exception
-    assert len(problems(page)) == 1
-    assert reason in said(page)
+"""Code that fails, each in its own way, and what is said of it."""
+
+
+def test_what_the_users_code_does_wrong_is_one_sentence_with_its_place(code) -> None:
+    page, now = page_of(input="one three sixteen"), time.time_ns()
+    for number, (text, reason) in enumerate(WRONG):
+        os.utime(code(text), ns=(now, now + number * 10**9))
+        assert not page.run().exception
+        assert len(problems(page)) == 1
+        assert reason in said(page)
     page.selectbox(key="model").set_value("tiny")
     assert record_sent(fine(page.run()))
 

@@ -22,9 +22,9 @@ from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.any_model import run_any
 from transformer.runs.sequences.classify import classify
-from ui.components.tiles.component import NAMED
+from ui.components.heatmap.component import NAMED
 from ui.shared import zooming
-from ui.store import slow, user_folder
+from ui.store import progress, user_folder
 
 LETTERS = "ACGTTGCAAGTGTCAGTTGACGT" * 60  # 1,380: long enough to be measured first
 SHAPE = 2 * len(LETTERS) - 2 - 4  # widths 3 and 5
@@ -41,33 +41,32 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
 
 def sent(at: AppTest) -> dict[str, tuple[dict[str, Any], dict[str, np.ndarray], int]]:
     """Every message of the page: its header, its arrays, its bytes."""
-    messages = [part.proto.bytes for part in at.get("bidi_component") if part.proto.bytes]
-    return {unpack(one)[0]["instance"]: (*unpack(one), len(one)) for one in messages}
+    messages = {str(part.key): part.proto.bytes for part in at.get("bidi_component") if part.proto.bytes}
+    return {key: (*unpack(one), len(one)) for key, one in messages.items()}
 
 
 def test_a_step_sends_the_part_of_the_window_alone_and_its_numbers_are_the_records(small: Checkpoint) -> None:
     at = fine(page(sequence=LETTERS, view="windows", layer="1", head="2"))
-    whole, codes, _ = sent(at)["windows-tiles"]
-    assert whole["shape"] == [SHAPE, SHAPE]
-    part = sent(at)["windows-tiles.part"]
-    assert part[0]["rows"] == [0, SHAPE]
-    assert part[0]["of"] == whole["of"]
-    assert part[2] < 64_000
+    header, codes, _ = sent(at)["windows-tiles"]
+    assert header["shape"] == [SHAPE, SHAPE]
+    whole, part = header["layers"]
+    assert part["rows"] == [0, SHAPE]
+    assert max(codes["codes_0"].nbytes, codes["codes_1"].nbytes) < 64_000
     expected = classify(small, LETTERS).record["encoder.1.self"]
     weights = expected.weights(2)
-    assert whole["largest"] == pytest.approx(float(weights.max()), rel=1e-5)
+    assert header["largest"] == pytest.approx(float(weights.max()), rel=1e-5)
     tall, wide = whole["tall"], whole["wide"]
     largest = np.maximum.reduceat(np.maximum.reduceat(weights, np.arange(0, SHAPE, tall)), np.arange(0, SHAPE, wide), 1)
-    found = whole["largest"] * (codes["codes"].reshape(largest.shape) / 254.0) ** 2
-    assert np.abs(found - largest).max() < whole["largest"] / 254
+    found = header["largest"] * (codes["codes_0"].reshape(largest.shape) / 254.0) ** 2
+    assert np.abs(found - largest).max() < header["largest"] / 254
 
     at.query_params["rows"], at.query_params["columns"] = "1001-1040", "7-70"
-    near = sent(fine(at.run()))["windows-tiles.part"]
-    assert (near[0]["rows"], near[0]["columns"]) == ([1000, 1040], [6, 70])
-    assert near[2] < 64_000
-    assert near[0]["queries"][0].startswith("1001-1003 ")
-    assert len(near[0]["keys"]) == NAMED
-    exact = near[1]["values"].reshape(40, NAMED)
+    header, arrays, _ = sent(fine(at.run()))["windows-tiles"]
+    near = header["layers"][1]
+    assert (near["rows"], near["columns"]) == ([1000, 1040], [6, 70])
+    assert near["queries"][0].startswith("1001-1003 ")
+    assert len(near["keys"]) == NAMED
+    exact = arrays["values_1"].reshape(40, NAMED)
     np.testing.assert_allclose(exact, weights[1000:1040, 6:70], rtol=1e-5)
 
 
@@ -75,7 +74,7 @@ def test_a_window_that_is_none_shows_the_whole() -> None:
     at = fine(page(sequence=LETTERS[:200], view="windows", layer="0", head="0", columns="5-9"))
     for rows in ("0-9", "9-3", "1-999999", "a-b", "1-2-3"):
         at.query_params["rows"] = rows
-        part, _, _ = sent(fine(at.run()))["windows-tiles.part"]
+        part = sent(fine(at.run()))["windows-tiles"][0]["layers"][1]
         assert (part["rows"], part["columns"]) == ([0, 394], [4, 9])
 
 
@@ -89,8 +88,8 @@ def test_memory_is_the_limit_and_the_refusal_says_what_why_and_what_to_do(monkey
 
 
 def test_what_takes_very_long_waits_for_its_button_and_says_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slow, "WORTH_ASKING", 0.0)
-    monkeypatch.setattr(slow, "name_of", lambda kind, key: kind)
+    monkeypatch.setattr(progress, "WORTH_ASKING", 0.0)
+    monkeypatch.setattr(progress, "name_of", lambda kind, key: kind)
     at = fine(page(sequence=LETTERS))
     (told,) = at.info
     assert told.value.startswith("1,380 letters: about 1 s and ")
@@ -101,21 +100,21 @@ def test_what_takes_very_long_waits_for_its_button_and_says_what_it_takes(monkey
 
 def test_a_long_run_is_stopped_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Someone presses Stop while the bar stands at its first share."""
-    monkeypatch.setattr(slow, "WORTH_A_BAR", 0.0)
-    told, names, name_of = list[str](), list[str](), slow.name_of
+    monkeypatch.setattr(progress, "WORTH_A_BAR", 0.0)
+    told, names, name_of = list[str](), list[str](), progress.name_of
 
     def named(kind: str, key: tuple[Any, ...]) -> str:
         names.append(name_of(kind, key))
         return names[-1]
 
-    def pressed(_bar: Any, done: float, says: slow.Told) -> None:
+    def pressed(_bar: Any, done: float, says: progress.Told) -> None:
         told.append(says(done))
-        st.session_state[slow.STOPPED].add(names[-1])
+        st.session_state[progress.STOPPED].add(names[-1])
         st.rerun()
 
     with monkeypatch.context() as impatient:
-        impatient.setattr(slow, "name_of", named)
-        impatient.setattr(slow, "_move", pressed)
+        impatient.setattr(progress, "name_of", named)
+        impatient.setattr(progress, "_move", pressed)
         at = fine(page(sequence=LETTERS, view="windows"))
     assert [one.value for one in at.info] == ["1,380 letters: stopped by you."]
     assert len(told) == 1
@@ -151,7 +150,7 @@ def test_the_window_is_about_its_own_sequence() -> None:
     at = fine(page(sequence=LETTERS[:400], view="windows", layer="0", head="0", rows="5-9"))
     at.text_area(key="sequence").set_value(LETTERS[3:500])
     fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
-    assert sent(at)["windows-tiles.part"][0]["rows"] == [0, 2 * 497 - 6]
+    assert sent(at)["windows-tiles"][0]["layers"][1]["rows"] == [0, 2 * 497 - 6]
     assert zooming.ROWS not in at.query_params
 
 
@@ -163,10 +162,10 @@ def test_a_long_text_of_an_encoder_is_zoomed_on_checkpoints(tmp_path: Path) -> N
     text = "the dog runs. " * 200
     at = fine(opened("your_model", model="reader", input=text, layer="1", head="2", rows="101-140", columns="3-60"))
     record = run_any(load(tmp_path / "reader"), text).record["encoder.1.self"]
-    part, arrays, n_bytes = sent(at)["tokens-tiles.part"]
+    header, arrays, _ = sent(at)["tokens-tiles"]
+    part = header["layers"][1]
     assert (part["rows"], part["columns"]) == ([100, 140], [2, 60])
-    assert n_bytes < 64_000
-    exact = arrays["values"].reshape(40, 58)
+    exact = arrays["values_1"].reshape(40, 58)
     np.testing.assert_allclose(exact, record.tile(2, slice(100, 140), slice(2, 60)), rtol=1e-4)
     assert part["queries"] == list(record.queries.labels[100:140])
     assert sent(at)["all-heads"][0]["shape"][:2] == [2, 3]
@@ -184,13 +183,13 @@ def test_a_long_text_of_a_hugging_face_decoder_is_zoomed_on_checkpoints(
     attention = run_any(load(tmp_path / "mine" / "llama"), text).record["decoder.1.self"]
     assert isinstance(attention.source, QueriesKeys)
     assert attention.source.kept_bytes < 2_000_000
-    part, arrays, n_bytes = sent(at)["tokens-tiles.part"]
+    header, arrays, _ = sent(at)["tokens-tiles"]
+    part = header["layers"][1]
     assert (part["rows"], part["columns"]) == ([900, 940], [2, 60])
-    assert n_bytes < 64_000
     q, k = attention.source.q[0, 4].double(), attention.source.k[0, 1].double()  # three heads share their keys
     scores = (q @ k.T / 2).masked_fill(torch.ones(1100, 1100, dtype=torch.bool).triu(1), -torch.inf)
     expected = scores.softmax(-1)[900:940, 2:60]
-    np.testing.assert_allclose(arrays["values"].reshape(40, 58), expected, rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(arrays["values_1"].reshape(40, 58), expected, rtol=1e-3, atol=1e-7)
     monkeypatch.setattr(QueriesKeys, "_whole_rows", lambda *_: pytest.fail("whole rows were computed"))
     np.testing.assert_allclose(attention.tile(4, slice(900, 940), slice(2, 60)), expected, rtol=1e-3, atol=1e-7)
     assert sent(at)["all-heads"][0]["shape"][:2] == [2, 6]

@@ -14,7 +14,6 @@ from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.references import REFERENCE, weights
 from tests.pages.opening import address_of, figure, fine, is_whole, moved, opened, sent
 from transformer import DecodingOptions, load, translate
-from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.diagrams.of_model import architecture
 from transformer.flow.capture import tracing, watch_flow
 from transformer.flow.quantities import activity, scale, share
@@ -257,50 +256,31 @@ def test_a_temperature_changes_the_second_column_and_decodes_nothing(monkeypatch
     assert address_of(at)["temperature"] == "2.0"
 
 
-def test_the_lens_is_what_shorter_models_write_at_every_snapshot_of_the_training() -> None:
+def test_the_lens_is_what_shorter_models_write() -> None:
     at, _, _ = drawn(sentence=SENTENCE, at_word="4")
-    assert len(at.dataframe) == 3  # nothing is computed before it is asked for
-    at.toggle(key="over_training").set_value(True)
-    _, by_layer, in_training, _ = (one.value for one in fine(at.run()).dataframe)
+    by_layer = at.dataframe[1].value
     checkpoint = load(ROOT / "checkpoints" / NAME)
     run = translate(checkpoint, SENTENCE, DecodingOptions())
     _, _, writer = checkpoint.translator()
     step, final = 3, run.target_ids[3]
     source, read = torch.tensor([list(run.source_ids)]), [checkpoint.model.config.bos_id, *run.target_ids[:-1]]
-    updates = {path.stem: f"update {int(path.stem):,}" for path in HISTORY.glob("*.safetensors")}
-    assert list(in_training)[1:] == [*(updates[name] for name in sorted(updates)), "finished"]
     leads = []
-    for name in ("003200", ""):
-        model: Any = load_snapshot(checkpoint, HISTORY / f"{name}.safetensors").model if name else checkpoint.model
-        whole = list(model.decoder)
-        for row in range(len(whole) + 1):
-            short = copy.deepcopy(model)
-            short.decoder = short.decoder[:row]
-            with torch.no_grad():
-                odds = short(source, torch.tensor([read]))[0, step].double().softmax(-1)
-            likeliest = int(odds.argmax())
-            word = writer.labels([likeliest])[0].replace(WORD_START, "")
-            cell = in_training[updates.get(name, "finished")][row]
-            assert cell == f"{word} {float(odds.max()):.2f}"
-            if not name:
-                table = by_layer.loc[row]
-                assert table["likeliest"] == word
-                assert table["probability"] == pytest.approx(float(odds.max()), rel=1e-4)
-                assert table.iloc[3] == pytest.approx(float(odds[final]), rel=1e-4)
-                assert table["entropy"] == pytest.approx(float(-(odds * odds.log()).sum()), rel=1e-4)
-                leads += [row] if likeliest == final else []
+    whole = list(checkpoint.model.decoder)
+    for row in range(len(whole) + 1):
+        short: Any = copy.deepcopy(checkpoint.model)
+        short.decoder = short.decoder[:row]
+        with torch.no_grad():
+            odds = short(source, torch.tensor([read]))[0, step].double().softmax(-1)
+        likeliest = int(odds.argmax())
+        table = by_layer.loc[row]
+        assert table["likeliest"] == writer.labels([likeliest])[0].replace(WORD_START, "")
+        assert table["probability"] == pytest.approx(float(odds.max()), rel=1e-4)
+        assert table.iloc[3] == pytest.approx(float(odds[final]), rel=1e-4)
+        assert table["entropy"] == pytest.approx(float(-(odds * odds.log()).sum()), rel=1e-4)
+        leads += [row] if likeliest == final else []
     assert leads[-1] == len(whole), "it is the likeliest at the end"
     since = next(row for row in range(len(whole) + 1) if set(range(row, len(whole) + 1)) <= set(leads))
     assert any(f"from layer {since - 1} on." in one.value for one in at.caption)
-    led = [
-        title
-        for title in list(in_training)[1:]
-        if in_training[title][len(whole)].split()[0] == by_layer.columns[3][4:-1]
-    ]
-    titles = list(in_training)[1:]
-    since = next(i for i in range(len(titles)) if set(titles[i:]) <= set(led))
-    assert any(f"from {titles[since]} on." in one.value for one in at.caption)
-    assert address_of(at)["over_training"] == "True"
 
 
 @pytest.mark.usefixtures("_own")
@@ -311,7 +291,7 @@ def test_what_a_whole_layer_adds_is_shown_and_a_decoder_reads_the_likeliest_next
     assert header["steps"]["next"][1][0][1] == pytest.approx(float(odds.max()), abs=1e-4)
     first = next(values for name, values in arrays.items() if name.startswith("found"))  # what whole layers add
     layer = next(node.name for node in architecture(load(mine / "gpt2").model).nodes if node.name.endswith(".parts"))
-    table = drawn(checkpoint="mine/gpt2", part=layer)[0].dataframe[0].value
+    table = drawn(checkpoint="mine/gpt2", sentence="the dog runs.", part=layer)[0].dataframe[0].value
     assert table.iloc[:, 2].tolist() == pytest.approx(first.tolist(), abs=1e-3)
     assert at.dataframe
 
@@ -319,7 +299,7 @@ def test_what_a_whole_layer_adds_is_shown_and_a_decoder_reads_the_likeliest_next
 @pytest.mark.parametrize(
     "address",
     [
-        {"part": "nothing", "at_word": "999", "temperature": "hot", "layers": "few", "over_training": "perhaps"},
+        {"part": "nothing", "at_word": "999", "temperature": "hot", "layers": "few"},
         {"part": "encoder.0.self_attention", "at_head": "7", "at_word": "x"},
     ],
 )

@@ -5,15 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.huggingface.families import write_folder
+from tests.pages.opening import opened
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.worker import isolated
 from ui.align import choices
 from ui.store import cache, store, user_folder
 
-APP = str(Path(__file__).parents[2] / "app.py")
 BROKEN = {
     "cut": lambda folder: (folder / "model.safetensors").write_bytes(b"\x10" * 40),
     "no-table": lambda folder: (folder / "config.json").write_text("[1, 2]"),
@@ -76,9 +75,7 @@ def test_a_list_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_that_cannot_be_shown_says_so_where_it_is_asked_for(
     page: str, key: str, name: str, reason: str
 ) -> None:
-    shown = AppTest.from_file(APP, default_timeout=170)
-    shown.query_params[key] = f"mine/{name}"
-    shown.switch_page(f"pages/{page}.py").run()
+    shown = opened(page, **{key: f"mine/{name}"})
     assert not shown.exception
     said = [one.value.replace("\\", "") for one in (*shown.warning, *shown.error)]
     assert any(reason in one for one in said), said

@@ -1,7 +1,5 @@
 """The page "Sequences": first paint, every control, motifs, hostile input; looking never runs the model."""
 
-import base64
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +9,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import gone, opened, options, sent
+from tests.pages.opening import figure, gone, numbers, opened, options, ran, sent
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.kmer import KmerClassifier
 from transformer.runs.measures.faithfulness import SUMMARY, Faithfulness, Fare, saved
-from transformer.runs.sequences.attribution import method_track, mutations
+from transformer.runs.sequences.attribution import mutations
 from transformer.runs.sequences.classify import classify
-from ui.sequences import in_browser, runs
+from transformer.runs.sequences.sets import clearest
+from ui.sequences import runs
 
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
 SET = "".join(f">s{i} {'EI' if i % 2 else 'N'}\n{'ACGTTGCAAGTGTCAGTTGACG'[i:]}{'ACGTTGCA'[:i]}\n" for i in range(8))
@@ -58,19 +57,6 @@ def fine(at: AppTest) -> AppTest:
     return at
 
 
-def chart(at: AppTest, place: int = 0) -> dict[str, Any]:
-    return json.loads(at.get("plotly_chart")[place].proto.spec)
-
-
-def numbers(trace: dict[str, Any], axis: str) -> np.ndarray:
-    """An array of a figure, which travels as typed bytes."""
-    values = trace[axis]
-    if not isinstance(values, dict):
-        return np.array(values, dtype=float)
-    flat = np.frombuffer(base64.b64decode(values["bdata"]), values["dtype"])
-    return flat.reshape([int(n) for n in values["shape"].split(",")]) if "shape" in values else flat
-
-
 def test_first_paint_is_an_example_with_its_class_and_tracks(shipped: Checkpoint) -> None:
     at = fine(page())
     run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
@@ -80,10 +66,10 @@ def test_first_paint_is_an_example_with_its_class_and_tracks(shipped: Checkpoint
     np.testing.assert_allclose(table["as given"], run.probabilities)
     other = classify(shipped, shipped.task.alphabet.reverse_complement(run.letters.text))
     np.testing.assert_allclose(table["reverse complement"], other.probabilities)
-    drawn = chart(at)["data"]
+    drawn = figure(at)["data"]
     assert [trace["type"] for trace in drawn] == ["bar", "bar", "heatmap", "scatter", "bar"]
     expected = mutations(shipped, run.letters, run.predicted).change
-    shown = numbers(drawn[2], "z")
+    shown = numbers(drawn[2]["z"])
     np.testing.assert_allclose(shown[~np.isnan(shown)], expected[~np.isnan(shown)])
     text = " ".join(caption.value for caption in at.caption)
     assert "the header says EI" in text
@@ -101,15 +87,11 @@ def test_all_heads_are_thumbnails_of_the_record(shipped: Checkpoint) -> None:
     np.testing.assert_allclose((codes[2, 2] / 254) ** 2, pooled, atol=0.01)
 
 
-def test_looking_around_never_runs_the_model(passes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_around_never_runs_the_model(passes: list[int]) -> None:
     at = fine(page())
     ran = len(passes)
     for key, value in (("layer", "0"), ("head", "2"), ("layer", None), ("head", None)):
         at = gone(at, **{key: value})
-    monkeypatch.setattr(in_browser, "MOST_BYTES", 0)
-    fine(at.run())
-    for key, value in (("layer", "0"), ("head", "2"), ("layer", "pooling"), ("head", "mean")):
-        fine(at.segmented_control(key=key).set_value(value).run())
     fine(at.toggle(key="consensus").set_value(True).run())
     assert len(passes) == ran
 
@@ -119,22 +101,6 @@ def test_the_address_holds_the_choice() -> None:
     assert at.text_area(key="sequence").value == "ACGTACGTACGTTT"
     assert options(at, "sequence-head-choice")["drawn"] == ["encoder.self", 1, 2]
     assert "encoder.1.self, head 2" in " ".join(part.value for part in at.markdown)
-
-
-@pytest.mark.parametrize("view", ["windows", "heads"])
-@pytest.mark.parametrize("layer", ["0", "pooling"])
-def test_every_view_is_drawn(view: str, layer: str, shipped: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the server, for a record that is too large for the browser."""
-    monkeypatch.setattr(in_browser, "MOST_BYTES", 0)
-    at = fine(page(view=view, layer=layer, head="1"))
-    if view == "windows":
-        run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
-        site = "pooling" if layer == "pooling" else "encoder.0.self"
-        heat = next(trace for trace in chart(at)["data"] if trace["type"] == "heatmap")
-        np.testing.assert_allclose(numbers(heat, "z"), run.record[site].weights(1), rtol=1e-6)
-        assert (heat["zmin"], heat["zmax"]) == (0, 1)
-    else:
-        assert "sequence-lines" in [part.key for part in at.get("bidi_component")]
 
 
 def test_another_checkpoint_brings_its_own_example_but_keeps_what_was_typed(tmp_path: Path) -> None:
@@ -161,10 +127,10 @@ def test_every_text_has_its_chinese() -> None:
     at = fine(page(lang="zh"))
     assert at.title[0].value == "序列"
     assert "概率" in at.subheader[0].value
-    titles = [note["text"] for note in chart(at)["layout"]["annotations"]]
+    titles = [note["text"] for note in figure(at)["layout"]["annotations"]]
     assert any("突变" in title for title in titles)
     assert any("池化，各头平均" in part.value for part in at.markdown)  # noqa: RUF001
-    assert "信息量" in chart(fine(page(lang="zh", read="motifs")))["layout"]["yaxis"]["title"]["text"]
+    assert "信息量" in figure(fine(page(lang="zh", read="motifs")))["layout"]["yaxis"]["title"]["text"]
 
 
 def test_a_class_is_explained_in_the_readers_language_where_the_checkpoint_says_it_so(
@@ -196,50 +162,28 @@ def test_a_long_sequence_is_shown_without_effects(passes: list[int]) -> None:
     at = fine(page(sequence="ACGTT" * 120))
     assert "at most 512 letters" in at.info[0].value
     assert passes == [1, 1]
-    assert [trace["type"] for trace in chart(at)["data"]] == ["bar", "bar"]
+    assert [trace["type"] for trace in figure(at)["data"]] == ["bar", "bar"]
     assert fine(page(sequence="ACGTT" * 120, view="windows"))
     assert "too many for lines" in fine(page(sequence="ACGTT" * 120, view="heads")).info[0].value
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("   ", "empty"),
-        (">only a header", "empty"),
-        ("ACG", "widest window needs 5"),
-        ("MKVLAAGEFPW", "looks like protein"),
-        ("ACGT<script>alert(1)</script>", "letter 5"),
-        ("12345", "letter 1"),
-        ("ACGT🧬ACGT", "letter 5"),
-        ("ACGTACGT\x00", "letter 9"),
-        ("مرحبا", "letter 1"),
-        ("A" * 1_000_000, "1,000,000 characters"),
-    ],
-)
-def test_what_cannot_be_read_gets_a_sentence(text: str, says: str) -> None:
-    at = page()
-    at.text_area(key="sequence").set_value(text)
-    at.button(key="FormSubmitter:sequence-form-Run").click().run()
-    assert not at.exception
-    assert says in at.warning[0].value.lower()
-    assert not at.get("plotly_chart")
+REFUSED = {
+    "en": {
+        ">only a header": "empty", "ACG": "widest window needs 5", "MKVLAAGEFPW": "looks like protein",
+        "ACGT<script>alert(1)</script>": "letter 5", "ACGTACGT\x00": "letter 9", "مرحبا": "letter 1",
+        "A" * 1_000_000: "1,000,000 characters",
+    },
+    "zh": {">only a header": "序列是空的", "ACG": "最宽的窗口需要 5 个", "MKVLAAGEFPW": "这看起来是蛋白质"},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (">only a header", "序列是空的"),
-        ("ACG", "最宽的窗口需要 5 个"),
-        ("MKVLAAGEFPW", "这看起来是蛋白质"),
-        ("ACGT!", "第 5 个字母是 '!'，不是 DNA 代码"),  # noqa: RUF001
-        ("A" * 200_000, "粘贴了 200,000 个字符"),
-    ],
-)
-def test_what_cannot_be_read_is_explained_in_chinese(text: str, says: str) -> None:
-    at = page(lang="zh")
-    at.text_area(key="sequence").set_value(text)
-    at.button(key="FormSubmitter:sequence-form-运行").click().run()
-    assert says in at.warning[0].value
+@pytest.mark.parametrize("lang", REFUSED)
+def test_what_cannot_be_read_gets_a_sentence(lang: str) -> None:
+    at = page(lang=lang)
+    for text, says in REFUSED[lang].items():
+        ran(at, sequence=text)
+        assert says in at.warning[0].value.lower()
+        assert not at.get("plotly_chart")
 
 
 def test_a_motif_of_an_own_set_says_so_where_the_set_is_not(shipped: Checkpoint) -> None:
@@ -258,17 +202,17 @@ def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
     at = fine(page(read="motifs"))
     found = runs.sequence_set("small", SET.encode())
     assert found is not None
-    site, head = found.clearest(0, 3)
-    expected = found.motif(0, site, head, 3)
-    np.testing.assert_allclose(numbers(chart(at)["data"][0], "y"), expected.information)
-    assert f"EI: windows of 3 that {site}, head {head}" in chart(at)["layout"]["title"]["text"]
-    _, q = found.every_head(0, 3)[site, head]
+    every = found.every_head(0, 3)
+    site, head = clearest(every)
+    expected, q = every[site, head]
+    np.testing.assert_allclose(numbers(figure(at)["data"][0]["y"]), expected.information)
+    assert f"EI: windows of 3 that {site}, head {head}" in figure(at)["layout"]["title"]["text"]
     assert f"Over the 9 heads of this class and width, q = {q:.2g} " in " ".join(part.value for part in at.caption)
     assert any("No head's motif passes" in part.value for part in at.info) is (q > 0.05)
     fine(at.segmented_control(key="class").set_value("N").run())
     fine(at.segmented_control(key="motif-site").set_value("pooling").run())
     fine(at.segmented_control(key="motif-head").set_value("2").run())
-    assert "N: windows of 3 that pooling, head 2" in chart(at)["layout"]["title"]["text"]
+    assert "N: windows of 3 that pooling, head 2" in figure(at)["layout"]["title"]["text"]
 
 
 def test_a_class_that_the_set_lacks_gets_a_sentence() -> None:
@@ -278,26 +222,11 @@ def test_a_class_that_the_set_lacks_gets_a_sentence() -> None:
     assert "No sequence of this class" in at.warning[0].value
 
 
-@pytest.mark.parametrize("method", ["unknown", "gradients", "contributions"])
-def test_one_more_track_is_what_the_method_says(shipped: Checkpoint, method: str) -> None:
-    at = fine(page(by=method))
-    run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
-    expected = method_track(shipped, run, method, run.predicted)
-    np.testing.assert_allclose(numbers(chart(at)["data"][-1], "y"), expected, atol=1e-7)
-    said = " ".join(part.value for part in (*at.markdown, *at.caption))
-    assert said.count("It asks:") == said.count("It cannot say:") == 1
-    assert "** against mutation effects" in said
-    assert "completeness gap" in said
-    assert "was not measured" in at.info[-1].value
-
-
 def test_trust_figures_stand_beside_the_tracks(tmp_path: Path) -> None:
-    """What lies beside the weights is said of the method that is chosen, and of the tracks that are always drawn."""
-    shares = {"random": 0.11, "gradients": 0.47, "integrated_gradients": 0.83, "weights": 0.29}
+    shares = {"random": 0.11, "integrated_gradients": 0.83, "weights": 0.29}
     fares = {name: Fare((2.5,) * 5, (1.0,) * 5, 2.5, share, 0.61, 40, 40) for name, share in shares.items()}
     saved(Faithfulness(True, fares), tmp_path / "small" / SUMMARY)
-    at = fine(page(by="gradients"))
-    assert all(number in at.info[-1].value for number in ("40 sequences", "47%", "2.50 nats", "11%", "0.61"))
+    at = fine(page())
     lines = [one.value for one in at.caption if "How far the tracks can be trusted" in one.value]
     assert len(lines) == 1
     assert all(number in lines[0] for number in ("40 sequences", "83%", "29%", "11%"))
@@ -309,6 +238,6 @@ def test_a_classifier_that_averages_its_windows_has_a_page(
     mean = sequence_checkpoint(pooling="mean")
     save_folder(tmp_path / "shelf" / "mean", "kmer", mean.model, task=shipped.task, examples=(EXAMPLE,))
     monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path / "shelf")
-    at = fine(page(by="rollout"))
+    at = fine(page())
     assert [kind["layers"] for kind in sent(at, "record")[0]["kinds"]] == [["0", "1"]]
     assert not at.error

@@ -11,7 +11,7 @@ from tests.pages.test_sequences import fine, page, shipped
 from transformer import Checkpoint
 from transformer.runs.sequences.classify import classify
 from ui.sequences import file
-from ui.store import holdings
+from ui.store import session_resources
 
 __all__ = ["shipped"]  # a fixture that tests here take
 
@@ -32,7 +32,7 @@ def test_a_file_becomes_a_table(shipped: Checkpoint) -> None:
 def test_a_file_on_its_way_goes_with_what_the_session_computed() -> None:
     at = fine(page(read="file"))
     fine(at.file_uploader(key="fasta").upload("some.fa", b">one\nACGTACGT\n").run())
-    held = at.session_state[holdings.STATE]
+    held = at.session_state[session_resources.STATE]
     (job,) = held.results[file.JOB]._values.values()
     assert job.work.done
     gone = weakref.ref(job.work.parts)

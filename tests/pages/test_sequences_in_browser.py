@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.pages.opening import address_of, is_whole, moved, opened, options, record_sent, sent
+from tests.pages.opening import is_whole, moved, opened, options, record_sent, sent, told
 from tests.pages.test_sequences import fine, page, passes, shipped
 from transformer import Checkpoint
 from transformer.runs.sequences.classify import classify
+from ui.components.shared.record import TOLD
 from ui.sequences import in_browser
 
 __all__ = ["passes", "shipped"]  # fixtures that tests here take
@@ -26,7 +27,7 @@ def test_all_heads_over_windows_are_sent_once_with_what_the_address_calls_them(s
         for layer, site in enumerate(kind["sites"]):
             expected = [run.record[site].weights(head) for head in range(run.record[site].n_heads)]
             np.testing.assert_array_equal(weights[layer], np.float32(expected))
-    assert sent(at, "record")[0]["usual"] == {"kind": 1, "layer": 0, "head": None}
+    assert sent(at, "record")[0]["usual"] == {"kind": 1, "layer": 0, "head": None, "threshold": 0.02}
     axes = sent(at, "windows")[0]["axes"]
     first = next(i for i, span in enumerate(run.spans) if span.width != run.spans[0].width)
     assert (axes["encoder.self"]["edges"], axes["pooling"]["edges"]) == ([[first], [first]], [[], [first]])
@@ -49,7 +50,6 @@ def test_older_addresses_and_wrong_ones_mean_what_they_say(
 ) -> None:
     at = fine(page(view="windows", **said))
     assert options(at, "sequence-head-choice")["drawn"] == drawn
-    assert address_of(at) == {"view": "windows", **kept}
     local = sent(at, "windows")[0]["local"]
     assert local["values"].get("relative") == kept.get("relative")
 
@@ -62,7 +62,7 @@ def test_a_choice_that_the_server_draws_runs_its_part_alone_once_its_work_is_don
     assert passes
     assert is_whole(moved(fine(at.run()), "read"))
     ran = len(passes)
-    at.query_params["layer"] = "1"
+    at.session_state[TOLD] = {"layer": "1"}
     at = moved(at, "view")
     assert not is_whole(at)
     assert not at.text_area
@@ -76,23 +76,31 @@ def test_a_choice_that_the_server_draws_runs_its_part_alone_once_its_work_is_don
     assert len(passes) > ran
 
 
-def test_records_that_are_too_large_are_drawn_by_the_server_and_keep_the_choice(
+def test_of_records_that_are_too_large_the_chosen_site_is_sent(
     shipped: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = classify(shipped, LETTERS).record
     size = 4 * sum(one.n_heads * one.shape[0] * one.shape[1] for one in record.values())
-    monkeypatch.setattr(in_browser, "MOST_BYTES", size)
-    at = fine(page(view="windows", layer="0", head="2", relative="true"))
-    assert not at.get("plotly_chart")
     monkeypatch.setattr(in_browser, "MOST_BYTES", size - 1)
-    at = fine(at.run())
-    assert at.get("plotly_chart")
-    assert (at.segmented_control(key="layer").value, at.segmented_control(key="head").value) == ("0", "2")
-    assert at.toggle(key="relative").value
-    fine(at.segmented_control(key="head").set_value("1").run())
-    monkeypatch.setattr(in_browser, "MOST_BYTES", size)
-    at.run()
-    assert options(fine(at), "sequence-head-choice")["drawn"] == ["encoder.self", 0, 1]
+    at = fine(page(view="windows", layer="0", head="2", relative="true"))
+    found = record_sent(at)
+    assert (found["encoder.self"][0]["there"], found["pooling"][0]["there"]) == ([0], [])
+    np.testing.assert_array_equal(found["encoder.self"][1][0, 2], np.float32(record["encoder.0.self"].weights(2)))
+    assert options(at, "sequence-head-choice")["asks"]
+    assert record_sent(told(at, layer="pooling"))["pooling"][1].shape[0] == 1
+
+
+def test_lines_are_of_the_windows_of_one_width_at_the_chosen_site(shipped: Checkpoint) -> None:
+    run = classify(shipped, LETTERS)
+    width = run.spans[-1].width
+    at = fine(page(view="heads", layer="1", head="1", **{"view-width": str(width), "view-threshold": "0.1"}))
+    told, weights = record_sent(at)["encoder.self"]
+    of_width = [place for place, span in enumerate(run.spans) if span.width == width]
+    assert told["there"] == [1]
+    expected = np.float32(run.record["encoder.1.self"].weights(1))
+    np.testing.assert_array_equal(weights[0, 1], expected[-len(of_width) :, -len(of_width) :])
+    assert sent(at, "record")[0]["usual"]["threshold"] == 0.02
+    assert sent(at, "sequence-lines")[0]["local"]["values"]["threshold"] == "0.1"
 
 
 @pytest.mark.parametrize(

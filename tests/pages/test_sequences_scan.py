@@ -18,7 +18,7 @@ from transformer.runs.sequences.classify import classify
 from transformer.runs.sequences.held_out import HeldOut, Point
 from transformer.sequences.alphabet import DNA
 from ui.sequences import scan
-from ui.store import holdings
+from ui.store import session_resources
 
 SET = "".join(f">s{i} {'EI' if i % 2 else 'N'}\n{'ACGTTGCAAGTGTCAGTTGACG'[i:]}{'ACGTTGCA'[:i]}\n" for i in range(8))
 JOINED = "".join(line for line in SET.split("\n") if not line.startswith(">"))
@@ -100,7 +100,7 @@ def test_a_long_scan_says_what_it_costs_waits_and_can_be_stopped(monkeypatch) ->
     at = fine(opened("sequences", read="scan"))
     assert f"{2 * (len(JOINED) - WIDTH + 1):,} windows are to be read" in at.info[0].value
     assert not at.get("plotly_chart")
-    (held,) = at.session_state[holdings.STATE].results[scan.JOB]._values.values()
+    (held,) = at.session_state[session_resources.STATE].results[scan.JOB]._values.values()
     held.work.start()
     held.work.advance(0.0, held.track.add)
     held.work.cancel()

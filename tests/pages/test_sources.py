@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import address_of
+from tests.pages.opening import address_of, options, sent
 from tests.pages.test_translate import NAME, opened
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 from transformer import load, translate
@@ -44,8 +44,7 @@ def test_the_words_that_light_up_are_those_of_the_method() -> None:
         assert brightest in strip(page, method)
     said = texts(page)
     note = "hidden from every attention of encoder and decoder"  # below the picture, which a narrow screen cuts
-    assert note in said
-    assert note not in page.get("plotly_chart")[0].proto.spec
+    assert note in sent(page, "sources-0")[0]["axis"]["notes"]
     assert said.count("It asks:") == said.count("It cannot say:") == 2
     assert "Agreement of the two" in said
     assert address_of(page)["word"] == "Hunde"
@@ -99,17 +98,15 @@ def test_what_did_not_converge_says_so_and_names_no_word(language: str, monkeypa
     warned = [part.value for part in page.warning if "warning" in part.icon]
     assert len(warned) == 1
     assert "Hunde" in warned[0]
-    said = texts(page)
-    assert {"en": "they hold no numbers and are not ranked", "zh": "也不参与排序"}[language] in said
+    first = sent(page, "sources-0")[0]
+    assert {"en": "they hold no numbers and are not ranked", "zh": "也不参与排序"}[language] in first["axis"]["notes"]
     undefined = {"en": "undefined", "zh": "无定义"}[language]
     assert undefined in strip(page, "integrated_gradients")
     assert undefined not in strip(page, "deletion")
     assert "color-mix(in srgb, #0f766e 0%" in strip(page, "integrated_gradients")
     assert "#0f766e 60%" not in strip(page, "integrated_gradients")
-    first, second = (json.loads(part.proto.spec) for part in page.get("plotly_chart")[:2])
-    assert never in first["layout"]["title"]["text"].replace("<br>", " ")
-    assert not first["layout"].get("shapes")
-    assert second["layout"]["shapes"]
+    assert never in first["title"]
+    assert (options(page, "sources-0")["pair"] is None, options(page, "sources-1")["pair"] is None) == (True, False)
     assert not page.error
     cache.clear()
 
@@ -120,8 +117,7 @@ def test_a_bar_of_shares_stands_only_where_something_is_shared_out() -> None:
                          ("gradients", 0), ("weights", 0)):  # fmt: skip
         page = looking(by=method, also="none")
         charts = [json.loads(part.proto.spec)["layout"] for part in page.get("plotly_chart")]
-        assert len(charts) == 1 + bars
-        assert [chart["yaxis"]["title"]["text"] for chart in charts[1:]] == ["share of what a step received"] * bars
+        assert [chart["yaxis"]["title"]["text"] for chart in charts] == ["share of what a step received"] * bars
         assert ("speaks of the source alone" in texts(page)) == (method == "weights")
 
 
@@ -176,4 +172,5 @@ def test_a_recurrent_model_offers_what_is_defined_and_names_the_rest(
         assert not page.error
         said = texts(page)
         assert "Not defined for this checkpoint: deletion (hidden from attention), layer contributions" in said
-        assert ("past the end of the source is left out" in said) == (model == LOCATION)
+        notes = sent(page, "sources-0")[0]["axis"]["notes"]
+        assert ("past the end of the source is left out" in notes) == (model == LOCATION)

@@ -7,10 +7,11 @@ import pytest
 import streamlit as st
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.test_sequences import EXAMPLE, SET, chart, fine, page
+from tests.pages.opening import figure
+from tests.pages.test_sequences import EXAMPLE, SET, fine, page
 from transformer.checkpoint.ours.folder import save_folder
 from ui.sequences import runs
-from ui.store import slow
+from ui.store import progress
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("work", "kind", "address", "what"),
     [
         ("mutations", "effects", {}, "Mutations and integrated gradients"),
-        ("deletions", "method_track", {"by": "hidden"}, "deletion of a letter"),
+        ("method_track", "method_track", {"by": "unknown"}, "unknown letter instead"),
         ("read_set", "sequence_set", {"read": "motifs"}, "The set of sequences"),
     ],
 )
@@ -36,10 +37,10 @@ def test_what_is_stopped_leaves_the_rest_of_the_page_and_can_be_asked_for(
     """Someone presses Stop while the bar of the work stands still."""
 
     def stopped(*_: object, **__: object) -> None:
-        st.session_state[slow.STOPPED].add(kind)
+        st.session_state[progress.STOPPED].add(kind)
         st.rerun()
 
-    monkeypatch.setattr(slow, "name_of", lambda kind, key: kind)
+    monkeypatch.setattr(progress, "name_of", lambda kind, key: kind)
     with monkeypatch.context() as impatient:
         impatient.setattr(runs, work, stopped)
         at = fine(page(**address))
@@ -48,4 +49,4 @@ def test_what_is_stopped_leaves_the_rest_of_the_page_and_can_be_asked_for(
     drawn = [len(one["data"]) for one in map(json.loads, (each.proto.spec for each in at.get("plotly_chart")))]
     fine(at.button(key=f"go-on-{kind}").click().run())
     assert not any("stopped by you" in said.value for said in at.info)
-    assert len(chart(at)["data"]) > (drawn[0] if drawn else 0)
+    assert len(figure(at)["data"]) > (drawn[0] if drawn else 0)

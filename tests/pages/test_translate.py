@@ -1,13 +1,13 @@
 """The Translate page: first paint, every control, empty and hostile input; looking never runs the model."""
 
-import json
 import re
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages import opening
-from tests.pages.opening import address_of, ran
+from tests.pages.opening import address_of, chosen, head_shown, ran, told
 from transformer import DecodingOptions
 from transformer.decoding.beams import BeamTree
 from transformer.models.seq2seq import Seq2Seq
@@ -48,17 +48,6 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-@pytest.fixture
-def by_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every record is too large for the browser, so the server draws all of the page."""
-    monkeypatch.setattr("ui.shared.in_browser.MOST_BYTES", 0)
-
-
-def heatmap_values(page: AppTest) -> dict[str, object]:
-    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
-    return next(trace for trace in spec["data"] if trace["type"] == "heatmap")
-
-
 def test_first_paint_is_a_shipped_example() -> None:
     page = opened()
     examples = store.checkpoint(NAME).examples
@@ -75,14 +64,13 @@ def test_first_paint_is_a_shipped_example() -> None:
     assert not page.exception
 
 
-def test_looking_never_runs_the_model(passes: list[str], by_server: None) -> None:
+def test_looking_never_runs_the_model(passes: list[str]) -> None:
     page = asked(opened(), SENTENCE)
     assert passes
     passes.clear()
     for view, moves in (("Heatmap", ("decoder.self", "0", "1")), ("Beams", ("encoder.self", "2", "3"))):
         page = opened(text=SENTENCE, view=view)
-        for key, value in zip(("kind", "layer", "head"), moves, strict=True):
-            page.button_group(key=key).set_value(value).run()
+        page = told(page, **dict(zip(("kind", "layer", "head"), moves, strict=True)))
         for toggle in page.toggle:
             toggle.set_value(not toggle.value).run()
         assert not page.exception
@@ -95,13 +83,10 @@ def test_looking_never_runs_the_model(passes: list[str], by_server: None) -> Non
     assert passes == []
 
 
-def test_the_address_holds_the_picture(by_server: None) -> None:
+def test_the_address_holds_the_picture() -> None:
     page = opened(text=SENTENCE, kind="Encoder self", layer="1", head="2", words="false", view="Heatmap")
-    assert page.button_group(key="layer").value == "1"
-    assert page.button_group(key="head").value == "2"
-    title = json.loads(page.get("plotly_chart")[0].proto.spec)["layout"]["title"]["text"]
-    assert "encoder.1.self" in title
-    assert "head 2" in title
+    assert chosen(page) == ("encoder.self", 1, 2)
+    assert head_shown(page)[0] == "encoder.1.self · head 2"
 
 
 def test_values_outside_the_model_fall_back() -> None:
@@ -115,9 +100,9 @@ def test_a_forced_target_is_shown_instead_of_the_translation() -> None:
     assert any("has no beam" in info.value for info in page.info)
 
 
-def test_another_hypothesis_shows_its_own_attention(by_server: None) -> None:
+def test_another_hypothesis_shows_its_own_attention() -> None:
     page = opened(text=SENTENCE)
-    best, values = written(page), heatmap_values(page)
+    best, values = written(page), head_shown(page)[1]
     box = page.selectbox(key="node")
     tree = runs.translation(NAME, SENTENCE, DecodingOptions(), None).tree
     assert tree is not None
@@ -127,7 +112,7 @@ def test_another_hypothesis_shows_its_own_attention(by_server: None) -> None:
     assert not page.exception
     assert likely(page, tree, second)
     assert written(page) != best
-    assert heatmap_values(page) != values
+    assert not np.array_equal(head_shown(page)[1], values)
 
 
 def likely(page: AppTest, tree: BeamTree, node: int) -> bool:
@@ -161,15 +146,12 @@ def test_hostile_text_is_run_and_never_unescaped() -> None:
         assert written(page) is not None
 
 
-def test_the_page_follows_the_language_and_addresses_do_not(by_server: None) -> None:
+def test_the_page_follows_the_language_and_addresses_do_not() -> None:
     page = opened(lang="zh", text=SENTENCE)
     assert page.title[0].value == "翻译"
     assert "运行" in [button.label for button in page.button]
-    page.button_group(key="kind").set_value("encoder.self").run()
-    page.button_group(key="head").set_value("mean").run()
-    assert not page.exception
-    assert address_of(page)["kind"] == "encoder.self"
-    assert address_of(page)["head"] == "mean"
+    page = told(page, kind="encoder.self", head="mean")
+    assert chosen(page) == ("encoder.self", 2, None)
     texts = [part.value for part in (*page.caption, *page.markdown)]
     texts += [part.label for part in (*page.toggle, *page.slider, *page.selectbox, *page.button, *page.text_area)]
     texts = [text for text in texts if text and not text.isdecimal() and text != "Language · 语言"]
@@ -226,14 +208,6 @@ def test_another_sentence_starts_with_its_own_best_hypothesis() -> None:
     assert "node" not in page.query_params
 
 
-def test_a_marked_pair_is_told_for_every_head(by_server: None) -> None:
-    page = opened(text=SENTENCE, pair="1-2")
-    record = runs.translation(NAME, SENTENCE, DecodingOptions(), None).record
-    weights = page.dataframe[0].value
-    assert weights.shape == (4, 4)
-    picture = record["decoder.2.cross"].picture(3, words=True)
-    assert weights.iloc[2, 3] == pytest.approx(picture.values[1, 2], abs=1e-6)
-    assert picture.keys.labels[2] in page.text[-1].value
 
 
 def test_what_the_limit_cut_is_not_called_complete() -> None:

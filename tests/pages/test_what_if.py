@@ -1,7 +1,5 @@
 """The page What if: first paint, heads switched off and on, the address, bad input; in both languages."""
 
-from urllib.parse import parse_qs
-
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -161,7 +159,7 @@ def test_of_a_sequence_an_action_draws_what_follows_from_it() -> None:
     page.segmented_control(key="map").set_value("difference")
     page = fine(moved(page, "map"))
     assert not page.dataframe
-    assert len(page.get("plotly_chart")) == 1
+    assert sent(page, "map-of-head")[0]["centred"]
 
 
 def test_a_sweep_shows_every_head_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +233,8 @@ def test_a_donor_stands_beside_the_sentence_and_can_be_put_in() -> None:
     rider, woman = SENTENCE, "A woman in a red shirt rides a bicycle."
     page = fine(opened("what_if", text=rider, donor=woman, layer="3", head="1"))
     assert "Eine Frau in einem roten Hemd" in " ".join(part.value for part in page.caption)
-    assert [chart for chart in page.get("plotly_chart") if "\\u2192" in chart.proto.spec], "cells stand for cells"
+    labels = sent(page, "donor-map-difference")[0]["queries"]["labels"]
+    assert any("\u2192" in label for label in labels), "cells stand for cells"
     page.button_group(key="patch").set_value("output").run()
     page.button_group(key="patch-heads").set_value("layer").run()
     page.button_group(key="patch-rows").set_value("all").run()
@@ -314,12 +313,9 @@ def test_files_of_a_changed_run_name_what_was_changed() -> None:
     ("translate", {"text": SENTENCE, "kind": "encoder.self", "layer": "1", "head": "3", "lang": "zh"}),
     ("sequences", {"model": "splice-junctions", "layer": "0", "head": "2"}),
 ])  # fmt: skip
-def test_what_is_shown_elsewhere_can_be_changed_here(
-    page: str, address: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for room in ("shared", "sequences"):  # the browser makes links of its own
-        monkeypatch.setattr(f"ui.{room}.in_browser.MOST_BYTES", 0)
-    found = [link.proto for link in fine(opened(page, **address)).get("page_link")]
-    link = next(one for one in found if one.page == "what_if" and "model=" in one.query_string)
-    there = {key: value for key, (value,) in parse_qs(link.query_string).items()}
+def test_what_is_shown_elsewhere_can_be_changed_here(page: str, address: dict[str, str]) -> None:
+    at = fine(opened(page, **address))
+    (link,) = sent(at, "sequence-head-choice" if page == "sequences" else "head-choice")[0]["links"]
+    assert link["path"] == "what_if"
+    there = link["query"] | {key: address[key] for key in link["along"] if key in address}
     assert there == {"model": NAME, **address}

@@ -4,7 +4,7 @@ import gc
 import json
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,16 @@ import torch
 from streamlit.testing.v1 import AppTest
 from torch import Tensor, nn
 
-from tests.pages.opening import chosen, figure, fine, head_shown, numbers, opened, problems, record_sent
+from tests.pages.opening import brought, chosen, figure, fine, head_shown, numbers, opened, problems, record_sent
 from tests.pages.test_chinese import english
 from transformer import AttentionMap, Intervention, Record, intervening, recording
 from ui.store import records
-from ui.store.ledger import LEDGER, UploadLimits
+from ui.store.upload_quota import LEDGER, UploadLimits
 
 WORDS = ("the", "<b>red</b>", "$x$", "dog", "runs")
 D, HEADS = 14, 2
+
+pytestmark = pytest.mark.usefixtures("shipped")
 
 
 class Looking(nn.Module):
@@ -58,11 +60,6 @@ def net() -> Net:
     return Net().eval()
 
 
-@pytest.fixture(autouse=True)
-def _shipped(shipped: None) -> None:
-    """Tiny checkpoints stand in for the shipped ones."""
-
-
 def inputs(count: int = len(WORDS)) -> Tensor:
     return torch.randn(1, count, D, generator=torch.Generator().manual_seed(3))
 
@@ -87,11 +84,7 @@ def weights_by_hand(net: Net, layer: int) -> np.ndarray:
 
 def dropped(page: AppTest, **files: bytes) -> AppTest:
     """The page once these record files were dropped in, all at once."""
-    found = [(f"{name}.heedmap", data, "application/octet-stream") for name, data in files.items()]
-    page.file_uploader[0].set_value(found)
-    page.run()
-    assert not page.exception
-    return page
+    return brought(page, **{f"{name}.heedmap": data for name, data in files.items()})
 
 
 def texts(page: AppTest) -> str:
@@ -186,29 +179,24 @@ def many_heads(data: bytes) -> bytes:
     return struct.pack("<Q", len(written)) + written + rest
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda data: data[:200], "damaged|cut|short|header"),
-        (lambda data: b"\x80\x04\x95 no record", "no file that record.save wrote"),
-        (newer, "written by a newer Heedmap"),
-        (many_heads, "claims 25,000,000,000 numbers"),
-    ],
-)
-def test_a_hostile_record_is_refused_in_one_sentence_and_nothing_is_lost(
-    net: Net, change: Callable[[bytes], bytes], reason: str
-):
+def test_a_hostile_record_is_refused_in_one_sentence_and_nothing_is_lost(net: Net):
     gc.collect()  # what sessions of earlier tests held
     held = LEDGER.held
     good = recorded(net).to_bytes()
     page = dropped(opened("your_model"), good=good)
-    page = dropped(page, bad=change(good))
-    assert LEDGER.held - held == len(good)
-    assert len(problems(page)) == 1
-    assert "bad.heedmap" in problems(page)[0].replace("\\", "")
-    assert re.search(reason, problems(page)[0].replace("\\", "")), problems(page)[0]
-    assert page.selectbox(key="model").value == "record/good"
-    assert record_sent(page)["blocks"][1].shape == (3, HEADS, len(WORDS), len(WORDS))
+    for bad, reason in (
+        (good[:200], "damaged|cut|short|header"),
+        (b"\x80\x04\x95 no record", "no file that record.save wrote"),
+        (newer(good), "written by a newer Heedmap"),
+        (many_heads(good), "claims 25,000,000,000 numbers"),
+    ):
+        page = dropped(page, bad=bad)
+        assert LEDGER.held - held == len(good)
+        assert len(problems(page)) == 1
+        assert "bad.heedmap" in problems(page)[0].replace("\\", "")
+        assert re.search(reason, problems(page)[0].replace("\\", "")), problems(page)[0]
+        assert page.selectbox(key="model").value == "record/good"
+        assert record_sent(page)["blocks"][1].shape == (3, HEADS, len(WORDS), len(WORDS))
     page.button(key="remove").click()
     fine(page.run())
     assert page.selectbox(key="model").value == "tiny"

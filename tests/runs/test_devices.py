@@ -25,7 +25,7 @@ from transformer.layers.masks import Mask
 from transformer.models.encoder import Encoder, EncoderConfig
 from transformer.models.protocols import Abilities
 from transformer.runs.any_model import run_any
-from transformer.runs.sequences.attribution import integrated_gradients, mutations, unknown_letters, window_shares
+from transformer.runs.sequences.attribution import integrated_gradients, mutations
 from transformer.runs.sequences.classify import Classification, classify, verdicts
 from transformer.runs.sequences.scan import plan_scan
 from transformer.runs.translate import Translation, translate
@@ -117,8 +117,6 @@ def test_a_classifier_runs_where_it_is_and_answers_on_the_cpu() -> None:
     for ask in (
         lambda: mutations(checkpoint, read, 1),
         lambda: integrated_gradients(checkpoint, read, 1),
-        lambda: unknown_letters(checkpoint, read, 1),
-        lambda: window_shares(checkpoint, run, "rollout"),
     ):
         with pytest.raises(CheckpointError, match="computed on the CPU alone, and the model is on meta"):
             ask()

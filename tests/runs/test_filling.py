@@ -15,7 +15,7 @@ from transformer.checkpoint.huggingface.library import quiet
 from transformer.diagrams.of_model import architecture
 from transformer.errors import CheckpointError
 from transformer.runs.filling import fill, filled, gap_effects, hidden, mask_of
-from transformer.runs.what_if_read import read_under
+from transformer.runs.what_if import read_under
 
 TEXT = "the [MASK] runs [MASK] ."
 LABELS = {0: "sad", 1: "so *so*", 2: "glad"}

@@ -5,11 +5,15 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { runInNewContext } from "node:vm";
 
-const SCRIPT = readFileSync(new URL("../../ui/history.js", import.meta.url), "utf-8");
+const SCRIPT = ["shared/address.js", "patches/history.js"].map((name) => readFileSync(new URL(`../../ui/${name}`, import.meta.url), "utf-8")).join("");
 
 class Link {
   constructor(href, target = "", dataset = { testid: "stPageLink-NavLink" }) {
     Object.assign(this, { href, target, origin: "http://here", dataset });
+  }
+
+  closest() {
+    return null;
   }
 
   getAttribute() {
@@ -36,22 +40,19 @@ function browser(path) {
     get search() {
       return new URL(this.href).search;
     },
+    get hash() {
+      return new URL(this.href).hash;
+    },
   };
   const history = {
     pushState: (state, title, url) => entries.splice((at += 1), Infinity, url),
     replaceState: (state, title, url) => (entries[at] = url),
   };
-  const addEventListener = (kind, told) => (listeners[kind] = told);
+  const addEventListener = (kind, told) => (listeners[kind] = told); // the last one to listen
   const told = [];
   const dispatchEvent = ({ type }) => (type === "popstate" ? listeners.popstate({ type }) : told.push(type));
-  const asked = [];
-  class WebSocket {
-    send(data) {
-      asked.push(data);
-    }
-  }
-  const context = { history, location, addEventListener, dispatchEvent, HTMLAnchorElement: Link, URL, WebSocket };
-  Object.assign(context, { Event, PopStateEvent: Event, TextDecoder, TextEncoder, Uint8Array });
+  const context = { history, location, addEventListener, dispatchEvent, HTMLAnchorElement: Link, URL, URLSearchParams };
+  Object.assign(context, { Event, PopStateEvent: Event });
   runInNewContext(SCRIPT, context);
   const act = (type, more = {}) => listeners[type]({ type, button: 0, composedPath: () => [], ...more });
   return {
@@ -78,10 +79,6 @@ function browser(path) {
     },
     address: context.heedmapAddress,
     told,
-    ask: (message) => {
-      new WebSocket().send(message);
-      return asked.at(-1);
-    },
     here: () => entries[at],
   };
 }
@@ -167,7 +164,7 @@ test("the menu's link to the first page is complete before it can be opened apar
     const made = ["?layer=1", "", "positions?steps=20", "./?layer=1"].map((href) => new Link(href));
     const other = new Link("?layer=1", "", {});
     for (const link of [...made, other]) one.over(kind, link);
-    assert.deepEqual(made.map(({ href }) => href), ["./?layer=1", "./", "positions?steps=20", "./?layer=1"]);
+    assert.deepEqual(made.map(({ href }) => href), ["/?layer=1", "/", "/positions?steps=20", "/?layer=1"]);
     assert.equal(other.href, "?layer=1");
     one.over(kind, {});
     one.click("./?layer=1");
@@ -179,105 +176,76 @@ test("the menu's link to the first page is complete before it can be opened apar
 /** Translate with a head that its scripts chose: the server has drawn one arrival there. */
 function choosing(path = "/translate?text=dogs") {
   const one = browser(path);
-  one.address.arrive(["layer", "head"], 1, {}, "choice");
+  one.address.arrive(["layer", "head"], 1, {});
   one.click();
   one.address.write({ layer: "3", head: "2" });
   return one;
 }
 
+const CHOSEN = "#layer=3&head=2";
+
 test("a change by scripts of the page is an entry, and Back over it asks nothing of the server", () => {
   const one = choosing();
-  assert.deepEqual(one.entries, ["/translate?text=dogs", "/translate?text=dogs&layer=3&head=2"]);
+  assert.deepEqual(one.entries, ["/translate?text=dogs", `/translate?text=dogs${CHOSEN}`]);
   one.address.write({ layer: "3", head: "2" });
   assert.equal(one.entries.length, 2);
   assert.equal(one.goTrusted(-1), false);
   assert.deepEqual({ ...one.address.values() }, {});
   assert.equal(one.goTrusted(1), false);
   assert.deepEqual({ ...one.address.values() }, { layer: "3", head: "2" });
+  one.address.write({});
+  assert.equal(one.here(), "/translate?text=dogs");
   one.push("/translate?text=cats");
   assert.equal(one.goTrusted(-1), true); // another sentence is the server's
 });
 
-test("what Streamlit writes late leaves what scripts wrote since, in an entry of its own", () => {
+test("what Streamlit writes keeps what stands behind #, but on another page", () => {
   const one = choosing();
-  one.push("/translate?text=dogs&words=False&head=1");
-  assert.equal(one.here(), "/translate?text=dogs&words=False&head=2&layer=3");
-  one.push("/translate?head=1&words=False&text=dogs"); // nothing new
-  assert.equal(one.entries.length, 3);
+  one.push("/translate?text=cats");
+  assert.equal(one.here(), `/translate?text=cats${CHOSEN}`);
+  one.replace("/translate?text=cats&words=False");
+  assert.equal(one.here(), `/translate?text=cats&words=False${CHOSEN}`);
   one.push("/align?text=dogs");
   assert.equal(one.here(), "/align?text=dogs");
 });
 
-test("another arrival is as the server says, unless scripts wrote since it was asked for", () => {
-  const one = choosing();
-  one.push("/translate?text=cats&head=1");
-  one.goTrusted(-1);
-  one.address.arrive(["layer", "head"], 2, { head: "0" }, "choice");
-  assert.deepEqual({ ...one.address.values() }, { head: "0" });
-  one.address.arrive(["layer", "head"], 2, { head: "3" }, "choice"); // the same one, told by another component
-  assert.deepEqual({ ...one.address.values() }, { head: "0" });
-  one.push("/translate?text=cats");
-  one.goTrusted(-1);
+test("keys that a link names before # stand behind it once the server has said so, once an arrival", () => {
+  const one = browser("/translate?head=1");
+  one.address.arrive(["layer", "head"], 1, { head: "1" });
+  one.push("/translate");
+  assert.deepEqual(one.entries, ["/translate#head=1"]);
   one.click();
-  one.address.write({ head: "7" });
-  one.address.arrive(["layer", "head"], 3, { head: "0" }, "choice");
-  assert.deepEqual({ ...one.address.values() }, { head: "7" });
-});
-
-test("keys that no script owned for a while are as the server wrote them", () => {
-  const one = choosing();
-  one.address.leave("another"); // whose place was taken
-  one.push("/translate?text=dogs&head=0");
-  assert.equal(one.here(), "/translate?text=dogs&layer=3&head=2");
-  one.address.leave("choice");
-  one.push("/translate?text=dogs&head=0");
-  assert.equal(one.here(), "/translate?text=dogs&head=0");
-  one.address.arrive(["layer", "head"], 1, {}, "choice");
-  assert.deepEqual({ ...one.address.values() }, { head: "0" });
+  one.address.write({ head: "3" });
+  one.address.arrive(["layer", "head"], 1, { head: "1" }); // the same one, told by another component
+  assert.equal(one.here(), "/translate#head=3");
 });
 
 test("other words for the same are no entry, and wait for an answer that is on its way", () => {
   const one = choosing();
   one.address.settle({ head: "2" });
-  assert.deepEqual([one.here(), one.entries.length], ["/translate?text=dogs&head=2", 2]);
-  one.push("/translate?text=cats&head=2");
+  assert.deepEqual([one.here(), one.entries.length], ["/translate?text=dogs#head=2", 2]);
+  one.push("/translate?text=cats");
   one.goTrusted(-1);
   one.address.settle({ head: "5" });
-  assert.equal(one.here(), "/translate?text=dogs&head=2");
+  assert.equal(one.here(), "/translate?text=dogs#head=2");
 });
 
-test("a run is asked for with what scripts wrote, however Streamlit names the address; a link with its own", () => {
-  const text = (words) => [...new TextEncoder().encode(words)];
-  const field = (number, bytes) => [number * 8 + 2, ...(bytes.length < 128 ? [bytes.length] : [(bytes.length % 128) + 128, bytes.length >> 7]), ...bytes];
-  const message = (query, more) => Uint8Array.from([...field(14, [1]), ...field(11, [...(query ? field(1, text(query)) : []), 48, 1, ...field(2, more)])]);
+test("the menu leads to a page as its scripts left it, and to the open one as it is at first", () => {
   const one = choosing();
-  const more = text("x".repeat(300));
-  assert.deepEqual([...one.ask(message("text=dogs&head=1", more))], [...message("text=dogs&head=2&layer=3", more)]);
-  const [, , , , ...added] = one.ask(message("", more));
-  assert.ok(new TextDecoder().decode(Uint8Array.from(added)).endsWith("layer=3&head=2"));
-  const other = Uint8Array.from([...field(7, text("stop")), 13, 1, 2, 3, 4, 9, 1, 2, 3, 4, 5, 6, 7, 8]);
-  assert.deepEqual([...one.ask(other)], [...other]);
-  one.click("what_if?head=1");
-  const asked = message("head=1", more);
-  assert.equal(one.ask(asked), asked);
-  assert.equal(one.ask("text"), "text");
-});
-
-test("the menu's link leads to a page as its scripts left it, though the server was not told", () => {
-  const one = choosing();
+  const side = { closest: () => true };
   one.click("align");
   one.push("/align");
-  const side = { closest: () => true };
-  const link = Object.assign(new Link("translate?text=dogs&head=1"), side);
+  const link = Object.assign(new Link("translate?text=dogs"), side);
   one.over("pointerover", link);
-  assert.equal(link.href, "/translate?text=dogs&head=2&layer=3");
-  link.href = `http://here${link.href}`;
-  let stopped = 0;
-  one.act("click", { composedPath: () => [link], preventDefault: () => stopped++, stopImmediatePropagation: () => stopped++ });
-  assert.deepEqual([one.here(), stopped], ["http://here/translate?text=dogs&head=2&layer=3", 2]);
-  one.replace("/translate?text=dogs&head=2&layer=3&words=True");
-  assert.equal(one.here(), "/translate?text=dogs&head=2&layer=3&words=True");
-  const own = Object.assign(new Link("map?head=1"), side);
-  one.over("pointerover", own);
-  assert.equal(own.href, "map?head=1");
+  assert.equal(link.href, `/translate?text=dogs${CHOSEN}`);
+  one.act("click", { composedPath: () => [Object.assign(new Link("translate?text=dogs"), side)] });
+  one.push("/translate?text=dogs");
+  assert.equal(one.here(), `/translate?text=dogs${CHOSEN}`);
+  one.act("click", { composedPath: () => [Object.assign(new Link("translate?text=dogs"), side)] });
+  assert.equal(one.here(), "/translate?text=dogs");
+  one.click("what_if?text=dogs"); // a link of the page says all itself
+  one.push("/what_if?text=dogs");
+  one.click("translate?text=dogs");
+  one.push("/translate?text=dogs");
+  assert.equal(one.here(), "/translate?text=dogs");
 });

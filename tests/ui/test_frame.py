@@ -60,4 +60,4 @@ def test_what_is_no_page_passes_as_it_is() -> None:
 def test_only_known_languages_are_named() -> None:
     assert language_of(b"lang=zh&lang=en") == "en"
     assert language_of(b"lang=xx") == "en"
-    assert framed('<html lang="en"></head>', "zh").startswith('<html lang="zh"><link rel="modulepreload"')
+    assert framed('<html lang="en"></head>', "zh").startswith('<html lang="zh"><script type="module"')

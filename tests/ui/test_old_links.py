@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ui.map import choices
-from ui.map.training import TRAINING
 from ui.old_links import OF_TRANSLATE, OldLinks
 from ui.shared.last_checkpoint import ON_MAP
 from ui.shared.writing import TEMPERATURE
@@ -64,5 +63,5 @@ def test_below_a_path_of_its_own_the_server_leads_within_it(monkeypatch: pytest.
 
 def test_the_map_has_no_parameter_of_translate() -> None:
     assert OF_TRANSLATE.isdisjoint(
-        {ON_MAP, choices.TEXT, choices.STEP, choices.PART, choices.HEAD, choices.LAYERS, TEMPERATURE, TRAINING}
+        {ON_MAP, choices.TEXT, choices.STEP, choices.PART, choices.HEAD, choices.LAYERS, TEMPERATURE}
     )

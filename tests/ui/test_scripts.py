@@ -12,7 +12,6 @@ from streamlit.testing.v1 import AppTest
 from ui import scripts
 from ui.components.shared import bundle, mounting
 from ui.frame import framed
-from ui.guard import INDEX
 
 DEMO = Path(__file__).parents[1] / "browser" / "pages" / "components.py"
 
@@ -67,14 +66,3 @@ def test_a_page_that_loads_the_scripts_gets_none_by_messages(served: scripts.Scr
     sent = [element.proto for element in page.get("bidi_component")]
     assert sent
     assert max(len(one.js_content) for one in sent) < 2_000
-
-
-def test_what_draws_elements_of_every_page_is_fetched_with_the_page() -> None:
-    page = framed(INDEX.read_text(encoding="utf-8"), "en")
-    fetched = re.findall(r'(?:href|src)="\./(static/js/[^"]+)"', page)
-    assert len(fetched) == len(set(fetched)), "nothing twice"
-    folder = INDEX.parent
-    for kind in scripts.ON_EVERY_PAGE:
-        (file,) = (one for one in fetched if one.startswith(f"static/js/{kind}."))
-        imported = re.findall(r'(?:from|import)"\./([^"]+)"', (folder / file).read_text(encoding="utf-8"))
-        assert {f"static/js/{one}" for one in imported} <= set(fetched)

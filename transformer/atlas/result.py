@@ -38,17 +38,11 @@ import pyarrow as pa
 
 from transformer.atlas.accumulators import Accumulator, Moments
 from transformer.atlas.roles import NAMED_SHARES, roles_of
-from transformer.atlas.statistics import NEIGHBOURS, OFFSETS, SHARES, pairs_of
+from transformer.atlas.statistics import MEASURES, NEIGHBOURS, OFFSETS, pairs_of
 from transformer.atlas.summarise import N_ORDINARY, ORDINARY, SHOWING
 from transformer.errors import InputError
 from transformer.runs.measures.alignment_error import Rates
 from transformer.sites import Site
-
-MEASURES = (
-    "entropy", "normalised_entropy", "confidence", "distance", "previous", "same", "next", *SHARES, "sibling",
-    "rare", "diagonality", "advance",
-)  # fmt: skip
-"""The measures of `heads.parquet`, each with its chance level, its mean by sentences and its spread."""
 
 PROFILES = {"offsets": "offset", "widths": "width", "letters": "letter", "places": "place"}
 """Columns that hold lists, and the measures that they come from."""

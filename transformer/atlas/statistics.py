@@ -26,6 +26,12 @@ OFFSETS = range(-REACH, REACH + 1)
 SHARES = ("special", "start", "end", "padding", "punctuation", "number", "first_piece")
 """Classes of keys whose share of the weight is measured."""
 
+MEASURES = (
+    "entropy", "normalised_entropy", "confidence", "distance", "previous", "same", "next", *SHARES, "sibling",
+    "rare", "diagonality", "advance",
+)  # fmt: skip
+"""The measures of `heads.parquet`, each made by `text_totals`; the page's table calls M what `atlas.measure_M` says."""
+
 NEIGHBOURS = {"previous": REACH - 1, "same": REACH, "next": REACH + 1}
 """Where a profile of offsets holds the weight on the previous, the same and the next position."""
 

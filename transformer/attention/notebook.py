@@ -5,12 +5,13 @@ others stand by their sites. Up to `EXACT` weights travel in 32 bits, more in 16
 may be, and of maps with longer sides than a picture can show, blocks travel by their largest weight. The page says so.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isqrt
 
 import numpy as np
 
-from transformer.attention.record import AttentionMap
+from transformer.attention.measures import kinds_of
+from transformer.attention.record import AttentionMap, Record
 from transformer.canvas import views
 from transformer.canvas.page import Page
 from transformer.canvas.record import MASKED, AxisWords, Kind
@@ -57,11 +58,18 @@ def page(maps: Sequence[AttentionMap], model: str = "", text: str = "") -> Page:
     if left_out:
         facts.append(words("page_left_out", sites=", ".join(left_out), first=left_out[0]))
     kinds, sites, axes = list[Kind](), dict[str, views.Site](), dict[str, Axes]()
-    for name, layers in _groups(maps):
-        pictures = [drawn[id(one)] for one in layers]
-        kinds.append(_kind(name, layers, pictures, np.float16 if cells > EXACT else np.float32))
-        sites |= {str(one.site): _site(heads) for one, heads in zip(layers, pictures, strict=True)}
-        axes[name] = _axes([heads[0] for heads in pictures], facts)
+    record = Record({one.site: one for one in maps})
+    for name, of_wall in kinds_of(record).items():
+        wall = name if len(of_wall) > 1 else str(of_wall[0])
+        pictures = {site: drawn[id(record[site])] for site in of_wall}
+        first = pictures[of_wall[0]][0]
+        dtype = np.float16 if cells > EXACT else np.float32
+        layers = [record[site] for site in of_wall]
+        kinds.append(kind_of(wall, layers, pictures, (first.queries, first.keys), dtype=dtype))
+        common, found = sites_of(pictures, lambda one: file_name(str(one.site), say(one.head)), _notes)
+        sites |= found
+        said = words("page_axes", queries=say(first.queries.name), keys=say(first.keys.name))
+        axes[wall] = axes_of(first.queries, first.keys, said, [*facts, *map(say, common)])
     title = model or (str(maps[0].site) if len(maps) == 1 else "")
     return Page(title, facts, kinds, sites, axes)
 
@@ -101,49 +109,59 @@ def _in_blocks(attention: AttentionMap, size: int) -> list[Picture]:
     ]
 
 
-def _groups(maps: Sequence[AttentionMap]) -> list[tuple[str, list[AttentionMap]]]:
-    """What is drawn as one wall, by name: the sites of a group where they are alike, else each by itself."""
-    groups: dict[str, list[AttentionMap]] = {}
-    for one in maps:
-        groups.setdefault(one.site.group, []).append(one)
-    found: list[tuple[str, list[AttentionMap]]] = []
-    for name, layers in groups.items():
-        first, *others = [(one.n_heads, one.queries, one.keys) for one in layers]
-        if others and all(one == first for one in others):
-            found.append((name, layers))
-        else:
-            found += [(str(one.site), [one]) for one in layers]
-    return found
+def kind_of(
+    name: str,
+    maps: Sequence[AttentionMap],
+    pictures: Mapping[Site, Sequence[Picture]],
+    axes: tuple[Axis, Axis],
+    called: Sequence[str] = (),
+    dtype: type = np.float32,
+) -> Kind:
+    """A wall of layers x heads as it is sent: of some layers or all, `pictures` of every head and the mean.
+
+    `axes` are the words of queries and keys, `called` what addresses call its layers.
+    """
+    weights = [[np.where(one.visible, one.values, MASKED) for one in heads[:-1]] for heads in pictures.values()]
+    shape = (len(weights), maps[0].n_heads, *map(len, axes))
+    sites = [one.site for one in maps]
+    numbers = ["" if site.layer is None else str(site.layer) for site in sites]
+    counted = numbers == [str(number) for number in range(len(sites))] and len(sites) > 1
+    return Kind(
+        name,
+        sites,
+        _words(axes[0]),
+        _words(axes[1]),
+        np.array(weights, dtype=dtype).reshape(shape),
+        called,
+        [] if counted or called else numbers,
+        None if len(weights) == len(maps) else [sites.index(site) for site in pictures],
+    )
 
 
-def _kind(name: str, layers: Sequence[AttentionMap], pictures: Sequence[Sequence[Picture]], dtype: type) -> Kind:
-    first = pictures[0][0]
-    weights = [[np.where(one.visible, one.values, MASKED) for one in heads[:-1]] for heads in pictures]
-    numbers = ["" if one.site.layer is None else str(one.site.layer) for one in layers]
-    counted = numbers == [str(number) for number in range(len(layers))] and len(layers) > 1
-    queries, keys = _words(first.queries), _words(first.keys)
-    sites = [one.site for one in layers]
-    return Kind(name, sites, queries, keys, np.array(weights, dtype=dtype), numbers=[] if counted else numbers)
+def sites_of(
+    pictures: Mapping[Site, Sequence[Picture]], stem: Callable[[Picture], str], notes: Callable[[Picture], str]
+) -> tuple[tuple[str, ...], dict[str, views.Site]]:
+    """The notes that all maps of a wall share, and what each of its sites is called: see `views.Site`."""
+    every = [one for heads in pictures.values() for one in heads]
+    common = tuple(note for note in (every[0].notes if every else ()) if all(note in one.notes for one in every))
+    return common, {
+        str(site): views.Site([say(one.title) for one in heads], [*map(stem, heads)], [*map(notes, heads)])
+        for site, heads in pictures.items()
+    }
+
+
+def axes_of(
+    queries: Axis, keys: Axis, notes: str, facts: Sequence[str], edges: tuple[Sequence[int], Sequence[int]] = ((), ())
+) -> Axes:
+    """What stands around the maps of a wall."""
+    titles = words("figure_query", text=say(queries.name)), words("figure_key", text=say(keys.name))
+    return Axes(*titles, notes, facts, edges)
 
 
 def _words(axis: Axis) -> AxisWords:
     return AxisWords(say(axis.name), [*map(say, axis.labels)], [*map(say, axis.texts)])
 
 
-def _site(pictures: Sequence[Picture]) -> views.Site:
-    return views.Site(
-        [say(one.title) for one in pictures], [file_name(str(one.site), say(one.head)) for one in pictures]
-    )
-
-
-def _axes(pictures: Sequence[Picture], facts: Sequence[str]) -> Axes:
-    """What stands around the maps of a kind; what has to be known of one of its layers is said for all."""
-    first = pictures[0]
-    notes = list(dict.fromkeys(say(note) for one in pictures for note in one.notes))
-    said = words("page_axes", queries=say(first.queries.name), keys=say(first.keys.name))
-    return Axes(
-        words("figure_query", text=say(first.queries.name)),
-        words("figure_key", text=say(first.keys.name)),
-        " ".join([said, *([f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in notes] or [words("page_sums")])]),
-        [*facts, *notes],
-    )
+def _notes(picture: Picture) -> str:
+    notes = [say(note) for note in picture.notes]
+    return " ".join(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in notes) or words("page_sums")

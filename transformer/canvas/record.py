@@ -39,6 +39,8 @@ class Kind:
     """What addresses call the layers, where that alone tells the kind too; else their numbers."""
     numbers: Sequence[str] = ()
     """The layers' own numbers, where they are not 0, 1, 2 and so on; an empty text for a site without one."""
+    there: Sequence[int] | None = None
+    """The layers that `weights` holds, where it does not hold all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +51,21 @@ class Packed:
     message: bytes
 
 
-def packed(kinds: Sequence[Kind], usual: tuple[int, int | None], old: Mapping[str, str], kind: int = 0) -> Packed:
+def packed(
+    kinds: Sequence[Kind],
+    usual: tuple[int, int | None],
+    old: Mapping[str, str],
+    kind: int = 0,
+    threshold: float | None = None,
+) -> Packed:
     """A record for the browser: `usual` are the layer and head (None: the mean) that are shown at first.
 
-    So they are unless the address says otherwise, of the kind of number `kind`. `old` leads from what older addresses
-    call the kinds to their names.
+    So they are unless the address says otherwise, of the kind of number `kind`. Weights below `threshold` have no line.
+    `old` leads from what older addresses call the kinds to their names.
     """
     header, arrays = header_and_arrays(kinds, usual, old, kind)
+    if threshold is not None:
+        header["usual"]["threshold"] = threshold
     name = blake2b(blob.pack(header, arrays), digest_size=8).hexdigest()
     return Packed(name, blob.pack({**header, "id": name}, arrays))
 
@@ -70,6 +80,7 @@ def header_and_arrays(
                 "name": one.name,
                 "sites": list(map(str, one.sites)),
                 "heads": one.weights.shape[1],
+                **({} if one.there is None else {"there": list(one.there)}),
                 **({"layers": list(one.layers)} if one.layers else {}),
                 **({"numbers": list(one.numbers)} if one.numbers else {}),
                 **{side: _side(axis) for side, axis in (("queries", one.queries), ("keys", one.keys))},

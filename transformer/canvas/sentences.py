@@ -8,9 +8,6 @@ from transformer.messages import catalogue, language, speaking, words
 EVERYWHERE = "canvas"
 """How the codes of sentences begin that every component says which draws a picture."""
 
-LAYERS = frozenset({"cells"})
-"""Components that lie over another's picture and draw none."""
-
 
 def sentences(component: str) -> dict[str, str]:
     """A component's sentences by their codes without its name: `words.hint` in head_view's scripts is `head_view_hint`.
@@ -25,7 +22,7 @@ def _sentences(component: str, spoken: str) -> dict[str, str]:
     found = {}
     with speaking(spoken):
         for code, text in catalogue("en").items():
-            for prefix in (f"{component}_", *([] if component in LAYERS else [f"{EVERYWHERE}_"])):
+            for prefix in (f"{component}_", f"{EVERYWHERE}_"):
                 if code.startswith(prefix):
                     fields = {name: f"{{{name}}}" for _, name, _, _ in Formatter().parse(text) if name}
                     found[code.removeprefix(prefix)] = words(code, **fields)

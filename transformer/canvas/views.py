@@ -10,10 +10,11 @@ from transformer.messages import words
 
 @dataclass(frozen=True)
 class Site:
-    """What a site's maps say: titles and names of files of its heads, the mean the last of them."""
+    """What a site's maps say: titles, names of files and notes of its heads, the mean the last of them."""
 
     titles: Sequence[str]
     file_names: Sequence[str]
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class Axes:
     edges: tuple[Sequence[int], Sequence[int]] = ((), ())
     """Queries and keys before which a group of them ends."""
 
+    def message(self) -> dict[str, Any]:
+        """What the browser is sent."""
+        return {**asdict(self), "facts": About("", self.facts).message()["lines"]}
+
 
 def heatmap_header(
     sites: Mapping[str, Site], axes: Mapping[str, Axes], dense: bool = False, save_csv: str = ""
@@ -38,7 +43,7 @@ def heatmap_header(
     """
     return {
         "sites": {str(name): asdict(site) for name, site in sites.items()},
-        "axes": {name: {**asdict(one), "facts": About("", one.facts).message()["lines"]} for name, one in axes.items()},
+        "axes": {name: one.message() for name, one in axes.items()},
         "dense": dense,
         "save_csv": save_csv,
     }
@@ -46,20 +51,25 @@ def heatmap_header(
 
 @dataclass(frozen=True)
 class Grid:
-    """What the grid of one kind says: the name of its file, what a saved picture says, what each head does."""
+    """What the grid of one kind says: the name of its file, what a saved picture says, what each head does.
+
+    `size` are rows and columns of thumbnails that are sent apart, where the browser has not all of the record.
+    """
 
     file_name: str
     about: About
     roles: Sequence[Sequence[str]]
+    size: tuple[int, ...] | None = None
+
+    def message(self) -> dict[str, Any]:
+        """What the browser is sent."""
+        return {**asdict(self), "about": self.about.message()}
 
 
 def all_heads_header(grids: Mapping[str, Grid]) -> dict[str, Any]:
     """What the view of all heads is told, by kind."""
     return {
-        "grids": {
-            kind: {"file_name": one.file_name, "about": one.about.message(), "roles": list(map(list, one.roles))}
-            for kind, one in grids.items()
-        },
+        "grids": {kind: one.message() for kind, one in grids.items()},
         "query_axis": words("component_queries"),
         "key_axis": words("component_keys"),
     }

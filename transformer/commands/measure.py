@@ -20,9 +20,7 @@ from transformer.checkpoint import Checkpoint, load
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.checkpoint.ours.history import snapshots
 from transformer.commands.arguments import add_checkpoint, add_pace, both_sides, set_threads
-from transformer.decoding.search import DecodingOptions
 from transformer.errors import AttributionError, InputError
-from transformer.figures.export import table_csv
 from transformer.interventions import means
 from transformer.messages import LANGUAGES
 from transformer.models.seq2seq import Seq2Seq
@@ -46,11 +44,9 @@ from transformer.runs.measures.importance_tables import WHOLE
 from transformer.runs.measures.mean_outputs import means_of_pairs, means_of_sequences
 from transformer.runs.measures.pairs import mean_loss, tokenised
 from transformer.runs.sequences import held_out
-from transformer.runs.sequences.attribution import METHODS as LETTER_METHODS
-from transformer.runs.sequences.attribution import MUTATIONS
 from transformer.runs.sequences.classify import read
-from transformer.runs.translate import translate
-from transformer.runs.what_if import interactions
+from transformer.runs.sequences.trust import METHODS as LETTER_METHODS
+from transformer.runs.sequences.trust import MUTATIONS
 from transformer.sequences.fasta import FastaRecord, read_fasta
 from transformer.tokens.lines import read_lines
 
@@ -62,15 +58,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "table": dict(type=Path, metavar="FILE", help="a table with the columns id, sequence, label, divided by tabs"),
     "links": dict(type=Path, metavar="FOLDER", help="sentences.SOURCE, sentences.TARGET and links.txt"),
     "languages": dict(nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"), help="endings in that folder"),
-    "text": dict(metavar="SENTENCE", help="what is translated"),
     "methods": dict(nargs="+", metavar="NAME", help="these alone; what is known of others is kept (default: all)"),
     "rows": dict(type=int, metavar="N", help="N lines, evenly spread over the file (default: all)"),
     "size": dict(type=int, default=1_000, metavar="N", help="so many of the first lines (default: %(default)s)"),
     "name": dict(nargs="+", metavar="TEXT", help="what the texts are called"),
     "snapshots": dict(action="store_true", help="measure the snapshots of its training as well"),
-    "off": dict(choices=("mean", "zero"), default="mean", help="what a head that is off gives on (default: mean)"),
-    "below": dict(type=float, default=0.35, metavar="NATS", help="what a head may change alone (default: %(default)s)"),
-    "most": dict(type=int, default=10, metavar="N", help="so many pairs (default: %(default)s)"),
 }
 """Every option that some kind of measure takes."""
 
@@ -94,15 +86,13 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="measure a checkpoint over a corpus, and keep the result beside its weights",
     ).add_subparsers(required=True, metavar="KIND")
     for kind in KINDS:
-        kept = f" Kept in {kind.file}." if kind.file else ""
-        parser = kinds.add_parser(kind.name, help=kind.meaning.partition(".")[0], description=kind.meaning + kept)
+        parser = kinds.add_parser(
+            kind.name, help=kind.meaning.partition(".")[0], description=f"{kind.meaning} Kept in {kind.file}."
+        )
         add_checkpoint(parser, "folder of a checkpoint")
         for name in (*kind.needs, *kind.takes):
             parser.add_argument(f"--{name}", required=name in kind.needs, **OPTIONS[name])
-        if kind.file:
-            parser.add_argument(
-                "--out", type=Path, metavar="PATH", help=f"where to write (default: CHECKPOINT/{kind.file})"
-            )
+        parser.add_argument("--out", type=Path, metavar="PATH", help=f"default: CHECKPOINT/{kind.file}")
         add_pace(parser)
         parser.set_defaults(run=run, kind=kind)
 
@@ -111,11 +101,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, write, and print what came out."""
     set_threads(arguments)
     checkpoint = load(arguments.checkpoint)
-    out = Path()
-    if arguments.kind.file:
-        if checkpoint.folder is None and arguments.out is None:
-            raise InputError("measure_needs_a_folder", name=checkpoint.name)
-        out = arguments.out or (checkpoint.folder or Path()) / arguments.kind.file
+    if checkpoint.folder is None and arguments.out is None:
+        raise InputError("measure_needs_a_folder", name=checkpoint.name)
+    out = arguments.out or (checkpoint.folder or Path()) / arguments.kind.file
     sys.stdout.writelines(arguments.kind.run(checkpoint, arguments, out))
     return 0
 
@@ -183,19 +171,6 @@ def _sequence_batches(checkpoint: Checkpoint, fasta: Path, size: int) -> list[to
     if not by_length:
         raise InputError("file_without_lines", file=str(fasta))
     return [torch.tensor(rows[start : start + 16]) for rows in by_length.values() for start in range(0, len(rows), 16)]
-
-
-def _interactions(checkpoint: Checkpoint, arguments: argparse.Namespace, _out: Path) -> Iterable[str]:
-    if not arguments.below > 0 or arguments.most < 1:
-        raise InputError("interactions_options", quiet=arguments.below, most=arguments.most)
-    before = translate(checkpoint, arguments.text, DecodingOptions())
-    pairs = interactions(checkpoint, before, arguments.off, arguments.below)
-    found = sorted(tqdm(pairs, unit="pair", disable=arguments.quiet), key=lambda one: one.surplus)
-    rows = [
-        (f"{one.first[0]} H{one.first[1]}", f"{one.second[0]} H{one.second[1]}", *one.alone, one.both, one.surplus)
-        for one in found[: arguments.most]
-    ]
-    yield table_csv(("first", "second", "first_alone", "second_alone", "both", "surplus"), rows)
 
 
 def _alignment(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
@@ -360,13 +335,6 @@ KINDS = (
         "Alignment error rates of every head, layer and method. Walks through sentence pairs whose words people have "
         "linked, and counts how often the largest value of each row stands on a link.",
         _alignment, ("links",), ("languages", "methods"),
-    ),
-    Kind(
-        "interactions", "",
-        "Which heads of a translator replace one another on a sentence. Takes the heads that alone change the "
-        "log-probability of the written translation by less than --below nats, switches off each two of them together, "
-        "and prints the pairs whose change goes furthest beyond the sum of both alone (CSV, nats).",
-        _interactions, ("text",), ("off", "below", "most"),
     ),
 )  # fmt: skip
 """Every kind of measure."""

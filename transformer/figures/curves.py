@@ -26,16 +26,15 @@ class Line:
 
 def growth(
     lines: Sequence[Line], quantity: str, *, length: int | None = None, length_name: str = "", axis: str = "",
-    dots: bool = False, dark: bool = False,
+    dark: bool = False,
 ) -> go.Figure:  # fmt: skip
     """Values (`quantity`, with its unit) over length, both on logarithmic scales: n^2 is a line twice as steep as n.
 
-    `length` is marked by an upright line called `length_name`; `axis` names what is counted (tokens, if empty); `dots`
-    mark what was measured.
+    `length` is marked by an upright line called `length_name`; `axis` names what is counted (tokens, if empty).
     """
     colours, axis = theme(dark), axis or words("figure_tokens")
     pairs = (colours.accent, colours.second)
-    figure = go.Figure(list(_lines(lines[:2], pairs, f"%{{x}} {axis}<br>%{{y:.4~s}}", dots=dots)))
+    figure = go.Figure(list(_lines(lines[:2], pairs, f"%{{x}} {axis}<br>%{{y:.4~s}}")))
     if length is not None:
         figure.add_vline(x=length, line=dict(color=colours.chosen, width=1.5, dash="dot"))
         figure.add_annotation(
@@ -93,28 +92,7 @@ def histories(
     return ink(figure, colours)
 
 
-def calibration_curve(
-    confidence: Sequence[float], accuracy: Sequence[float], rows: Sequence[int], *, dark: bool = False
-) -> go.Figure:
-    """A dot a bin, its area by its rows; on the dotted diagonal probabilities mean what they say."""
-    colours = theme(dark)
-    hover = words("figure_calibration_bin", says="%{x:.3f}", right="%{y:.3f}", count="%{customdata}")
-    figure = go.Figure()
-    figure.add_shape(type="line", x0=0, y0=0, x1=1, y1=1, line=dict(color=colours.faint, width=1, dash="dot"))
-    figure.add_scatter(
-        x=list(confidence), y=list(accuracy), customdata=list(rows), mode="markers",
-        marker=dict(color=colours.accent, size=[6 + 20 * (count / max(rows)) ** 0.5 for count in rows]),
-        hovertemplate=f"{hover}<extra></extra>",
-    )  # fmt: skip
-    figure.update_layout(
-        height=320, margin=dict(l=56, r=12, t=12, b=56),
-        xaxis=dict(title=words("figure_calibration_confidence"), range=[0, 1.04]),
-        yaxis=dict(title=words("figure_calibration_accuracy"), range=[-0.04, 1.04]),
-    )  # fmt: skip
-    return ink(figure, colours)
-
-
-def _lines(lines: Sequence[Line], colours: Sequence[str], hover: str, dots: bool) -> Iterator[go.Scatter]:
+def _lines(lines: Sequence[Line], colours: Sequence[str], hover: str, dots: bool = False) -> Iterator[go.Scatter]:
     for number, line in enumerate(lines):
         name = labels.short(line.name, 48)
         look = dict(color=colours[number % len(colours)], dash=DASHES[number % len(DASHES)], width=2.5)

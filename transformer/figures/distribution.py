@@ -9,7 +9,6 @@ from transformer.decoding.steps import Step
 from transformer.errors import RecordError
 from transformer.figures import labels
 from transformer.figures.bars import SHARES, token_rows
-from transformer.figures.overlays import is_probability
 from transformer.figures.theme import Theme, crossed, hatched, ink, legend, theme
 from transformer.messages import words
 from transformer.pictures.picture import Picture
@@ -62,7 +61,7 @@ def attention_of_step(picture: Picture, average: Picture, step: int, *, dark: bo
         raise RecordError(
             "average_of_other_shape", average=str(average.values.shape), picture=str(picture.values.shape)
         )
-    if not (is_probability(picture) and is_probability(average)):
+    if not (picture.quantity.is_probability and average.quantity.is_probability):
         raise RecordError("not_drawn_as_weights", unit=picture.unit)
     colours, keys = theme(dark), list(range(n_keys))
     values, visible = picture.values[step], picture.visible[step]

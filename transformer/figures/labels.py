@@ -45,11 +45,6 @@ def isolated(text: str) -> str:
     return f"{_ISOLATE}{safe(text)}{_END_ISOLATE}"
 
 
-def between(text: str) -> str:
-    """A text for the middle of a line that is made safe as a whole; right-to-left text does not reorder the rest."""
-    return f"{_ISOLATE}{say(text)}{_END_ISOLATE}"
-
-
 def joined(notes: Sequence[str]) -> str:
     """Notes as one text, in the language of the context."""
     return words("figure_note_separator").join(say(note) for note in notes)
@@ -90,18 +85,13 @@ def whole(axis: Axis) -> dict[str, Any]:
     return dict(tickmode="array", tickvals=list(range(len(axis))), ticktext=[isolated(label) for label in axis.labels])
 
 
-def ticks(axis: Axis, pixels: float, marked: int | None = None) -> dict[str, Any]:
-    """Settings of a Plotly axis that writes what there is room for, at `pixels` a position; `marked` is bold.
+def ticks(axis: Axis, pixels: float) -> dict[str, Any]:
+    """Settings of a Plotly axis that writes what there is room for, at `pixels` a position.
 
     Tokens stand at their positions, so a token that is repeated has a label at each of its positions.
     """
-    every = max(1, math.ceil(DISTANCE / pixels))
-    shown = [i for i in range(0, len(axis), every) if marked is None or i == marked or abs(i - marked) >= every]
-    if marked is not None and marked not in shown:
-        shown = sorted([*shown, marked])
-    texts = [short(axis.texts[i]) for i in shown]
-    bold = [f"<b>{text}</b>" if i == marked else text for i, text in zip(shown, texts, strict=True)]
-    return dict(tickmode="array", tickvals=shown, ticktext=bold)
+    shown = list(range(0, len(axis), max(1, math.ceil(DISTANCE / pixels))))
+    return dict(tickmode="array", tickvals=shown, ticktext=[short(axis.texts[i]) for i in shown])
 
 
 def _continues(character: str) -> bool:

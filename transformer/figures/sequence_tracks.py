@@ -16,8 +16,11 @@ from transformer.messages import words
 NAMED_LETTERS = 120
 """Up to so many letters are written under the axis; more are numbered, and each is named on hover."""
 
-_ROW = {"attention": 150, "mutations": 130, "gradients": 120, "method": 120}
-"""Pixels of each track, by the first word of its name."""
+GAP = 46
+"""Pixels between two tracks, for the title of the lower one."""
+
+_HEIGHTS = {"attention": 150, "mutations": 130, "gradients": 120}
+"""Pixels of each track."""
 
 _WIDTH_COLOURS = ("#2a788e", "#d98a3d", "#7a5195", "#5f9e4a", "#b5495b", "#8c8c8c")
 """One for each window width, told apart also by colour-blind readers; they repeat beyond six."""
@@ -33,21 +36,12 @@ class Span:
 
 
 @dataclass(frozen=True, eq=False)
-class MethodTrack:
-    """What one more method says of each letter: nats of the log-odds (`signed`), or multiples of the even share."""
-
-    title: str
-    values: Float[np.ndarray, " letter"]
-    signed: bool
-
-
-@dataclass(frozen=True, eq=False)
 class Tracks:
     """What is drawn over the letters of `text`.
 
     `attention[i]` is what windows of `widths[i]` brought each letter, in multiples of the even share, so that the
     stack is the whole. `change` (row = new letter of `letters`) and `contribution` are in nats of the log-odds of
-    `label`; None leaves their track out. `methods` stand below them.
+    `label`; None leaves their track out.
     """
 
     text: str
@@ -58,40 +52,45 @@ class Tracks:
     change: Float[np.ndarray, "new letter"] | None = None
     contribution: Float[np.ndarray, " letter"] | None = None
     spans: tuple[Span, ...] = ()
-    methods: tuple[MethodTrack, ...] = ()
+
+    @property
+    def rows(self) -> dict[str, tuple[str, Float[np.ndarray, "... letter"]]]:
+        """Title and values of each track that is drawn, from top to bottom."""
+        label = safe(self.label)
+        rows = {"attention": (words("figure_tracks_attention"), self.attention)}
+        if self.change is not None:
+            rows["mutations"] = words("figure_tracks_mutations", label=label), self.change
+        if self.contribution is not None:
+            rows["gradients"] = words("figure_tracks_gradients", label=label), self.contribution
+        return rows
 
 
 def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
-    """Attention received, the effect of every mutation, integrated gradients and other methods, one above the other.
+    """Attention received, the effect of every mutation, integrated gradients, one above the other.
 
     The scale of the mutations is centred at 0 and reaches as far as the largest change, as that of the gradients does;
-    its colours stand beside them.
+    its colours are beside them.
 
     Raises:
         RecordError: a track does not have a value for each letter.
     """
-    length = len(tracks.text)
-    given = {name: getattr(tracks, name) for name in ("attention", "change", "contribution")}
-    for name, values in (given | {method.title: method.values for method in tracks.methods}).items():
-        if values is not None and values.shape[-1] != length:
-            raise RecordError("track_of_other_length", track=name, found=values.shape[-1], letters=length)
+    rows = tracks.rows
+    for name, (_, values) in rows.items():
+        if values.shape[-1] != len(tracks.text):
+            raise RecordError("track_of_other_length", track=name, found=values.shape[-1], letters=len(tracks.text))
     colours = theme(dark)
-    rows = ["attention"]
-    rows += ["mutations"] * (tracks.change is not None) + ["gradients"] * (tracks.contribution is not None)
-    rows += [f"method {i}" for i in range(len(tracks.methods))]
-    figure = ink(go.Figure(layout=_layout(tracks, rows)), colours)
+    figure = ink(go.Figure(layout=_layout(tracks)), colours)
     names = [f"{letter} {i + 1}" for i, letter in enumerate(tracks.text)]
+    axes = {row: f"y{number}" if number > 1 else "y" for number, row in enumerate(rows, 1)}
     _add_attention(figure, tracks, names, colours)
     if tracks.change is not None:
-        _add_mutations(figure, tracks, names, tracks.change, _axis(rows, "mutations"), colours)
+        _add_mutations(figure, tracks, names, tracks.change, axes["mutations"], colours)
     if tracks.contribution is not None:
-        _add_bars(figure, tracks.contribution, names, _axis(rows, "gradients"), colours)
-    for i, method in enumerate(tracks.methods):
-        _add_bars(figure, method.values, names, _axis(rows, f"method {i}"), colours, method.signed)
+        _add_bars(figure, tracks.contribution, names, axes["gradients"], colours)
     for i, span in enumerate(tracks.spans):
-        for row in rows:  # each by itself, as the titles stand between them
+        for axis in axes.values():  # each by itself, as the titles are between them
             figure.add_shape(
-                type="rect", xref="x", yref=f"{_axis(rows, row)} domain", x0=span.start - 0.5, x1=span.stop - 0.5,
+                type="rect", xref="x", yref=f"{axis} domain", x0=span.start - 0.5, x1=span.stop - 0.5,
                 y0=0, y1=1, line=dict(color=colours.chosen, width=1.5), fillcolor="rgba(0,0,0,0)",
             )  # fmt: skip
         side, edge = _beside(tracks.spans, i)
@@ -141,17 +140,8 @@ def _add_mutations(
             zmax=limit,
             colorscale=diverging(colours),
             colorbar=dict(
-                orientation="v",
-                x=1,
-                xanchor="left",
-                xpad=6,
-                y=sum(domain) / 2,
-                yanchor="middle",
-                ypad=0,
-                lenmode="pixels",
-                len=_ROW["mutations"] - 20,
-                thickness=10,
-                outlinewidth=0,
+                orientation="v", x=1, xanchor="left", xpad=6, y=sum(domain) / 2, yanchor="middle", ypad=0,
+                lenmode="pixels", len=_HEIGHTS["mutations"] - 20, thickness=10, outlinewidth=0,
                 tickvals=[-limit, 0, limit],
                 ticktext=[f"{-limit:.2g}", "0", f"+{limit:.2g}"],
                 title=dict(text=words("figure_tracks_unit"), side="right", font=text),
@@ -161,19 +151,14 @@ def _add_mutations(
             yaxis=axis,
             hovertemplate="%{text}<br>" + words("figure_tracks_log_odds", value="%{z:.3f}") + "<extra></extra>",
         )
-    )
+    )  # fmt: skip
     rows, columns = np.nonzero(given)
     figure.add_trace(
         go.Scatter(
-            x=columns,
-            y=rows,
-            yaxis=axis,
-            mode="markers",
-            name=words("figure_tracks_given"),
-            hoverinfo="skip",
+            x=columns, y=rows, yaxis=axis, mode="markers", name=words("figure_tracks_given"), hoverinfo="skip",
             marker=dict(symbol="circle", size=3, color=colours.faint),
         )
-    )
+    )  # fmt: skip
 
 
 def _add_bars(
@@ -182,9 +167,8 @@ def _add_bars(
     names: Sequence[str],
     axis: str,
     colours: Theme,
-    signed: bool = True,
 ) -> None:
-    number = words("figure_tracks_nats", value="%{y:.3f}") if signed else "%{y:.3f}"
+    number = words("figure_tracks_nats", value="%{y:.3f}")
     figure.add_trace(
         go.Bar(
             x=np.arange(len(values)),
@@ -208,64 +192,41 @@ def _beside(spans: Sequence[Span], which: int) -> tuple[str, float]:
     return "center", (span.start + span.stop - 1) / 2
 
 
-def _axis(rows: Sequence[str], row: str) -> str:
-    place = rows.index(row)
-    return f"y{place + 1}" if place else "y"
-
-
-def _layout(tracks: Tracks, rows: Sequence[str]) -> dict[str, Any]:
+def _layout(tracks: Tracks) -> dict[str, Any]:
     """Tracks from top to bottom, with one axis of letters below them all."""
-    heights = {row: _ROW[row.split()[0]] for row in rows}
-    gap, total = 46, sum(heights.values()) + 46 * (len(rows) - 1)
-    titles = {
-        "attention": words("figure_tracks_attention"),
-        "mutations": words("figure_tracks_mutations", label=safe(tracks.label)),
-        "gradients": words("figure_tracks_gradients", label=safe(tracks.label)),
-    } | {f"method {i}": safe(method.title) for i, method in enumerate(tracks.methods)}
+    rows = tracks.rows
+    top = total = sum(_HEIGHTS[row] for row in rows) + GAP * (len(rows) - 1)
+    above = 18 * bool(tracks.spans)
     layout: dict[str, Any] = dict(
         height=total + 130,
-        margin=dict(l=54, r=66 if tracks.change is not None else 12, t=64 + 18 * bool(tracks.spans), b=66, pad=0),
-        barmode="stack",
-        bargap=0.1,
-        hovermode="closest",
-        showlegend=True,
-        legend=legend(y=1 + (34 + 18 * bool(tracks.spans)) / total, yanchor="bottom"),
+        margin=dict(l=54, r=66 if tracks.change is not None else 12, t=64 + above, b=66, pad=0),
+        barmode="stack", bargap=0.1, hovermode="closest", showlegend=True,
+        legend=legend(y=1 + (34 + above) / total, yanchor="bottom"),
         annotations=[],
-    )
-    top = total
-    for i, row in enumerate(rows):
-        domain = [max(0.0, (top - heights[row]) / total), top / total]
+        xaxis=_letters_axis(tracks.text, f"y{len(rows)}" if len(rows) > 1 else "y"),
+    )  # fmt: skip
+    for number, (row, (title, _)) in enumerate(rows.items(), 1):
+        domain = [max(0.0, (top - _HEIGHTS[row]) / total), top / total]
         axis: dict[str, Any] = dict(domain=domain, fixedrange=True, anchor="x")
         if row == "mutations":
+            count = len(tracks.letters)
             axis |= dict(
-                tickvals=list(range(len(tracks.letters))),
-                ticktext=list(tracks.letters),
-                showgrid=False,
-                range=[len(tracks.letters) - 0.5, -0.5],
+                tickvals=list(range(count)), ticktext=list(tracks.letters), showgrid=False, range=[count - 0.5, -0.5]
             )
-        layout["yaxis" if i == 0 else f"yaxis{i + 1}"] = axis
+        layout[f"yaxis{number}" if number > 1 else "yaxis"] = axis
+        shift = 4 if number > 1 or not above else 20
         layout["annotations"].append(
-            dict(
-                text=titles[row],
-                xref="paper",
-                yref="paper",
-                x=0,
-                y=top / total,
-                yanchor="bottom",
-                xanchor="left",
-                yshift=4 if i or not tracks.spans else 20,
-                showarrow=False,
-            )
-        )
-        top -= heights[row] + gap
-    layout["xaxis"] = _letters_axis(
-        tracks.text, f"y{len(rows)}" if len(rows) > 1 else "y", words("figure_tracks_letter")
-    )
+            dict(text=title, xref="paper", yref="paper", x=0, y=top / total, yanchor="bottom", xanchor="left",
+                 yshift=shift, showarrow=False)
+        )  # fmt: skip
+        top -= _HEIGHTS[row] + GAP
     return layout
 
 
-def _letters_axis(text: str, anchor: str, title: str) -> dict[str, Any]:
-    axis: dict[str, Any] = dict(range=[-0.5, len(text) - 0.5], showgrid=False, anchor=anchor, title=title)
+def _letters_axis(text: str, anchor: str) -> dict[str, Any]:
+    axis: dict[str, Any] = dict(
+        range=[-0.5, len(text) - 0.5], showgrid=False, anchor=anchor, title=words("figure_tracks_letter")
+    )
     if len(text) > NAMED_LETTERS:
         step = 10 ** max(1, len(str(len(text))) - 2) * 5
         positions = [0, *range(step - 1, len(text), step)]

@@ -112,24 +112,6 @@ def ink(figure: go.Figure, colours: Theme) -> go.Figure:
     return figure
 
 
-def inked(layout: dict[str, Any], colours: Theme) -> dict[str, Any]:
-    """What `ink` does, to a layout that is written as Plotly writes it."""
-    axes = [layout[name] for name in layout if name.startswith(("xaxis", "yaxis"))]
-    titled = [layout, *(layout.setdefault(name, {}) for name in ("legend", "hoverlabel", "title"))]
-    for holder in (*titled, *(axis.setdefault("title", {}) for axis in axes)):
-        holder.setdefault("font", {})["color"] = colours.ink
-    for axis in axes:
-        axis.setdefault("tickfont", {})["color"] = colours.ink
-    return layout
-
-
-@cache
-def written_template(dark: bool) -> dict[str, Any]:
-    """`template` as Plotly writes it; not to be changed."""
-    written: dict[str, Any] = template(dark).to_plotly_json()
-    return written
-
-
 @cache
 def template(dark: bool) -> go.layout.Template:
     """What a figure looks like where its page says nothing."""

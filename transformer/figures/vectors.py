@@ -40,8 +40,8 @@ def plane_of_vectors(
         here = np.flatnonzero(colours == number)
         figure.add_scatter(
             x=places[here, 0], y=places[here, 1], mode="markers", name=labels.safe(name),
-            customdata=[ids[i] for i in here],
-            hovertext=[hovers[i] for i in here],
+            customdata=[ids[int(i)] for i in here],
+            hovertext=[hovers[int(i)] for i in here],
             hovertemplate="%{hovertext}<extra></extra>",
             marker=dict(
                 size=5 if meant is None else np.where(clear[here], 9, 5),

@@ -17,8 +17,6 @@ class Quantity(Enum):
     BIASED_SCORE = "biased_score"
     """A scaled dot product and a bias, before the mask."""
 
-    """A scaled dot product under a soft cap (Gemma 2), before the mask."""
-
     LOG_WEIGHT = "log_weight"
     """The natural logarithm of a weight: the softmax's input up to a constant a row."""
 
@@ -39,6 +37,11 @@ class Quantity(Enum):
 
     RELEVANCE = "relevance"
     """Attention weights times the slope of the written token's logit."""
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether the values are attention weights or shares, which lie between 0 and 1."""
+        return self in (Quantity.WEIGHT, Quantity.SHARE)
 
     @property
     def unit(self) -> Message:

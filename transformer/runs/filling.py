@@ -76,7 +76,7 @@ class GapEffect:
 
 
 def gap_effects(checkpoint: Checkpoint, before: AnyRun, after: AnyRun) -> tuple[GapEffect, ...]:
-    """Each gap of a text that was read twice (`what_if_read.read_under`), in order; the likeliest before come first.
+    """Each gap of a text that was read twice (`what_if.read_under`), in order; the likeliest before come first.
 
     Raises:
         CheckpointError: the checkpoint fills no words in.

@@ -1,13 +1,13 @@
-"""What an intervention does to a translation: on the same target, step by step; and when the model decodes again.
+"""What interventions do: to a translation, or to a text that a model reads.
 
-Two ways to run, which are never mixed: *same target* reads what the unchanged model wrote (teacher forced), so that
-steps can be compared; *decode again* searches anew under the interventions. Measures: Heimersheim and Nanda 2024.
+Two ways to run a translation, which are never mixed: *same target* reads what the unchanged model wrote (teacher
+forced), so that steps can be compared; *decode again* searches anew under the interventions. A text is read twice, so
+positions stand for each other; `ends_with` says what can be compared. Measures: Heimersheim and Nanda 2024.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,12 +17,14 @@ from torch import Tensor
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
+from transformer.decoding.steps import Candidate, Step
 from transformer.interventions.active import intervening
 from transformer.interventions.value import Intervention
-from transformer.models.common import log_probs
+from transformer.models.common import log_probs, readable
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
+from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
 from transformer.runs.changed import run_of
 from transformer.runs.translate import Translation, reread, translate
 from transformer.sites import Site
@@ -71,22 +73,22 @@ class ClassEffect:
     change: float
 
 
-@dataclass(frozen=True)
-class Interaction:
-    """Two heads of one sentence: the change of log p of its target (nats) with one off, the other, and both.
+End = Literal["next", "positions", "classes", "numbers", "states"]
+"""What a run ends with: scores of the next token, scores at each position, scores of the whole text, numbers that are
+no probabilities, or states.
+"""
 
-    Where both cost much more than the two together do alone, either one stands in for the other: `surplus` is low.
+
+@dataclass(frozen=True)
+class StateEffect:
+    """What interventions do to the last state of one position: its length before and after, and how far it moved.
+
+    Lengths are Euclidean, in the model's own units; `moved` is the length of the difference.
     """
 
-    first: tuple[Site, int]
-    second: tuple[Site, int]
-    alone: tuple[float, float]
-    both: float
-
-    @property
-    def surplus(self) -> float:
-        """What both change beyond the sum of each alone: effects would add if the heads had nothing to do together."""
-        return self.both - sum(self.alone)
+    text: str
+    lengths: tuple[float, float]
+    moved: float
 
 
 @dataclass(frozen=True)
@@ -227,23 +229,6 @@ def head_sweep(checkpoint: Checkpoint, before: Translation, action: str) -> Iter
             yield site, head, float((changed - clean).sum())
 
 
-def interactions(checkpoint: Checkpoint, before: Translation, action: str, quiet: float) -> Iterator[Interaction]:
-    """Every pair of heads that alone change log p of the target by less than `quiet` nats, off together.
-
-    Heads that back one another up are found so, which no sweep of single heads shows. Each pair is a forward pass,
-    computed when it is asked for.
-
-    Raises:
-        InputError: the checkpoint brings no mean outputs.
-    """
-    alone = {(site, head): change for site, head, change in head_sweep(checkpoint, before, action)}
-    clean = _written(checkpoint, before, ()).sum()
-    for first, second in combinations([one for one, change in alone.items() if abs(change) < quiet], 2):
-        off = [Intervention(site, action, heads=(head,)) for site, head in (first, second)]
-        both = float(_written(checkpoint, before, off).sum() - clean)
-        yield Interaction(first, second, (alone[first], alone[second]), both)
-
-
 def source_sweep(checkpoint: Checkpoint, before: Translation) -> Iterator[Float[np.ndarray, " step"]]:
     """Every source word for nobody, one at a time: the change of log p of each written token, in nats."""
     clean = _written(checkpoint, before, ())
@@ -275,3 +260,101 @@ def target_logits(
     with intervening(interventions), run_of(checkpoint):
         logits = model(torch.tensor([run.source_ids]), read)[0]
     return logits, torch.tensor(run.target_ids)[:, None]
+
+
+def read_under(checkpoint: Checkpoint, text: str, interventions: Sequence[Intervention]) -> AnyRun:
+    """Read a text under interventions; its record names them.
+
+    Raises:
+        InputError: nothing to read, too much, or an intervention that does not fit.
+        CheckpointError: the model's attention cannot be changed.
+    """
+    with intervening(interventions):
+        return with_words(checkpoint, run_any(checkpoint, text, longest=MAX_POSITIONS))
+
+
+def with_words(checkpoint: Checkpoint, run: AnyRun) -> AnyRun:
+    """A run of a model that fills hidden words in, with its `logits` of the word at each position; any other as it is.
+
+    They take another pass, under what is changed; nothing of it is recorded.
+    """
+    model: Any = checkpoint.model
+    if getattr(model.config, "head", "") != "words":
+        return run
+    with run_of(checkpoint):
+        logits = model.word_scores(torch.tensor([list(run.ids)]))[0]
+    return replace(run, outputs={**run.outputs, "logits": readable(logits).numpy()})
+
+
+def ends_with(run: AnyRun) -> End:
+    """What a run of a model without a separate target ends with, which says what can be measured of a change."""
+    if "log_probs" in run.outputs:
+        return "next"
+    if "scores" in run.outputs:
+        return "numbers"
+    logits = run.outputs.get("logits")
+    if logits is None or (logits.ndim == 2 and logits.shape[1] < 2 and "hidden" in run.outputs):
+        return "states"
+    if logits.ndim == 1:
+        return "classes"
+    return "positions"
+
+
+def scores(run: AnyRun) -> Float[Tensor, "position width"]:
+    """Log-probabilities (natural) at each position, of a run that ends with `next` or `positions`."""
+    named = "log_probs" if "log_probs" in run.outputs else "logits"
+    return log_probs(torch.from_numpy(np.asarray(run.outputs[named])).double())
+
+
+def asked_about(run: AnyRun, end: End, following: int | None = None) -> list[int]:
+    """The id at each position whose log-probability is followed.
+
+    Of `next` the text's own next token, and at its end `following` (the likeliest, if None); of `positions` what the
+    run itself holds likeliest.
+    """
+    likeliest: list[int] = scores(run).argmax(1).tolist()
+    if end == "positions":
+        return likeliest
+    return [*run.ids[1:], likeliest[-1] if following is None else following]
+
+
+def step_at(row: Float[Tensor, " width"], token: int, names: Sequence[str], likeliest: Sequence[int]) -> Step:
+    """One position's log-probabilities as a step that writes `token`; `names` are those of `token` and `likeliest`."""
+    chances = row.exp()
+    candidates = tuple(Candidate(name, float(chances[i])) for i, name in zip(likeliest, names[1:], strict=True))
+    return Step(names[0], float(chances[token]), int((row > row[token]).sum()), candidates)
+
+
+def logit_effects(
+    names: Sequence[str],
+    before: Float[np.ndarray, " classes"],
+    after: Float[np.ndarray, " classes"],
+    each: bool = False,
+) -> tuple[ClassEffect, ...]:
+    """Each class of a head over the whole text, from its logits: log-odds are exact however sure the model is.
+
+    A single logit is the log-odds of a yes, and so is every one where `each` class is a yes or no of its own;
+    otherwise those of one class are its logit minus ln sum exp of the others.
+    """
+    logits = [torch.from_numpy(np.asarray(one)).double() for one in (before, after)]
+    odds = logits if each else [_log_odds(one) for one in logits]
+    chances = [one.sigmoid().tolist() for one in odds]
+    rows = zip(names, *chances, (odds[1] - odds[0]).tolist(), strict=True)
+    return tuple(ClassEffect(name, (first, then), change) for name, first, then, change in rows)
+
+
+def state_effects(before: AnyRun, after: AnyRun) -> tuple[StateEffect, ...]:
+    """The last states of both runs of one text, position by position."""
+    was, now = (np.asarray(run.outputs["hidden"], dtype=np.float64) for run in (before, after))
+    lengths = [np.linalg.norm(states, axis=1).tolist() for states in (was, now)]
+    moved = np.linalg.norm(now - was, axis=1).tolist()
+    labels = next(each.keys for each in before.record.values()).labels
+    rows = zip(labels, *lengths, moved, strict=True)
+    return tuple(StateEffect(text, (first, then), far) for text, first, then, far in rows)
+
+
+def _log_odds(logits: Float[Tensor, " classes"]) -> Float[Tensor, " classes"]:
+    if len(logits) == 1:
+        return logits
+    others = [torch.cat((logits[:i], logits[i + 1 :])).logsumexp(0) for i in range(len(logits))]
+    return logits - torch.stack(others)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
@@ -45,20 +44,15 @@ class Alphabet:
             raise ConfigError("alphabet_unknown", unknown=self.unknown)
 
     @classmethod
-    def of(cls, described: str | Mapping[str, Any]) -> "Alphabet":
-        """The alphabet that a checkpoint's config names (`dna`, `protein`) or spells out field by field.
+    def of(cls, name: str) -> "Alphabet":
+        """The alphabet that a checkpoint's config names: `dna` or `protein`.
 
         Raises:
-            ConfigError: the name is not known, or a field is missing or wrong.
+            ConfigError: the name is not known.
         """
-        if isinstance(described, str):
-            if described not in ALPHABETS:
-                raise ConfigError("alphabet_not_known", alphabet=described, choices=tuple(ALPHABETS))
-            return ALPHABETS[described]
-        try:
-            return cls(**described)
-        except TypeError as error:
-            raise ConfigError("alphabet_not_complete", reason=str(error), choices=tuple(ALPHABETS)) from error
+        if name not in ALPHABETS:
+            raise ConfigError("alphabet_not_known", alphabet=name, choices=tuple(ALPHABETS))
+        return ALPHABETS[name]
 
     def __len__(self) -> int:
         """Ids in use: the letters and `unknown`."""
@@ -68,11 +62,6 @@ class Alphabet:
     def unknown_id(self) -> int:
         """The id of every code that does not name one letter."""
         return len(self.letters)
-
-    @property
-    def codes(self) -> str:
-        """Everything that may be typed."""
-        return self.letters + "".join(self.ambiguous) + "".join(self.aliases)
 
     def read(self, text: str) -> "Letters":
         """The sequence in `text`: white space and case do not matter; aliases become letters and are counted.
@@ -126,24 +115,16 @@ class Alphabet:
         return text.translate(self._opposite)[::-1]
 
     def _refusal(self, typed: str, foreign: str) -> InputError:
-        where = typed.index(foreign[0]) + 1
+        """What to say of `foreign` characters, the first of them by its place."""
+        where: dict[str, object] = {"position": typed.index(foreign[0]) + 1, "letter": foreign[0]}
         if set(foreign) <= GAPS:
-            return InputError("letters_gapped", position=where, letter=foreign[0], count=len(foreign))
+            return InputError("letters_gapped", **where, count=len(foreign))
         if foreign.isdecimal():
-            return InputError("letters_numbered", position=where, letter=foreign[0])
-        protein = ALPHABETS["protein"]
-        looks_like_protein = self.name != protein.name and not typed.translate(protein._delete_codes)
-        if looks_like_protein:
-            return InputError("letters_protein", position=where, letter=foreign[0], alphabet=self.name)
+            return InputError("letters_numbered", **where)
+        if self.name != PROTEIN.name and not typed.translate(PROTEIN._delete_codes):
+            return InputError("letters_protein", **where, alphabet=self.name)
         codes = "".join(self.ambiguous)
-        return InputError(
-            "letters_foreign",
-            position=where,
-            letter=foreign[0],
-            alphabet=self.name,
-            letters=self.letters,
-            codes=codes,
-        )
+        return InputError("letters_foreign", **where, alphabet=self.name, letters=self.letters, codes=codes)
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -152,7 +133,7 @@ class Alphabet:
 
     @cached_property
     def _delete_codes(self) -> dict[int, None]:
-        return dict.fromkeys(map(ord, self.codes))
+        return dict.fromkeys(map(ord, [*self.letters, *self.ambiguous, *self.aliases]))
 
     @cached_property
     def _unalias(self) -> dict[int, str]:
@@ -187,14 +168,14 @@ class Letters:
     @property
     def notes(self) -> tuple[str, ...]:
         """One sentence for each thing that was read as something else."""
-        aliased = (
+        aliased = [
             Message("note_alias", code=code, count=count, letter=self.alphabet.aliases[code])
             for code, count in self.aliased.items()
-        )
-        unknown = (
+        ]
+        unknown = [
             Message("note_ambiguous", code=code, count=count, letters=tuple(self.alphabet.ambiguous[code]))
             for code, count in self.ambiguous.items()
-        )
+        ]
         masked = (Message("note_masked", count=self.masked),) if self.masked else ()
         return (*aliased, *unknown, *masked)
 

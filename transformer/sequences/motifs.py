@@ -1,18 +1,17 @@
 """Motifs over a set: what the windows have in common that a head attends to most, sequence after sequence.
 
-Each sequence of a class gives its most attended window of one width. The windows are aligned, counted letter by
-letter, and held against the other classes.
+The windows of one class are aligned, counted letter by letter, and held against those of the other classes. A window
+is a sequence and the letter (from 0) at which it starts.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from transformer.errors import InputError
-from transformer.layers.kmers import Window
 
 FLANK = 2
 """Letters on either side of a window that are shown with it."""
@@ -26,19 +25,16 @@ FIXED = 0.9
 CLEAR_BITS = 0.8
 """A column that holds at least so much information counts as part of the motif's pattern."""
 
+SHIFTS = np.array(sorted(range(-FLANK, FLANK + 1), key=abs))
+"""How far a window may be shifted; of equally good shifts the smallest is taken."""
 
-@dataclass(frozen=True)
-class MotifSite:
-    """The most attended window of one sequence: where it starts (from 0), and the letters around it."""
-
-    sequence: int
-    start: int
-    letters: str
+Site = tuple[str, int]
+"""A sequence, and where in it a window starts."""
 
 
 @dataclass(frozen=True)
 class Enrichment:
-    """How much more often the pattern stands at the chosen window in the class than in the other classes.
+    """How much more often the pattern is at the chosen window in the class than in the other classes.
 
     `pattern` has a letter where the motif is clear and `.` elsewhere. `p_value` is Fisher's exact test, one-sided; no
     correction is made for having read the pattern off the same windows, nor for the heads (as `q_values` does) and
@@ -72,11 +68,11 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Motif:
-    """Letters of aligned windows: `counts[i, p]` windows have letter i at position p."""
+    """Letters of aligned windows, which begin at `starts`: `counts[i, p]` of them have letter i at position p."""
 
     letters: str
     counts: Int[np.ndarray, "letter position"]
-    sites: tuple[MotifSite, ...]
+    starts: Int[np.ndarray, " window"]
     enrichment: Enrichment
     place: Place
 
@@ -99,22 +95,15 @@ class Motif:
         """The logo: each letter's share of its position's information, in bits. Source: Schneider and Stephens 1990."""
         return self.frequencies * self.information
 
-    @property
-    def consensus(self) -> str:
-        """The commonest letter at each position."""
-        return "".join(self.letters[i] for i in self.counts.argmax(axis=0))
-
     def meme(self, name: str) -> str:
         """The motif in MEME's text format (version 4), for other tools; name without spaces."""
         rows = "\n".join(" ".join(f"{p:8.6f}" for p in column) for column in self.frequencies.T)
         background = " ".join(f"{letter} {1 / len(self.letters):.5f}" for letter in self.letters)
         return (
-            "MEME version 4\n\n"
-            f"ALPHABET= {self.letters}\n\n"
-            f"Background letter frequencies\n{background}\n\n"
+            f"MEME version 4\n\nALPHABET= {self.letters}\n\nBackground letter frequencies\n{background}\n\n"
             f"MOTIF {name.replace(' ', '_')}\n"
             f"letter-probability matrix: alength= {len(self.letters)} w= {self.counts.shape[1]} "
-            f"nsites= {len(self.sites)}\n{rows}\n"
+            f"nsites= {len(self.starts)}\n{rows}\n"
         )
 
 
@@ -128,36 +117,29 @@ def information(counts: Int[np.ndarray, "letter position"]) -> Float[np.ndarray,
     return np.where(total > 0, (math.log2(n_letters) - entropy - correction).clip(min=0), 0.0)
 
 
-def top_site(
-    values: Float[np.ndarray, " window"], spans: Sequence[Window], text: str, sequence: int, width: int
-) -> MotifSite:
-    """The window of `width` letters with the largest value, which is the attention it receives (the first of equals).
+def motif(sites: Sequence[Site], others: Sequence[Site], width: int, letters: str) -> Motif:
+    """The motif of one class's windows of `width`, tested against those of the other classes.
 
     Raises:
-        InputError: the model has no windows of this width.
-    """
-    chosen = [i for i, span in enumerate(spans) if span.width == width]
-    if not chosen:
-        raise InputError("no_such_window", width=width, widths=str(sorted({s.width for s in spans})))
-    start = spans[max(chosen, key=lambda i: values[i])].start
-    return MotifSite(sequence, start, _around(text, start, width))
-
-
-def motif(
-    sites: Sequence[MotifSite], others: Iterable[MotifSite], texts: Sequence[str], width: int, letters: str
-) -> Motif:
-    """The motif of one class's `sites`, tested against the `others`; `texts[site.sequence]` is a site's sequence.
-
-    Raises:
-        InputError: there is no site.
+        InputError: there is no window.
     """
     if not sites:
         raise InputError("set_lacks_class")
-    others = list(others)
-    aligned = _aligned(sites, texts, width, letters)
-    counts = _tally(np.array([[letters.find(letter) for letter in site.letters] for site in aligned]), len(letters))
-    enrichment = _enrichment(counts, sites, others, texts, width, letters)
-    return Motif(letters, counts, tuple(aligned), enrichment, _place(sites, others))
+    codes, inside = _codes(sites, width, letters)
+    shift = _aligned(codes, inside, len(letters))
+    counts = _tally(codes[np.arange(len(sites)), shift], len(letters))
+    clear = information(counts) >= CLEAR_BITS
+    wanted = np.where(clear, counts.argmax(axis=0), -1)
+    found, others_found = _count(codes, inside, wanted), 0
+    if others:
+        others_found = _count(*_codes(others, width, letters), wanted)
+    p_value = fisher(found, len(sites), others_found, len(others)) if others and clear.any() else 1.0
+    pattern = "".join(letters[i] if i >= 0 else "." for i in wanted)
+    starts, elsewhere = [start for _, start in sites], [start for _, start in others]
+    start = max(sorted(set(starts)), key=starts.count)
+    place = Place(start, starts.count(start) / len(starts), elsewhere.count(start) / max(1, len(elsewhere)))
+    enrichment = Enrichment(pattern, found, len(sites), others_found, len(others), p_value)
+    return Motif(letters, counts, np.array(starts) + SHIFTS[shift], enrichment, place)
 
 
 def fisher(found: int, total: int, others_found: int, others_total: int) -> float:
@@ -178,35 +160,30 @@ def q_values(p_values: Sequence[float]) -> list[float]:
     return [float(q) for q in false_discovery_control(p_values, method="bh")]
 
 
-def _place(sites: Sequence[MotifSite], others: Sequence[MotifSite]) -> Place:
-    starts, elsewhere = [site.start for site in sites], [site.start for site in others]
-    start = max(sorted(set(starts)), key=starts.count)
-    return Place(start, starts.count(start) / len(starts), elsewhere.count(start) / max(1, len(elsewhere)))
+def _codes(
+    sites: Sequence[Site], width: int, letters: str
+) -> tuple[Int[np.ndarray, "site shift position"], Bool[np.ndarray, "site shift"]]:
+    """The letters (-1: unknown, or outside) of each window with its flanks, at each shift, and which shifts fit."""
+    codes, inside, edge = [], [], "-" * (2 * FLANK)
+    for text, start in sites:
+        padded, first = f"{edge}{text}{edge}", start + FLANK + SHIFTS
+        codes.append([[letters.find(one) for one in padded[at : at + width + 2 * FLANK]] for at in first.tolist()])
+        inside.append((start + SHIFTS >= 0) & (start + SHIFTS <= len(text) - width))
+    return np.array(codes), np.array(inside)
 
 
-def _aligned(sites: Sequence[MotifSite], texts: Sequence[str], width: int, letters: str) -> list[MotifSite]:
-    """Shift each window by up to `FLANK` letters to where it fits the others best, until nothing moves.
+def _aligned(
+    codes: Int[np.ndarray, "site shift position"], inside: Bool[np.ndarray, "site shift"], n_letters: int
+) -> Int[np.ndarray, " site"]:
+    """Which shift fits each window best to the others, when nothing moves any more.
 
     What it settles at depends on where it starts: from the windows as they were found, and from the letters of each of
     the first `SEEDS` of them; the start that leads to most information is taken.
     """
-    shifts = sorted(range(-FLANK, FLANK + 1), key=abs)  # of equals, the smallest shift is taken
-    codes = np.array(
-        [
-            [[letters.find(c) for c in _around(texts[site.sequence], site.start + shift, width)] for shift in shifts]
-            for site in sites
-        ]
-    )
-    inside = np.array([[0 <= s.start + shift <= len(texts[s.sequence]) - width for shift in shifts] for s in sites])
-    starts = [codes[:, 0], *(codes[i : i + 1, 0] for i in range(min(SEEDS, len(sites))))]
-    choices = [_settled(codes, inside, start, len(letters)) for start in starts]
-    each = np.arange(len(sites))
-    best = max(choices, key=lambda choice: information(_tally(codes[each, choice], len(letters))).sum())
-    moved = [site.start + shifts[choice] for site, choice in zip(sites, best, strict=True)]
-    return [
-        MotifSite(site.sequence, start, _around(texts[site.sequence], start, width))
-        for site, start in zip(sites, moved, strict=True)
-    ]
+    each = np.arange(len(codes))
+    starts = [codes[:, 0], *(codes[i : i + 1, 0] for i in range(min(SEEDS, len(codes))))]
+    choices = [_settled(codes, inside, start, n_letters) for start in starts]
+    return max(choices, key=lambda choice: information(_tally(codes[each, choice], n_letters)).sum())
 
 
 def _settled(
@@ -229,38 +206,15 @@ def _settled(
 
 
 def _tally(codes: Int[np.ndarray, "row position"], n_letters: int) -> Int[np.ndarray, "letter position"]:
-    """How often each letter stands at each position; unknown letters do not count."""
+    """How often each letter is at each position; unknown letters do not count."""
     return (codes == np.arange(n_letters)[:, None, None]).sum(axis=1)
 
 
-def _around(text: str, start: int, width: int) -> str:
-    """The window with its flanks; a dash stands where the sequence has ended."""
-    return "".join(text[i] if 0 <= i < len(text) else "-" for i in range(start - FLANK, start + width + FLANK))
-
-
-def _enrichment(
-    counts: Int[np.ndarray, "letter position"],
-    sites: Sequence[MotifSite],
-    others: Sequence[MotifSite],
-    texts: Sequence[str],
-    width: int,
-    letters: str,
-) -> Enrichment:
-    clear = information(counts) >= CLEAR_BITS
-    pattern = "".join(letters[i] if c else "." for i, c in zip(counts.argmax(axis=0), clear, strict=True))
-
-    def has(site: MotifSite) -> bool:
-        """Whether the pattern stands at the window as it was found, or up to `FLANK` letters beside it.
-
-        Alignment had that freedom as well; windows of the other classes, which nobody aligned, have the same.
-        """
-        text = texts[site.sequence]
-        starts = range(max(0, site.start - FLANK), min(len(text) - width, site.start + FLANK) + 1)
-        return any(
-            all(p in (".", letter) for p, letter in zip(pattern, _around(text, start, width), strict=True))
-            for start in starts
-        )
-
-    found, others_found = sum(map(has, sites)), sum(map(has, others))
-    p_value = fisher(found, len(sites), others_found, len(others)) if others and clear.any() else 1.0
-    return Enrichment(pattern, found, len(sites), others_found, len(others), p_value)
+def _count(
+    codes: Int[np.ndarray, "site shift position"],
+    inside: Bool[np.ndarray, "site shift"],
+    wanted: Int[np.ndarray, " position"],
+) -> int:
+    """Windows that have the letters that are wanted (-1: any) at some shift: alignment had that freedom as well."""
+    fits = ((codes == wanted) | (wanted < 0)).all(axis=2)
+    return int((fits & inside).any(axis=1).sum())

@@ -5,10 +5,9 @@ import streamlit as st
 from transformer.attention.alignment import AlignmentComparison, further_apart
 from transformer.figures.bars import agreement_bars
 from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap_on_page
 from ui.align.choices import Aligned, Pair
 from ui.align.files import stem
-from ui.components.cells.component import cells
+from ui.shared.record_views import matrix
 from ui.texts import plain, t
 
 
@@ -38,14 +37,7 @@ def agreement_panel(shown: Pair, aligned: Aligned) -> None:
             r"\tfrac12 \sum_s q_s \log_2 \tfrac{2 q_s}{p_s + q_s}}"
         )
     st.markdown(f"**{t('align.difference', first=shown.first.label, second=shown.second.label)}**")
-    st.plotly_chart(
-        heatmap_on_page(comparison.difference, dark=dark),
-        key="difference",
-        width="content",
-        alt=alt_text(comparison.difference),
-        config=plot_config(stem(shown, "difference")),
-    )
-    cells(comparison.difference, "difference", key="difference-cells")
+    matrix(comparison.difference, key="difference", stem=stem(shown, "difference"))
     st.caption(t("align.look_difference", first=shown.first.label, second=shown.second.label))
 
 

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import streamlit as st
 
 from transformer.attention.alignment import AlignmentComparison, Head, further_apart
 from transformer.canvas.about import About
 from transformer.figures.archive import archive
-from transformer.figures.export import csv, html, table_csv
+from transformer.figures.export import table_csv
 from transformer.figures.file_names import file_name
-from transformer.figures.heatmap import heatmap
 from transformer.pictures.picture import Picture
 from ui.align.choices import Aligned, Pair, head_text, own_alignments
 from ui.texts import in_this_language, plain, t
@@ -52,9 +50,8 @@ def agreement_table(comparison: AlignmentComparison) -> tuple[list[str], list[tu
 
 
 def downloads_panel(shown: Pair, aligned: Aligned) -> None:
-    """Every number of the page: all tables in one ZIP, or one by one."""
+    """Every number of the page: all tables in one ZIP, and the records."""
     comparison = aligned.comparison
-    pictures = {"first": comparison.first, "second": comparison.second, "difference": comparison.difference}
     facts = [_sentence(shown), _target(shown), *_heads(shown, aligned)]
     table = in_this_language(lambda: table_csv(*agreement_table(comparison)))
     st.download_button(
@@ -64,17 +61,6 @@ def downloads_panel(shown: Pair, aligned: Aligned) -> None:
     st.download_button(
         t("align.download_agreement"), table, f"{stem(shown, 'agreement')}.csv", "text/csv", on_click="ignore"
     )
-    for name, picture in pictures.items():
-        told = _told(shown, name, picture)
-        with st.container(horizontal=True):
-            st.download_button(
-                t(f"align.download_{name}"), in_this_language(partial(csv, told, facts)), f"{stem(shown, name)}.csv",
-                "text/csv", on_click="ignore",
-            )  # fmt: skip
-            st.download_button(
-                t("align.download_page"), in_this_language(partial(_page, told, facts)), f"{stem(shown, name)}.html",
-                "text/html", key=f"html-{name}", on_click="ignore",
-            )  # fmt: skip
     for side in dict.fromkeys(shown.sides):
         for what, run in (("own", side.own), ("read", side.read)):
             st.download_button(
@@ -115,10 +101,6 @@ def _told(shown: Pair, name: str, picture: Picture) -> Picture:
     else:
         note = plain("align.file_read", model=labels[model], origin=shown.origin)
     return replace(picture, notes=(*picture.notes, note))
-
-
-def _page(picture: Picture, facts: list[str]) -> str:
-    return html(heatmap(picture), facts)
 
 
 def _sentence(shown: Pair) -> str:

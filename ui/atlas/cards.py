@@ -65,7 +65,7 @@ def cards_panel(name: str, atlas: Atlas, group: str) -> None:
 def _card(name: str | None, row: Row, known: Measured) -> str:
     """A card; a link to the head's page of the checkpoint `name`, where it has one.
 
-    `ui/history.js` follows such a link of ours in the session that is open, without loading the app anew.
+    `ui/patches/history.js` follows such a link of ours in the session that is open, without loading the app anew.
     """
     shares = "".join(
         f"<tr><td>{escape(said(share_name(row, share)))}</td><td>{100 * value:.0f} % · {ratio:.1f} &times;</td></tr>"

@@ -7,13 +7,14 @@ from transformer import DecodingOptions
 from transformer.atlas.matching import Distances, Head, distances
 from transformer.atlas.roles import line_of
 from transformer.figures.export import PLOT_CONFIG
+from transformer.figures.file_names import file_name
 from transformer.figures.heads import distance_map
-from transformer.figures.heatmap import heatmap_on_page
 from transformer.runs.concurrency import forward_slot
 from ui.atlas import choices
 from ui.shared.address import belong_to, choice, switch
 from ui.shared.files import frame_csv
 from ui.shared.part import part
+from ui.shared.record_views import matrix
 from ui.shared.theme import is_dark
 from ui.store import atlases, runs, store
 from ui.store.atlases import Atlas
@@ -155,7 +156,7 @@ def _maps(name: str, other: str, pairs: list[tuple[Head, Head]], texts: Pairs) -
             st.markdown(f"**{t('atlas.compare_map', model=_label(model), site=site, head=head)}**")
             translation = runs.translation(model, text, DecodingOptions(beam=1), target)
             picture = translation.record[site].picture(head)
-            st.plotly_chart(heatmap_on_page(picture, dark=is_dark()), key=f"atlas-pair-{model}", config=PLOT_CONFIG)
+            matrix(picture, key=f"atlas-pair-{model}", stem=file_name(model, site, f"head-{head}"))
 
 
 @cached(spinner="atlas.comparing")

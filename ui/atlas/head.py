@@ -11,16 +11,16 @@ from transformer.atlas.roles import NAMED_SHARES, line_of, share_name
 from transformer.atlas.statistics import OFFSETS
 from transformer.figures.curves import histories
 from transformer.figures.export import PLOT_CONFIG
+from transformer.figures.file_names import file_name
 from transformer.figures.heads import offset_profile
-from transformer.figures.heatmap import heatmap_on_page
 from transformer.pictures.picture import Picture
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
 from ui.atlas import choices, measured, plane
-from ui.components.cells.component import cells
 from ui.shared import writing
 from ui.shared.address import choice
 from ui.shared.part import part
+from ui.shared.record_views import matrix
 from ui.shared.theme import is_dark
 from ui.store import atlases, runs, store
 from ui.store.atlases import Atlas, Row
@@ -136,11 +136,8 @@ def _examples(name: str, known: list[Row], row: Row, corpus: str) -> None:
     measure = plain(f"atlas.shown_{row['shown_by']}")
     st.caption(t(f"atlas.examples_note{of}", measure=measure, text=corpus))
     picture = _map(name, row, one)
-    figure = heatmap_on_page(
-        picture, relative=row["letters"] is not None, dark=is_dark()
-    )  # windows share a row among many
-    st.plotly_chart(figure, key="atlas-example", width="content", config=PLOT_CONFIG)
-    cells(picture, "atlas-example", key="atlas-example-cells")
+    stem = file_name(name, str(row["site"]), f"head-{row['head']}")
+    matrix(picture, key="atlas-example", stem=stem, relative=row["letters"] is not None)  # a row has many windows
     if row["letters"] is not None:
         st.page_link(
             "pages/sequences.py",

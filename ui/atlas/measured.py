@@ -105,7 +105,8 @@ def _measured(folder: str, stamps: tuple[int, ...], heads: tuple[tuple[str, int]
         table = Importance.of_folder(place / FOLDER)
         about = dict(table.about)
         lost = {(str(one.site), one.head): one.zero for one in table.heads.get(WHOLE, ())}
-    aligned = alignment_error.beside(place)
+    counts = place / alignment_error.SUMMARY
+    aligned = alignment_error.read(counts) if counts.is_file() else None
     known = {}
     for site, head in heads:
         written = read = nan

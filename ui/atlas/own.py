@@ -8,7 +8,7 @@ from transformer.tokens.lines import split_lines
 from ui.atlas import choices
 from ui.shared import address, controls
 from ui.shared.address import choice, lines
-from ui.store import arrivals, own_atlases, store, turns
+from ui.store import own_atlases, render_slots, store, upload_guard
 from ui.store.own_atlases import Job
 from ui.texts import t
 
@@ -54,7 +54,7 @@ def _text(of: str) -> Held | None:
         InputError: it is no text, too much, or has another number of translations.
     """
     fasta = store.architecture(of) == SEQUENCES
-    arrivals.expect(2 * MEGABYTES * 1024 * 1024)
+    upload_guard.expect(2 * MEGABYTES * 1024 * 1024)
     label = t("atlas.own_fasta") if fasta else t("atlas.own_text")
     pasted = lines(label, "", key="text", height=160, longest=IN_ADDRESS, most=MOST_LETTERS)
     target = ""
@@ -87,7 +87,7 @@ def _run(job: Job) -> None:
         st.button(t("atlas.own_run"), on_click=job.start, type="primary", icon=":material/play_arrow:")
         return
     if not job.done:
-        with turns.aside():
+        with render_slots.aside():
             job.advance()
     if not job.done:
         st.button(t("atlas.own_cancel"), on_click=job.cancel, icon=":material/stop_circle:")

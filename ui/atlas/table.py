@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from transformer.atlas.roles import ROLES, line_of
+from transformer.atlas.statistics import MEASURES
 from ui.atlas import choices
 from ui.atlas.measured import COLUMNS as MEASURED
 from ui.atlas.measured import measured
@@ -16,10 +17,10 @@ from ui.texts import plain, said, t
 ALL = "all"
 """No filter."""
 
-COLUMNS = (
-    "entropy", "normalised_entropy", "effective_keys", "confidence", "previous", "same", "next", "special",
-    "punctuation", "number", "first_piece", "sibling", "rare", "diagonality", "advance", "peak_offset", "peak_share",
-)  # fmt: skip
+PARTS = ("start", "end", "padding")
+"""Shares that the table leaves to the file; `special` is the first two together."""
+
+COLUMNS = (*(one for one in MEASURES if one not in PARTS), "effective_keys", "peak_offset", "peak_share")
 """The measures that the table shows; the file has all columns."""
 
 _DIGITS = {"peak_offset": 0, "importance": 4}

@@ -10,7 +10,7 @@ from transformer import DecodingOptions
 from transformer.atlas.vectors import CLASSES, Plane, Spoken, Vectors, plane, vectors
 from transformer.figures import labels
 from transformer.figures.export import plot_config
-from transformer.figures.heatmap import heatmap_on_page
+from transformer.figures.file_names import file_name
 from transformer.figures.vectors import plane_of_vectors
 from transformer.messages import Message, words
 from transformer.pictures.axes import WORD_START
@@ -20,6 +20,7 @@ from ui.atlas import choices
 from ui.atlas.compare import Pairs, sentences_of
 from ui.shared import address
 from ui.shared.address import parameter, set_parameter
+from ui.shared.record_views import matrix
 from ui.shared.theme import is_dark
 from ui.store import runs, store
 from ui.store.atlases import Atlas, Row
@@ -155,10 +156,8 @@ def _sentence(name: str, row: Row, texts: Pairs, kept: Point) -> None:
     translation = runs.translation(name, text, DecodingOptions(beam=1), target)
     picture = translation.record[row["site"]].picture(row["head"])
     cell = (position, int(np.argmax(picture.values[position]))) if side == "query" else None
-    st.plotly_chart(
-        heatmap_on_page(picture, selected=cell, dark=is_dark()),
-        key="atlas-vectors-map", width="content", config=plot_config(),
-    )  # fmt: skip
+    stem = file_name(name, str(row["site"]), f"head-{row['head']}")
+    matrix(picture, key="atlas-vectors-map", stem=stem, selected=cell)
     choices.open_in_translate(name, row, text, target)
 
 

@@ -1,5 +1,7 @@
 """What a checkpoint attends to: tokens or ids in, the same views as everywhere out. For any architecture."""
 
+from collections.abc import Hashable
+
 import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions
@@ -12,8 +14,7 @@ from transformer.sequences.task import SequenceTask
 from transformer.tokens.vocabulary import IdTokenizer
 from ui.checkpoints import heads, long, results, why
 from ui.shared import address, writing
-from ui.shared.visit import visit
-from ui.store import runs
+from ui.store import runs, store
 from ui.texts import plain, t
 
 INPUT = "input"
@@ -43,18 +44,19 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         long.long_panel(name, text, lambda run: results.told(run, checkpoint))
         return
     if continues(checkpoint):
-        shown, whole = _continued(name, text)
+        shown, whole, key = _continued(name, text)
     else:
+        key = (store.revision(name), text, forced)
         shown = whole = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
         results.result(shown, checkpoint)
         why.why_panel(name, checkpoint, shown)
         if mask_of(checkpoint):
             writing.gaps_panel(name, checkpoint, text, lambda filled: address.put(**{INPUT: filled}))
-    heads.heads_panel(shown, whole)
+    heads.heads_panel(shown, whole, key)
     results.known(shown, checkpoint)
 
 
-def _continued(name: str, text: str) -> tuple[AnyRun, AnyRun]:
+def _continued(name: str, text: str) -> tuple[AnyRun, AnyRun, Hashable]:
     """What comes next, written as far as asked for. Two runs: as far as the step that is looked at, and the whole one.
 
     Raises:
@@ -66,7 +68,7 @@ def _continued(name: str, text: str) -> tuple[AnyRun, AnyRun]:
     step = writing.step_choice(len(found.written), (name, text, options))
     writing.written_panel(found, step)
     writing.next_panel(found, step, options)
-    return found.at(step), found.run
+    return found.at(step), found.run, (store.revision(name), text, options, len(found.written), step)
 
 
 def _sequence_classifier(task: SequenceTask) -> None:
@@ -102,5 +104,5 @@ def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
                 )
         with last:
             st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
-    visit().keep_out(INPUT, len(text or "") > LONGEST_IN_ADDRESS)
+    address.keep_out(INPUT, len(text or "") > LONGEST_IN_ADDRESS)
     return text or "", forced if forced and forced.strip() else None

@@ -16,9 +16,9 @@ from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from ui.markdown import as_text
 from ui.shared import address, controls, last_checkpoint
-from ui.store import arrivals, live, records, store, uploads, user_folder
-from ui.store.ledger import UploadLimits
+from ui.store import live, records, store, upload_guard, uploads, user_folder
 from ui.store.refs import CheckpointRef, Origin
+from ui.store.upload_quota import UploadLimits
 from ui.texts import plain, said, t
 
 ROUND, PROBLEM = "upload.round", "upload.problem"
@@ -40,7 +40,7 @@ def bring_panel() -> None:
     """
     round_ = st.session_state.setdefault(ROUND, 0)
     limits = UploadLimits.of(os.environ)
-    arrivals.expect(max(uploads.room(limits), limits.file_bytes))  # one too many gets a sentence
+    upload_guard.expect(max(uploads.room(limits), limits.file_bytes))  # one too many gets a sentence
     files = st.file_uploader(
         t("checkpoints.bring"),
         type=[ENDING.removeprefix("."), *uploads.ENDINGS],

@@ -18,7 +18,7 @@ from ui.shared.downloads import record_button
 from ui.shared.files import Origin
 from ui.shared.zooming import Said, zoom_panel, zoomed
 from ui.store import runs, store
-from ui.store.slow import with_progress
+from ui.store.progress import with_progress
 from ui.texts import plain, said, t
 
 AT_ONCE = 60_000_000

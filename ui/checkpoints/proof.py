@@ -22,10 +22,10 @@ from transformer.runs.check import check_contents
 from ui.checkpoints.questions import SPECIAL_IDS
 from ui.markdown import as_text
 from ui.shared import controls
-from ui.store import arrivals, store
+from ui.store import store, upload_guard
 from ui.store.cache import in_session, session_store
-from ui.store.ledger import Counted, UploadLimits
 from ui.store.refs import CheckpointRef
+from ui.store.upload_quota import Counted, UploadLimits
 from ui.texts import said, t
 
 ENDINGS = ("npz", "safetensors", "pt")
@@ -70,7 +70,7 @@ def check_panel(name: str, checkpoint: Checkpoint | None) -> None:
         InputError: what is expected is not of this model.
     """
     st.markdown(t("checkpoints.check_intro"))
-    arrivals.expect(LIMITS.file_bytes)
+    upload_guard.expect(LIMITS.file_bytes)
     file = st.file_uploader(
         t("checkpoints.check_bring"),
         type=list(ENDINGS),
@@ -138,7 +138,7 @@ def _ask_for(name: str) -> None:
 
 def _take(name: str, file: Any) -> None:
     """Read what was brought, in a worker process, and keep it for this checkpoint."""
-    arrivals.let_go([file])
+    upload_guard.let_go([file])
     try:
         contents = isolated.read_arrays(file, file.name, LIMITS)
         n_bytes = sum(tensor.nbytes for tensor in contents.tensors.values())

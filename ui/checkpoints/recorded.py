@@ -7,8 +7,6 @@ import streamlit as st
 
 from transformer import Record
 from transformer.errors import RecordError
-from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.messages import Message
 from transformer.pictures.picture import UNSURE, Picture
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun
@@ -17,7 +15,6 @@ from ui.checkpoints import bring, heads, long
 from ui.markdown import as_text
 from ui.shared import address, controls, record_views
 from ui.shared.files import Origin, head_stem
-from ui.shared.theme import is_dark
 from ui.store import records
 from ui.texts import plain, said, t
 
@@ -71,7 +68,7 @@ def _views(shown: AnyRun, key: Hashable) -> None:
     if long.is_wide(shown.record):
         long.views(shown, (key,))
     else:
-        heads.heads_panel(shown, shown)
+        heads.heads_panel(shown, shown, key)
         st.caption(t("your_model.first_head"))
 
 
@@ -124,7 +121,5 @@ def _most_different(one: Record, other: Record) -> tuple[int, int]:
 
 def _drawn(picture: Picture, key: str, run: AnyRun) -> None:
     origin = Origin(run.checkpoint, run.input, run.record.interventions)
-    st.plotly_chart(
-        heatmap_on_page(picture, dark=is_dark()), key=f"beside-{key}", width="content", alt=alt_text(picture),
-        config=plot_config(origin.stem(*head_stem(picture), *(["difference"] if key == "difference" else []))),
-    )  # fmt: skip
+    stem = origin.stem(*head_stem(picture), *(["difference"] if key == "difference" else []))
+    record_views.matrix(picture, key=f"beside-{key}", stem=stem, facts=origin.facts())

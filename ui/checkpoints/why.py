@@ -19,7 +19,7 @@ from ui.shared import address, controls
 from ui.shared.files import Origin, frame_csv
 from ui.shared.theme import is_dark
 from ui.store import runs, store
-from ui.store.slow import Told, with_progress
+from ui.store.progress import Told, with_progress
 from ui.texts import in_this_language, plain, said, t
 
 WHY, CLASS, WAY = "why", "class", "reasons"

@@ -8,8 +8,6 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.diagrams.diagram import Node
-from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap_on_page
 from ui.components.map.component import Part
 from ui.map import choices, ways
 from ui.map.drawing import Drawing, readable
@@ -17,7 +15,7 @@ from ui.map.prediction import prediction_panel
 from ui.map.runs import Shown
 from ui.markdown import as_text
 from ui.shared.files import Origin, head_stem
-from ui.shared.theme import is_dark
+from ui.shared.record_views import matrix
 from ui.texts import t
 
 LARGEST = 256
@@ -40,8 +38,8 @@ def part_panel(
         "sum": lambda: _sums(shown, node),
         "other": lambda: _sums(shown, node),
         "norm": lambda: _scales(shown, node),
-        "output": lambda: prediction_panel(name, checkpoint, shown, step),
-        "linear": lambda: _last_linear(name, checkpoint, shown, node, step),
+        "output": lambda: prediction_panel(checkpoint, shown, step),
+        "linear": lambda: _last_linear(checkpoint, shown, node, step),
         "input": lambda: _tokens(shown, node),
         "embedding": lambda: _tokens(shown, node),
     }
@@ -85,10 +83,8 @@ def _attention(shown: Shown, node: Node, head: int, name: str, text: str) -> Non
         st.caption(t("map.too_long", most=LARGEST))
         return
     picture = attention.picture(head)
-    st.plotly_chart(
-        heatmap_on_page(picture, dark=is_dark()), key="part-heatmap", width="content", alt=alt_text(picture),
-        config=plot_config(Origin(name, text).stem(*head_stem(picture)), "png"),
-    )  # fmt: skip
+    origin = Origin(name, text)
+    matrix(picture, key="part-heatmap", stem=origin.stem(*head_stem(picture)), facts=origin.facts())
     st.caption(t("translate.axes", queries=picture.queries.name, keys=picture.keys.name))
 
 
@@ -132,10 +128,10 @@ def _scales(shown: Shown, node: Node) -> None:
     _table({t("map.token"): _positions(shown, node, len(found)), t("map.scale"): found}, set())
 
 
-def _last_linear(name: str, checkpoint: Checkpoint, shown: Shown, node: Node, step: int) -> None:
+def _last_linear(checkpoint: Checkpoint, shown: Shown, node: Node, step: int) -> None:
     nodes = [one.name for one in shown.flow.diagram.nodes if one.kind == "linear"]
     if shown.next and nodes[-1] == node.name:
-        prediction_panel(name, checkpoint, shown, step)
+        prediction_panel(checkpoint, shown, step)
     else:
         st.caption(t("map.not_recorded"))
 

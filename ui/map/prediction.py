@@ -13,15 +13,14 @@ from transformer.flow.lens import Lens
 from transformer.runs.continuing import chances
 from ui.map.drawing import readable
 from ui.map.runs import Shown, tempered
-from ui.map.training import training_panel
 from ui.shared import controls, writing
 from ui.shared.address import tenths
 from ui.shared.writing import COLDEST, HOTTEST, TEMPERATURE
 from ui.texts import plain, t
 
 
-def prediction_panel(name: str, checkpoint: Checkpoint, shown: Shown, step: int) -> None:
-    """Both, beside each other where there is room; and the lens over the training, where that is asked for."""
+def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int) -> None:
+    """Both, beside each other where there is room."""
     if shown.said is not None and shown.said.numbers:
         numbers = shown.said.numbers
         st.markdown(f"**{t('checkpoints.numbers')}**")
@@ -36,7 +35,6 @@ def prediction_panel(name: str, checkpoint: Checkpoint, shown: Shown, step: int)
         _odds(checkpoint, shown, row)
     with lens_place:
         _lens(checkpoint, shown, row)
-    training_panel(name, checkpoint, shown, row)
 
 
 def names_of(checkpoint: Checkpoint, shown: Shown, ids: list[int]) -> list[str]:

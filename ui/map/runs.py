@@ -18,7 +18,7 @@ from transformer.runs.continuing import Continuation, continues
 from transformer.runs.filling import mask_of
 from transformer.runs.sequences.classify import calibrated, classify
 from transformer.runs.translate import Translation
-from transformer.runs.what_if_read import with_words
+from transformer.runs.what_if import with_words
 from transformer.tokens.base import Tokenizer
 from ui.store import runs, store
 from ui.store.cache import cached, cached_result

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ui.shared.address import choice, parameter, put
+from ui.shared.address import choice
 from ui.texts import plain, t
 
 
@@ -30,8 +30,5 @@ def view() -> str:
 OLD_RELATIVE: Final = "relative-windows"
 """What older addresses call the scale that ends at the largest weight."""
 
-
-def take_old_names() -> None:
-    """Take what an older address says in other words."""
-    if (scale := parameter(OLD_RELATIVE)) is not None:
-        put(relative=scale, **{OLD_RELATIVE: None})
+OLD_THRESHOLD: Final = "view-threshold"
+"""What older addresses call the weight below which there is no line."""

@@ -22,7 +22,7 @@ from ui.sequences.scores import scores_panel
 from ui.sequences.slices import SLICE_SECONDS, Slices, progress
 from ui.shared.address import put
 from ui.shared.files import frame_csv
-from ui.store import arrivals, holdings, store
+from ui.store import session_resources, store, upload_guard
 from ui.store.cache import in_session
 from ui.texts import plain, said, t
 
@@ -111,11 +111,11 @@ class Job:
 
 def file_panel(name: str, task: SequenceTask) -> None:
     """Upload FASTA, plain or packed with gzip; see the table, take it away."""
-    arrivals.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
+    upload_guard.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(t("sequences.file"), type=FILES, key="fasta", max_upload_size=MAX_UPLOAD_MB)
     st.caption(t("sequences.file_limit", megabytes=MAX_UPLOAD_MB, records=MAX_RECORDS, letters=LETTERS_AT_ONCE))
     if upload is None:
-        holdings.mine().results.pop(JOB, None)
+        session_resources.mine().results.pop(JOB, None)
         st.info(t("sequences.file_none"))
         return
     key = (name, store.revision(name), upload.file_id)
@@ -147,7 +147,7 @@ def file_panel(name: str, task: SequenceTask) -> None:
     )
     if not done:
         st.rerun()
-    scores_panel(job.found, job.labels[:count], task, stem)
+    scores_panel(job.found, job.labels[:count], task)
 
 
 def _open(job: "ref[Job]") -> None:

@@ -1,36 +1,40 @@
-"""One sequence's record in the browser, which draws its heads by itself: another layer, head or scale asks for no run.
+"""One sequence's record in the browser, as `ui.shared.record_views` has it: another layer or head asks for no run.
 
 Windows look at windows in the layers, and the decision at windows in the pooling: two kinds with queries of their own.
-What the page calls a layer (a number, or "pooling") tells which of them is meant. Records of more than `MOST_BYTES` are
-the server's to draw, as are the letters, which are made of more than the record.
+What the page calls a layer (a number, or "pooling") tells which of them is meant. Letters need no weights; lines need
+those of the windows of one width, at the chosen site; and a map of many windows is sent as its window shows it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import streamlit as st
 
+from transformer.attention.notebook import axes_of, kind_of, sites_of
 from transformer.attention.record import AttentionMap
+from transformer.attention.zoom import head_name
 from transformer.canvas.about import About
-from transformer.canvas.record import MASKED, AxisWords, Kind, Packed, packed
-from transformer.canvas.views import Axes, Link, Picker
+from transformer.canvas.record import Kind, Packed, packed
+from transformer.canvas.views import Axes, Link, Picker, Sides
 from transformer.canvas.views import Site as Maps
-from transformer.messages import language, say, words
+from transformer.messages import language
+from transformer.pictures.axes import Axis
+from transformer.pictures.picture import Picture
 from transformer.runs.sequences.classify import Classification
 from transformer.sites import Site
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_kinds
 from ui.components.head_choice.component import head_choice
+from ui.components.head_view.component import head_view
 from ui.components.heatmap.component import heatmap
 from ui.components.shared.record import Local, post
 from ui.sequences import runs
-from ui.sequences.controls import OLD_RELATIVE
+from ui.sequences.controls import OLD_RELATIVE, OLD_THRESHOLD
 from ui.shared import address
 from ui.shared import sequence_controls as asked
-from ui.shared.address import parameter, set_parameter
-from ui.shared.files import head_title
-from ui.shared.selected_pair import PAIR
+from ui.shared.files import head_stem
+from ui.shared.record_views import one_of
 from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.what_if_link import what_if_query
 from ui.shared.zooming import is_long
@@ -38,11 +42,20 @@ from ui.store.cache import cached
 from ui.store.refs import Revision
 from ui.texts import plain, t
 
-KEYS: Final = ("layer", "head", PAIR, "relative")
+KEYS: Final = ("layer", "head", "pair", "heads", "threshold", "relative")
 """The keys of the address that the browser owns here."""
 
+OLD: Final = {OLD_RELATIVE: "relative", OLD_THRESHOLD: "threshold"}
+"""What older addresses call them."""
+
 MOST_BYTES = 2**20
-"""So large a record is sent whole, 4 bytes a weight, once: 12 maps of 147 windows each way, or 8 of 181."""
+"""Maps of so many bytes are all sent, 4 a weight: 12 of 147 windows each way; of more, the chosen site's."""
+
+MOST_LINES = 300
+"""Most windows of a width whose lines are drawn."""
+
+USUAL_THRESHOLD = 0.02
+"""Weights below it have no line at first: a row is shared out among many windows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +66,8 @@ class Form:
     kinds: tuple[tuple[Site, ...], ...]
     """The sites of each kind, first layer first."""
     maps: dict[str, Maps]
-    axes: dict[str, tuple[str, str]]
-    """What queries and keys are called, by the name of the kind."""
+    axes: dict[str, Axes]
+    """By the name of the kind, still without notes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,33 +78,36 @@ class Shown:
     local: Local
     place: Place
     form: Form
+    is_whole: bool
+    """Whether another layer needs no other weights."""
 
 
-def fits(run: Classification) -> bool:
-    """Whether the browser draws the heads of a run: its record is small enough, and every site has as many heads."""
-    maps = [run.record[site] for site in run.record.sites]
-    numbers = sum(one.n_heads * one.shape[0] * one.shape[1] for one in maps)
-    alike = len({one.n_heads for one in maps}) == 1
-    return alike and 4 * numbers <= MOST_BYTES and not any(map(is_long, maps))
-
-
-def bring(run: Classification, with_numbers: bool) -> Shown:
-    """Send a record, and take what the address chooses of it; its numbers travel once a view draws from them."""
-    form = _form(*runs.key_of(run), language(), with_numbers, run)
-    post(form.packed, key="record")
+def bring(run: Classification, view: str, width: int) -> Shown:
+    """Send what a view draws of a record, and take what the address chooses of it; lines are of one width's windows."""
     sites = asked.sites(run)
-    layer = _one_of(list(sites), "layer", list(sites)[-1])
+    layer = one_of(list(sites), "layer", list(sites)[-1])
     site = sites[layer]
-    head = _one_of([*map(str, range(run.record[site].n_heads)), MEAN], "head", MEAN)
-    held = address.held(*KEYS, OLD_RELATIVE)
-    old = held["values"].pop(OLD_RELATIVE, None)
-    if old is not None:
-        held["values"]["relative"] = old
-    return Shown(run, Local(form.packed.id, KEYS, held), asked.chosen(site, head), form)
+    head = one_of([*map(str, range(run.record[site].n_heads)), MEAN], "head", MEAN)
+    maps = [run.record[one] for one in run.record.sites]
+    is_whole = 4 * sum(one.n_heads * one.shape[0] * one.shape[1] for one in maps) <= MOST_BYTES and view == "windows"
+    sent: tuple[Site, ...] = (site,)
+    if view == "letters" or (view == "windows" and any(map(is_long, maps))):
+        sent = ()
+    elif is_whole:
+        sent = tuple(run.record.sites)
+    form = _form(*runs.key_of(run), language(), sent, width if view == "heads" else None, run)
+    post(form.packed, key="record")
+    held = address.held(*KEYS, *OLD)
+    for old, key in OLD.items():
+        if (said := held["values"].pop(old, None)) is not None:
+            held["values"][key] = said
+    return Shown(
+        run, Local(form.packed.id, KEYS, held), Place(site, MEAN if head == MEAN else int(head)), form, is_whole
+    )
 
 
-def head_panel(shown: Shown, name: str, followed: bool) -> None:
-    """Buttons for layer and head, which may be `followed` by something that the server draws."""
+def head_panel(shown: Shown, name: str) -> None:
+    """Buttons for layer and head, followed by what the server draws."""
     place, kinds = shown.place, shown.form.kinds
     number = next(number for number, sites in enumerate(kinds) if place.site in sites)
     along = {key: key for key in ("layer", "head")}
@@ -107,7 +123,7 @@ def head_panel(shown: Shown, name: str, followed: bool) -> None:
         [Link(plain("what_if.link"), "what_if", query, along)],
         drawn=(_name(kinds[number]), kinds[number].index(place.site), None if place.head == MEAN else int(place.head)),
         key="sequence-head-choice",
-        followed=followed,
+        followed=not shown.is_whole,
     )
 
 
@@ -135,12 +151,34 @@ def heatmap_panel(shown: Shown, groups: str) -> None:
     widths = [span.width for span in shown.run.spans]
     edges = [int(edge) for edge in np.flatnonzero(np.diff(widths)) + 1]
     facts = About("", [plain("sequences.facts_size", letters=len(shown.run.letters), windows=len(widths))]).lines
+    notes = f"{plain('sequences.rows_are_queries')} {groups}"
     axes = {
-        name: Axes(*said, f"{plain('sequences.rows_are_queries')} {groups}", facts, (_edges(name, edges), edges))
-        for name, said in shown.form.axes.items()
+        name: replace(one, notes=notes, facts=facts, edges=(_edges(name, edges), edges))
+        for name, one in shown.form.axes.items()
     }
     csv = plain("sequences.download_matrix")
     heatmap(shown.local, shown.form.maps, axes, key="windows", dense=True, save_csv=csv)
+
+
+def lines_panel(shown: Shown, width: int) -> None:
+    """Windows of one width, joined by what the heads of the chosen site look at."""
+    count = sum(span.width == width for span in shown.run.spans)
+    if count > MOST_LINES:
+        st.info(t("sequences.too_many_lines", count=count, most=MOST_LINES))
+        return
+    most = max(shown.run.record[site].n_heads for site in shown.run.record.sites)
+    sides = {
+        _name(sites): Sides(
+            plain("sequences.query_decision" if _name(sites) == POOLING else "sequences.query_window"),
+            plain("sequences.key_window"),
+            [f"{site}-lines" for site in sites],
+            [About(site) for site in sites],
+        )
+        for sites in shown.form.kinds
+    }
+    names = [*(plain("sequences.head_number", head=head) for head in range(most)), plain("sequences.mean")]
+    head_view(shown.local, sides, names, key="sequence-lines")
+    st.caption(t("sequences.only_width", width=width))
 
 
 @cached()
@@ -148,34 +186,44 @@ def _form(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as are the text and the language)
     text: str,  # noqa: ARG001
     spoken: str,  # noqa: ARG001
-    with_numbers: bool,
+    sent: tuple[Site, ...],
+    width: int | None,
     _run: Classification,
 ) -> Form:
     record = _run.record
     layers = tuple(site for site in record.sites if site != POOLING)
     kinds = [sites for sites in (layers, tuple(site for site in record.sites if site == POOLING)) if sites]
-    sent, maps, axes = list[Kind](), dict[str, Maps](), dict[str, tuple[str, str]]()
+    windows = [place for place, span in enumerate(_run.spans) if width in (None, span.width)]
+    if not sent or (width is not None and len(windows) > MOST_LINES):
+        sent, windows = (), windows if len(windows) <= MOST_LINES else []
+    keys = slice(windows[0], windows[-1] + 1) if windows else slice(0, 0)
+    packs, maps, axes = list[Kind](), dict[str, Maps](), dict[str, Axes]()
     for sites in kinds:
         first, called = record[sites[0]], [name for name, site in asked.sites(_run).items() if site in sites]
-        queries, keys = (
-            AxisWords(say(axis.name), list(map(say, axis.labels)), list(map(say, axis.texts)))
-            for axis in (first.queries, first.keys)
-        )
-        weights = np.zeros((len(sites), first.n_heads, 0, 0), dtype=np.float32)
-        if with_numbers:
-            weights = np.array([_weights(record[site], maps) for site in sites], dtype=np.float32)
-        sent.append(Kind(_name(sites), sites, queries, keys, weights, called))
-        axes[_name(sites)] = words("figure_query", text=queries.name), words("figure_key", text=keys.name)
+        queries = slice(0, len(first.queries)) if sites[0] == POOLING else keys
+        pictures = {site: _pictures(record[site], queries, keys) for site in sites if site in sent}
+        maps |= sites_of(pictures, lambda one: "-".join(head_stem(one)).replace(" ", "-"), lambda _: "")[1]
+        sides = _sides(first, queries, keys)
+        packs.append(kind_of(_name(sites), [record[site] for site in sites], pictures, sides, called))
+        axes[_name(sites)] = axes_of(*sides, "", [])
     usual = len(kinds[-1]) - 1, None
-    return Form(packed(sent, usual, {}, kind=len(kinds) - 1), tuple(kinds), maps, axes)
+    return Form(packed(packs, usual, {}, kind=len(kinds) - 1, threshold=USUAL_THRESHOLD), tuple(kinds), maps, axes)
 
 
-def _weights(attention: AttentionMap, maps: dict[str, Maps]) -> list[np.ndarray]:
-    """All heads of a site, one after the other; what its maps are called is added to `maps`."""
-    pictures = [attention.picture(head) for head in (*range(attention.n_heads), MEAN)]
-    stems = [Place(attention.site, head).stem for head in (*range(attention.n_heads), MEAN)]
-    maps[str(attention.site)] = Maps([head_title(one) for one in pictures], stems)
-    return [np.where(one.visible, one.values, MASKED) for one in pictures[:-1]]
+def _pictures(attention: AttentionMap, queries: slice, keys: slice) -> list[Picture]:
+    """All heads of a site over some windows, and their mean as the last one."""
+    heads = [attention.tile(head, queries, keys) for head in range(attention.n_heads)]
+    visible = attention.tile_mask(queries, keys)
+    names = [*range(attention.n_heads), MEAN]
+    return [
+        Picture(attention.site, head_name(attention, name), values, visible, *_sides(attention, queries, keys))
+        for name, values in zip(names, [*heads, np.mean(heads, axis=0)], strict=True)
+    ]
+
+
+def _sides(attention: AttentionMap, queries: slice, keys: slice) -> tuple[Axis, Axis]:
+    rows, columns = range(queries.start, queries.stop), range(keys.start, keys.stop)
+    return attention.queries.kept(rows), attention.keys.kept(columns)
 
 
 def _name(sites: Sequence[Site]) -> str:
@@ -186,11 +234,3 @@ def _name(sites: Sequence[Site]) -> str:
 def _edges(kind: str, edges: list[int]) -> list[int]:
     """Edges between queries: those of the pooling are no windows."""
     return [] if kind == POOLING else edges
-
-
-def _one_of(options: Sequence[str], key: str, usual: str) -> str:
-    """What the address chooses; the usual one does not stand there."""
-    found = parameter(key) or ""
-    found = found if found in options else usual
-    set_parameter(key, None if found == usual else found)
-    return found

@@ -5,7 +5,7 @@ import streamlit as st
 from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.figures.export import plot_config
 from transformer.figures.logo import logo
-from transformer.runs.sequences.sets import MAX_SEQUENCES, MAX_SET_LETTERS, MOST_FALSE, SequenceSet
+from transformer.runs.sequences.sets import MAX_SEQUENCES, MAX_SET_LETTERS, MOST_FALSE, SequenceSet, clearest
 from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
@@ -14,7 +14,7 @@ from ui.shared.address import choice, parameter, set_parameter
 from ui.shared.controls import sentence
 from ui.shared.sequence_controls import site_text
 from ui.shared.theme import is_dark
-from ui.store import arrivals, store
+from ui.store import store, upload_guard
 from ui.texts import plain, t
 
 MAX_SET_MB = 5
@@ -42,27 +42,36 @@ def motifs_panel(name: str, task: SequenceTask) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         label = choice(t("sequences.class"), list(task.classes), key="class", text=str)
         width = int(choice(t("sequences.width"), [str(w) for w in found.widths], key="motif-width", text=str))
-        site = choice(
+        asked = choice(
             t("sequences.motif_site"),
             [CLEAREST, *found.sites],
             key="motif-site",
             text=lambda site: plain("sequences.clearest") if site == CLEAREST else site_text(site),
         )
-        head, index = 0, task.classes.index(label)
-        every = found.every_head(index, width)
-        clearest = site == CLEAREST
-        if clearest:
-            site, head = found.clearest(index, width)
+        every = runs.motifs(name, fasta, found, task.classes.index(label), width)
+        if asked == CLEAREST:
+            site, head = clearest(every)
         else:
-            heads = [str(h) for h in range(found.sites[Site(site)])]
+            site = Site(asked)
+            heads = [str(h) for h in range(found.sites[site])]
             head = int(choice(t("sequences.head"), heads, key="motif-head", text=str))
-    motif, q = every[Site(site), head]
-    if clearest and q > MOST_FALSE:
+    motif, q = every[site, head]
+    if asked == CLEAREST and q > MOST_FALSE:
         st.info(t("sequences.none_passes", most=MOST_FALSE))
     if motif.place.is_fixed:
         place = motif.place
         st.info(t("sequences.fixed", share=place.share, start=place.start + 1, others=place.others_share))
-    _motif(found, motif, (label, site, head), width)
+    _logo(motif, label, site, head, width)
+    _enrichment(motif, label)
+    st.caption(
+        t("sequences.motif_note", flank=FLANK, first=int(motif.starts.min()) + 1, last=int(motif.starts.max()) + 1)
+        + " "
+        + t("sequences.classes_known" if found.labelled else "sequences.classes_predicted")
+    )
+    stem = _stem(label, site, head, width)
+    st.download_button(
+        t("sequences.download_motif"), lambda: motif.meme(stem), f"{stem}.meme", "text/plain", on_click="ignore"
+    )
     st.caption(t("sequences.q_value", q=f"{q:.2g}", count=len(every), most=MOST_FALSE))
 
 
@@ -78,7 +87,7 @@ def _left_out(found: SequenceSet) -> None:
 
 def _chosen_set(name: str) -> bytes:
     shipped = runs.example_set(store.checkpoint(name))
-    arrivals.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
+    upload_guard.expect(2 * MAX_SET_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
         t("sequences.set"), type=runs.FILES, key=UPLOADED, max_upload_size=MAX_SET_MB, on_change=_say_whose
     )
@@ -94,53 +103,28 @@ def _say_whose() -> None:
     set_parameter(WHOSE, OWN if st.session_state[UPLOADED] else None)
 
 
-def _motif(found: SequenceSet, motif: Motif, place: tuple[str, str, int], width: int) -> None:
-    label, site, head = place
-    positions = [
-        str(i + 1 if 0 <= i < width else (i if i < 0 else f"+{i - width + 1}")) for i in range(-FLANK, width + FLANK)
-    ]
+def _stem(label: str, site: Site, head: int, width: int) -> str:
+    return f"{label}-{site}-head-{head}-width-{width}"
+
+
+def _logo(motif: Motif, label: str, site: Site, head: int, width: int) -> None:
+    positions = [str(i + 1 if i >= 0 else i) for i in range(-FLANK, width)]
+    positions += [f"+{i + 1}" for i in range(FLANK)]
     image = choice(t("sequences.image"), ["SVG", "PNG"], key="motif-image", text=str)
-    stem = f"{label}-{site}-head-{head}-width-{width}"
-    st.plotly_chart(
-        logo(
-            motif.letters,
-            motif.heights,
-            positions,
-            title=plain(
-                "sequences.logo_title",
-                label=label,
-                width=width,
-                site=site_text(site),
-                head=head,
-                count=len(motif.sites),
-            ),
-            dark=is_dark(),
-        ),
-        key="logo",
-        config=plot_config(stem, "svg" if image == "SVG" else "png"),
+    title = plain(
+        "sequences.logo_title", label=label, width=width, site=site_text(site), head=head, count=len(motif.starts)
     )
+    st.plotly_chart(
+        logo(motif.letters, motif.heights, positions, title=title, dark=is_dark()),
+        key="logo",
+        config=plot_config(_stem(label, site, head, width), "svg" if image == "SVG" else "png"),
+    )
+
+
+def _enrichment(motif: Motif, label: str) -> None:
     test = motif.enrichment
     if set(test.pattern) == {"."}:
         st.markdown(t("sequences.no_pattern"))
-    else:
-        st.markdown(
-            t(
-                "sequences.pattern",
-                pattern=test.pattern,
-                found=test.found,
-                total=test.total,
-                label=label,
-                others_found=test.others_found,
-                others_total=test.others_total,
-                p=f"{test.p_value:.2g}",
-            )
-        )
-    starts = [site.start + 1 for site in motif.sites]
-    st.caption(
-        t("sequences.motif_note", flank=FLANK, first=min(starts), last=max(starts))
-        + " "
-        + t("sequences.classes_known" if found.labelled else "sequences.classes_predicted")
-    )
-    st.download_button(
-        t("sequences.download_motif"), lambda: motif.meme(stem), f"{stem}.meme", "text/plain", on_click="ignore"
-    )
+        return
+    numbers = dict(found=test.found, total=test.total, others_found=test.others_found, others_total=test.others_total)
+    st.markdown(t("sequences.pattern", pattern=test.pattern, label=label, p=f"{test.p_value:.2g}", **numbers))

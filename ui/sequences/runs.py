@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import streamlit as st
@@ -13,31 +13,22 @@ from jaxtyping import Float
 from transformer.attention.measures import rank_correlation
 from transformer.attention.record import AttentionMap
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.messages import Message
-from transformer.pictures.picture import Picture
+from transformer.runs.class_reasons import Reasons
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import SHORT, Cost
-from transformer.runs.sequences.attribution import (
-    UNKNOWN,
-    Gradients,
-    Mutations,
-    integrated_gradients,
-    method_track,
-    mutations,
-)
+from transformer.runs.sequences.attribution import Mutations, integrated_gradients, mutations
 from transformer.runs.sequences.classify import Classification, classify, pace, read
-from transformer.runs.sequences.sets import SequenceSet, read_set
+from transformer.runs.sequences.sets import Motifs, SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
 from transformer.sequences.folding import folded, received
 from transformer.sequences.task import SequenceTask
-from transformer.sequences.window_pictures import window_picture
 from transformer.sites import Site
 from ui.store import settings, store
 from ui.store.cache import cached, cached_result
-from ui.store.long_runs import for_long_runs
+from ui.store.progress import long_run, with_progress
 from ui.store.refs import Revision
-from ui.store.slow import long_run, with_progress
-from ui.texts import plain, said, t
+from ui.store.runs import for_long_runs
+from ui.texts import plain, t
 
 FILES = ["fa", "fasta", "fna", "gz", "txt"]
 """What files of sequences are called."""
@@ -168,22 +159,6 @@ def _looked_over(
     return _with_progress(kind, key, what, what, compute)
 
 
-def windows_of(run: Classification, site: str, head: int | Literal["mean"]) -> Picture:
-    """One head over windows, or the mean of all; computed once a run."""
-    return _windows(*key_of(run), site, head, run)
-
-
-@cached()
-def _windows(
-    revision: Revision,  # noqa: ARG001  (part of the cache key, as is the text)
-    text: str,  # noqa: ARG001
-    site: str,
-    head: int | Literal["mean"],
-    _run: Classification,
-) -> Picture:
-    return window_picture(_run.record[site], head)
-
-
 def other_strand(name: str, task: SequenceTask, run: Classification) -> Classification | None:
     """The run of the other strand; None where there is none, or where it takes about as long again as a long one."""
     if not task.alphabet.complement or len(run.spans) > LONG_STRAND:
@@ -196,11 +171,11 @@ def key_of(run: Classification) -> tuple[Revision, str]:
     return store.revision(run.checkpoint), run.letters.text
 
 
-def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gradients] | None:
+def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Reasons] | None:
     """What every letter did for a class; the first time with a bar and a button that stops it, then None."""
     checkpoint = store.checkpoint(name)
 
-    def compute(progress: Callable[[float], None]) -> tuple[Mutations, Gradients]:
+    def compute(progress: Callable[[float], None]) -> tuple[Mutations, Reasons]:
         return (
             mutations(checkpoint, run.letters, target, lambda done: progress(0.8 * done)),
             integrated_gradients(checkpoint, run.letters, target, progress=lambda done: progress(0.8 + 0.2 * done)),
@@ -208,26 +183,6 @@ def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gra
 
     key = (store.revision(name), run.letters.text, target)
     return _with_progress("effects", key, plain("sequences.effects"), plain("sequences.changing"), compute)
-
-
-def method_name(method: str) -> Message:
-    """What a method of `attribution` is called."""
-    return Message("sequence_method_unknown" if method == UNKNOWN else f"attribution_{method}")
-
-
-def track_of_method(name: str, run: Classification, method: str, target: int) -> Float[np.ndarray, " letter"] | None:
-    """What a method says of each letter that `run` read, about a class; None once it is stopped.
-
-    Raises:
-        InputError: the sequence is too long.
-    """
-    checkpoint = store.checkpoint(name)
-
-    def compute(progress: Callable[[float], None]) -> Float[np.ndarray, " letter"]:
-        return method_track(checkpoint, run, method, target, progress)
-
-    key = (store.revision(name), run.letters.text, method, target)
-    return _with_progress("method_track", key, said(method_name(method)), plain("sequences.deleting"), compute)
 
 
 def example_set(checkpoint: Checkpoint) -> bytes:
@@ -246,6 +201,12 @@ def sequence_set(name: str, fasta: bytes) -> SequenceSet | None:
         plain("sequences.set_reading"),
         lambda progress: read_set(store.checkpoint(name), fasta_of(fasta), progress),
     )
+
+
+def motifs(name: str, fasta: bytes, found: SequenceSet, label: int, width: int) -> Motifs:
+    """The motif of every head for a class and a width, over a set that was read."""
+    key = (store.revision(name), hashlib.sha256(fasta).hexdigest(), label, width)
+    return cached_result("motifs", key, lambda: found.every_head(label, width))
 
 
 def _with_progress(

@@ -28,7 +28,7 @@ from ui.sequences.slices import SLICE_SECONDS, Slices, progress
 from ui.shared.address import belong_to, choice, put, whole
 from ui.shared.files import frame_csv
 from ui.shared.theme import is_dark
-from ui.store import arrivals, store
+from ui.store import store, upload_guard
 from ui.store.cache import in_session
 from ui.texts import language, plain, t
 
@@ -147,7 +147,7 @@ def scan_panel(name: str, checkpoint: Checkpoint, task: SequenceTask) -> None:
 
 def _record(checkpoint: Checkpoint) -> tuple[FastaRecord | None, bytes]:
     """The record to scan and the data that it came with: of the reader's file, or the examples joined end to end."""
-    arrivals.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
+    upload_guard.expect(2 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
     upload = st.file_uploader(
         t("sequences.scan_file"), type=runs.FILES, key="scan-fasta", max_upload_size=MAX_UPLOAD_MB
     )

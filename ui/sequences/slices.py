@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import streamlit as st
 
-from ui.store import turns
+from ui.store import render_slots
 from ui.texts import t
 
 SLICE_SECONDS = 0.3
@@ -33,7 +33,7 @@ class Slices(Generic[T]):
 
     def advance(self, seconds: float, take: Callable[[T], None]) -> None:
         """Take parts in for a while, at least one."""
-        with turns.aside():
+        with render_slots.aside():
             began = time.monotonic()
             for part in self.parts:
                 take(part)

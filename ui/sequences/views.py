@@ -1,6 +1,5 @@
 """The panels of one sequence on the Sequences page: its class, its letters, its windows."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,29 +8,25 @@ import streamlit as st
 
 from transformer.attention.measures import rank_correlation
 from transformer.canvas.about import About
-from transformer.figures.export import csv, plot_config
+from transformer.figures.export import plot_config
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
-from transformer.figures.windows import window_heatmap
-from transformer.runs.sequences.attribution import MAX_MUTATED, Gradients, Mutations
+from transformer.runs.class_reasons import Reasons
+from transformer.runs.measures.faithfulness import shipped
+from transformer.runs.sequences.attribution import MAX_MUTATED, Mutations
 from transformer.runs.sequences.classify import Classification
 from transformer.runs.sequences.held_out import HeldOut, composition
+from transformer.runs.sequences.trust import GRADIENTS, WEIGHTS
 from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded
 from transformer.sequences.task import SequenceTask
-from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
-from ui.components.cells.component import cells
-from ui.components.head_view.component import Lines, head_view
 from ui.markdown import as_text
-from ui.sequences import methods, runs
-from ui.shared.active_heads import active_heads, switch_heads
-from ui.shared.address import choice, hundredths, put, switch
+from ui.sequences import runs
+from ui.shared.address import choice, switch
 from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
-from ui.shared.zooming import Said, is_long, zoom_panel, zoomed
+from ui.shared.zooming import Said, zoom_panel, zoomed
+from ui.store import store
 from ui.texts import language, plain, said, t
-
-MOST_LINES = 300
-"""Most windows whose head view is drawn."""
 
 
 def verdict(
@@ -88,30 +83,6 @@ def _unlike(run: Classification, task: SequenceTask, held_out: HeldOut | None) -
     return [said(reason) for reason in held_out.reasons(found, len(run.letters), task)]
 
 
-def all_heads_panel(run: Classification, place: Place) -> None:
-    """Every layer and head over the windows, and what the decision pools, small; a click opens one."""
-    sites = tuple(run.record.sites)
-    thumbnails = runs.thumbnails(run, sites, LARGEST_SIDE)
-    if thumbnails is None:
-        return
-    st.markdown(t("sequences.all_heads"), help=t("sequences.all_heads_help"))
-    selected = None
-    if place.head != MEAN:
-        selected = (run.record.sites.index(place.site), int(place.head))
-    all_heads(
-        thumbnails,
-        None,
-        row_names=[plain("sequences.pooling") if site == POOLING else f"L{i}" for i, site in enumerate(sites)],
-        column_names=[f"H{i}" for i in range(thumbnails.shape[1])],
-        selected=selected,
-        on_pick=lambda picked: _open_head(sites, picked),
-        key="sequence-heads",
-        query_axis=plain("sequences.windows_axis"),
-        key_axis=plain("sequences.windows_axis"),
-    )
-    groups_note(run)
-
-
 def groups_note(run: Classification) -> None:
     """Which windows stand where in the small maps, and what the row of the pooling is."""
     st.caption(as_text(groups(run)))
@@ -127,55 +98,30 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
     track = letter_track(run, place)
     if track is None:
         return
-    effects, answer = None, None
+    effects = None
     if len(run.letters) <= MAX_MUTATED:
         effects = runs.effects(name, run, label)
-        answer = methods.chosen_answer(name, run, label)
     else:
         st.info(t("sequences.too_long_for_effects", longest=MAX_MUTATED))
     spans: tuple[Span, ...] = ()
     known = task.landmarks and len(run.letters) == task.length
     if known and switch(t("sequences.consensus"), False, key="consensus"):
         spans = _agreeing(run, task)
-    drawn = _tracks(run, track, effects, target, spans)
-    drawn = drawn if answer is None else replace(drawn, methods=(answer.track(target),))
-    figure = sequence_tracks(drawn, dark=is_dark())
+    figure = sequence_tracks(_tracks(run, track, effects, target, spans), dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
     if effects is not None:
         _agreement(run, track, place, label, effects)
-        if answer is not None:
-            methods.say_agreement(answer, effects[0])
         gradients = effects[1]
-        told = dict(sum=float(gradients.contribution.sum()), whole=gradients.difference, gap=gradients.gap)
+        told = dict(sum=float(gradients.added.sum()), whole=gradients.difference, gap=gradients.gap)
         said_of = "gap" if gradients.converged else "not_converged"
         st.caption(t(f"sequences.{said_of}", points=gradients.points, **told))
-        methods.say_trust_of_tracks(name)
+        _say_trust(name)
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
-    _downloads(run, track, effects, target, sequence_id, place, answer)
+    _downloads(run, track, effects, target, sequence_id, place)
 
 
-def windows_panel(run: Classification, place: Place) -> None:
-    """One head over windows, grouped by width; where they are many, through a window that zooms."""
-    attention = run.record[place.site]
-    if is_long(attention):
-        _long_windows(run, place)
-        return
-    picture = runs.windows_of(run, place.site, place.head)
-    relative = switch(t("sequences.relative"), False, key="relative")
-    widths = [span.width for span in run.spans]
-    st.plotly_chart(
-        window_heatmap(picture, widths, len(run.spans), relative=relative, dark=is_dark()),
-        key="windows",
-        config=plot_config(f"{place.stem}-windows"),
-    )
-    cells(picture, "windows", key="windows-cells")
-    st.caption(f"{t('sequences.rows_are_queries')} {as_text(groups(run))}")
-    st.download_button(
-        t("sequences.download_matrix"), lambda: csv(picture), f"{place.stem}.csv", "text/csv", on_click="ignore"
-    )
-
-
-def _long_windows(run: Classification, place: Place) -> None:
+def long_windows(run: Classification, place: Place) -> None:
+    """One head over many windows, grouped by width, through a window that zooms."""
     zoom = zoomed(runs.key_of(run), run.record[place.site], place.head)
     if zoom is None:
         return
@@ -194,39 +140,10 @@ def _long_windows(run: Classification, place: Place) -> None:
     zoom_panel(zoom, (run.checkpoint, run.letters.text, pools), shown, key="windows-tiles")
 
 
-def head_view_panel(run: Classification, place: Place) -> None:
-    """Windows of one width, joined by what the heads of one site look at."""
+def width(run: Classification) -> int:
+    """Of which width the windows are whose lines are drawn."""
     widths = list(dict.fromkeys(span.width for span in run.spans))
-    width = int(choice(t("sequences.width"), [str(w) for w in widths], key="view-width", text=str))
-    attention = run.record[place.site]
-    chosen = [i for i, span in enumerate(run.spans) if span.width == width]
-    if len(chosen) > MOST_LINES:
-        st.info(t("sequences.too_many_lines", count=len(chosen), most=MOST_LINES))
-        return
-    keys = slice(chosen[0], chosen[-1] + 1)
-    queries = slice(0, len(attention.queries)) if place.site == POOLING else keys
-    weights = np.stack([attention.tile(head, queries, keys) for head in range(attention.n_heads)])
-    names = [plain("sequences.head_number", head=head) for head in range(attention.n_heads)]
-    if place.head == MEAN:
-        weights, names = weights.mean(axis=0, keepdims=True), [plain("sequences.mean")]
-    alone = 0 if place.head == MEAN else place.head
-    threshold = hundredths(t("sequences.threshold"), 0.0, 0.5, 0.02, key="view-threshold")
-    head_view(
-        Lines(
-            weights,
-            None,
-            heads=names,
-            query_labels=[said(label) for label in attention.queries.texts[queries]],
-            key_labels=attention.keys.texts[keys],
-            query_title=plain("sequences.query_decision" if place.site == POOLING else "sequences.query_window"),
-            key_title=plain("sequences.key_window"),
-        ),
-        active=active_heads(alone, len(names)),
-        threshold=threshold,
-        on_heads=None if place.head == MEAN else lambda heads: switch_heads(alone, heads),
-        key="sequence-lines",
-    )
-    st.caption(t("sequences.only_width", width=width))
+    return int(choice(t("sequences.width"), [str(w) for w in widths], key="view-width", text=str))
 
 
 def letter_track(run: Classification, place: Place) -> LetterTrack | None:
@@ -256,7 +173,7 @@ def _agreeing(run: Classification, task: SequenceTask) -> tuple[Span, ...]:
 def _tracks(
     run: Classification,
     track: LetterTrack,
-    effects: tuple[Mutations, Gradients] | None,
+    effects: tuple[Mutations, Reasons] | None,
     target: str,
     spans: tuple[Span, ...],
 ) -> Tracks:
@@ -264,19 +181,29 @@ def _tracks(
     if effects is None:
         return shown
     changes, gradients = effects
-    walked = gradients.contribution if gradients.converged else None
+    walked = gradients.added if gradients.converged else None
     return replace(shown, letters=changes.letters, change=changes.change, contribution=walked)
 
 
+def _say_trust(name: str) -> None:
+    """How far the tracks were found to be right, on sequences that were not trained on; nothing if not measured."""
+    measured = shipped(store.checkpoint(name))
+    if measured is not None and {GRADIENTS, WEIGHTS} <= measured.fares.keys():
+        gradients, weights, chance = (measured.fares[name] for name in (GRADIENTS, WEIGHTS, "random"))
+        fewest = min(fare.sentences for fare in (gradients, weights, chance))
+        numbers = dict(sequences=fewest, gradients=gradients.share, weights=weights.share, chance=chance.share)
+        st.caption(t("sequences.measured_tracks", **numbers))
+
+
 def _agreement(
-    run: Classification, track: LetterTrack, place: Place, target: int, effects: tuple[Mutations, Gradients]
+    run: Classification, track: LetterTrack, place: Place, target: int, effects: tuple[Mutations, Reasons]
 ) -> None:
     """How far attention and effect on the class `target` order the letters alike, for this head and for every other."""
     changes, gradients = effects
     rho = rank_correlation(track.relative, changes.effect)
     told = t("sequences.agreement", rho=rho, place=place.text)
     if gradients.converged:
-        other = rank_correlation(np.abs(gradients.contribution), changes.effect)
+        other = rank_correlation(np.abs(gradients.added), changes.effect)
         told = f"{told} {t('sequences.agreement_of_gradients', rho=other)}"
     st.markdown(told)
     rows = runs.agreement_of_heads(run, target, changes)
@@ -290,11 +217,10 @@ def _agreement(
 def _downloads(
     run: Classification,
     track: LetterTrack,
-    effects: tuple[Mutations, Gradients] | None,
+    effects: tuple[Mutations, Reasons] | None,
     target: str,
     sequence_id: str,
     place: Place,
-    answer: methods.Answer | None,
 ) -> None:
     columns = {f"attention share, windows of {w}": v for w, v in zip(track.widths, track.share, strict=True)}
     columns["attention, multiples of even"] = track.relative
@@ -305,13 +231,9 @@ def _downloads(
         }
         columns["mutation effect"] = changes.effect
         if gradients.converged:
-            columns["integrated gradients"] = gradients.contribution
-    kept = ("attention, ", "mutation", "integrated")
-    if answer is not None:
-        columns[answer.column] = answer.values
-        kept = (*kept, answer.method)
-    browser = {name: columns[name] for name in columns if name.startswith(kept)}
-    stem = "-".join([sequence_id, place.stem, *([] if answer is None else [answer.method])])
+            columns["integrated gradients"] = gradients.added
+    browser = {name: columns[name] for name in columns if name.startswith(("attention, ", "mutation", "integrated"))}
+    stem = f"{sequence_id}-{place.stem}"
     with st.container(horizontal=True):
         st.download_button(
             t("sequences.download_tracks_csv"),
@@ -344,7 +266,3 @@ def groups(run: Classification) -> str:
         first = widths.index(width)
         parts.append(plain("sequences.group", first=first + 1, last=first + widths.count(width), width=width))
     return plain("sequences.groups", parts=", ".join(parts))
-
-
-def _open_head(sites: Sequence[str], picked: Picked) -> None:
-    put(layer=POOLING if sites[picked.layer] == POOLING else picked.layer, head=picked.head)

@@ -33,13 +33,14 @@ does this, and the menu leads to every page as it was left. A page that ends ear
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Literal, NoReturn
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ui.markdown import as_text
-from ui.shared.visit import Visit, opened, visit
+from ui.shared.page_state import opened, page_state
 
 Width = int | Literal["stretch"]
 
@@ -66,15 +67,16 @@ def run_of_part(keys: Collection[str] = ()) -> Iterator[None]:
     What concerns the rest of the page too makes all of it be drawn instead: other keys than `keys`, if there are any.
     """
     with opened() as here:
-        alone, before = not here.is_under_way, (here.is_in_part, here.is_alone)
+        alone = not here.run.is_under_way
         if alone and not here.go_on(keys):
             st.rerun()
-        here.is_in_part, here.is_alone = True, alone or here.is_alone
+        before = here.run.is_in_part, here.run.is_alone
+        here.run.is_in_part, here.run.is_alone = True, alone or here.run.is_alone
         try:
             with suppress(_PageEndError):
                 yield
         finally:
-            here.is_in_part, here.is_alone = before
+            here.run.is_in_part, here.run.is_alone = before
             if alone:
                 here.end()
 
@@ -90,7 +92,7 @@ class _PageEndError(Exception):
 
 def left(page: str) -> dict[str, str] | None:
     """The address that a page was left with in this session; None for one that was not visited."""
-    return visit().left.get(page)
+    return page_state().left.get(page)
 
 
 def belong_to(owner: object, *keys: str) -> None:
@@ -98,7 +100,7 @@ def belong_to(owner: object, *keys: str) -> None:
 
     The first owner takes their values from the address.
     """
-    visit().belong_to(owner, keys)
+    page_state().belong_to(owner, keys)
 
 
 def suggest(key: str, value: str) -> None:
@@ -106,17 +108,17 @@ def suggest(key: str, value: str) -> None:
 
     It comes to stand in the address, since a fresh visit would not know it.
     """
-    visit().suggest(key, value)
+    page_state().suggest(key, value)
 
 
 def suggest_anew(key: str) -> None:
     """Let suggestions for a control count again, also on pages that have drawn it: there is something new to show."""
-    visit().undecide(key)
+    page_state().undecide(key)
 
 
 def is_decided(page: str, key: str) -> bool:
     """Whether a page has drawn a control, so that no suggestion counts there."""
-    return visit().is_decided(page, key)
+    return (page, key) in page_state().controls.decided
 
 
 def choice(
@@ -142,7 +144,7 @@ def choice(
     first = options[0] if default is None else default
     known = {**(old or {}), **{option: option for option in options}}
     shown = {option: text(option) for option in options}  # in this run's language, whoever asks later
-    here = visit()
+    here = page_state()
     value, told = here.seed(key, lambda word: _one_of(options, known.get(word)), first, tuple(shown.values()))
     if form == "segments":
         chosen = st.segmented_control(
@@ -174,7 +176,7 @@ def tabs(
     labels = {text(option): option for option in options}
     texts = {option: label for label, option in labels.items()}
     known = {**(old or {}), **{option: option for option in options}}
-    here = visit()
+    here = page_state()
 
     def valid(value: str) -> str | None:
         return texts.get(_one_of(options, known.get(value)) or "", value if value in labels else None)
@@ -201,7 +203,7 @@ def whole(
     usual = min(max(default, low), high)
     if low == high:
         return low
-    here = visit()
+    here = page_state()
     value, told = here.seed(key, lambda word: _between(_whole(word), low, high), usual, (low, high, step))
     if (high - low) // step <= 200:
         number = st.slider(label, low, high, None if told else value, step, key=key, width=width, help=help)
@@ -210,32 +212,26 @@ def whole(
     return here.written(key, number, usual)
 
 
-def tenths(
+def decimal(
     label: str,
     low: float,
     high: float,
     default: float,
     *,
     key: str,
+    digits: int,
     width: Width = "stretch",
     help: str | None = None,  # noqa: A002
 ) -> float:
-    """A number from `low` to `high` in tenths."""
-    return _decimals(label, low, high, default, 1, key, width, help)
+    """A number from `low` to `high` with so many digits after the point."""
+    here = page_state()
+    usual = min(max(default, low), high)
+    value, told = here.seed(key, lambda word: _between(_decimal(word, digits), low, high), usual, (low, high))
+    number = st.slider(label, low, high, None if told else value, 10.0**-digits, key=key, width=width, help=help)
+    return here.written(key, round(number, digits), usual)
 
 
-def hundredths(
-    label: str,
-    low: float,
-    high: float,
-    default: float,
-    *,
-    key: str,
-    width: Width = "stretch",
-    help: str | None = None,  # noqa: A002
-) -> float:
-    """A number from `low` to `high` in hundredths."""
-    return _decimals(label, low, high, default, 2, key, width, help)
+tenths, hundredths = partial(decimal, digits=1), partial(decimal, digits=2)
 
 
 def switch(
@@ -247,7 +243,7 @@ def switch(
     disabled: bool = False,
 ) -> bool:
     """On or off. One that is disabled is off, whatever it was, and is again what it was once it is enabled."""
-    here = visit()
+    here = page_state()
     if disabled:
         st.toggle(label, value=False, key=f"{key} (disabled)", help=help, disabled=True)
         return False
@@ -266,7 +262,7 @@ def line(
     bare: bool = False,
 ) -> str:
     """A line of text; `placeholder` stands there while it is empty. `bare` keeps the label for screen readers alone."""
-    here = visit()
+    here = page_state()
     value, told = here.seed(key, str, default)
     text = st.text_input(
         label, "" if told else value, key=key, width=width, placeholder=placeholder, help=help,
@@ -286,31 +282,31 @@ def lines(
     help: str | None = None,  # noqa: A002
 ) -> str:
     """Several lines of text, at most `most` characters; a text of more than `longest` stays out of the address."""
-    here = visit()
+    here = page_state()
     value, told = here.seed(key, str, default)
     text = st.text_area(label, "" if told else value, key=key, height=height, max_chars=most, help=help)
-    here.keep_out(key, longest is not None and len(text) > longest)
+    keep_out(key, longest is not None and len(text) > longest)
     return here.written(key, text, default)
 
 
-def held(*keys: str) -> dict[str, Any]:
-    """Say that scripts of the page own these keys: they write them into the address bar, without a run.
+def keep_out(key: str, is_out: bool) -> None:
+    """Whether a key's value is too long for an address."""
+    (page_state().kept_out.add if is_out else page_state().kept_out.discard)(key)
 
-    The next run, whoever asks for it, finds there what they wrote, as if its user had moved controls. It gives what
-    those scripts have to know: which arrival at the page this is, and what the address held of the keys then. With
-    another arrival, they take it; in between, they alone know.
+
+def held(*keys: str) -> dict[str, Any]:
+    """Say that scripts of the page own these keys: they write them behind # in the address, without a run.
+
+    `parameter` gives what a link said of them, or what a view told that the server draws. It gives what those scripts
+    have to know: which arrival at the page this is, and what was known of the keys then. With another arrival, they
+    take it; in between, they alone know.
     """
-    here = visit()
-    here.hold(keys)
-    return {
-        "arrival": here.arrival,
-        "values": {key: value for key, value in here.brought_by_arrival.items() if key in keys},
-    }
+    return page_state().own(keys)
 
 
 def parameter(key: str) -> str | None:
     """What the address holds under a key: that of a picked cell, a marked word, a snapshot, which no control owns."""
-    return visit().values.get(key)
+    return page_state().values.get(key)
 
 
 def set_parameter(key: str, value: str | None) -> None:
@@ -321,23 +317,13 @@ def set_parameter(key: str, value: str | None) -> None:
 def put(**values: object) -> None:
     """Put values under their keys, of controls too: they show them in the next run. None takes a key away."""
     for key, value in values.items():
-        visit().put(key, None if value is None else str(value))
+        page_state().put(key, None if value is None else str(value))
 
 
 def whole_numbers(text: str, separator: str) -> tuple[int, ...] | None:
     """Whole numbers of up to eight digits, apart by `separator`; None where the text is anything else."""
     found = tuple(number for part in text.split(separator) if (number := _whole(part)) is not None)
     return found if len(found) == text.count(separator) + 1 else None
-
-
-def _decimals(
-    label: str, low: float, high: float, default: float, digits: int, key: str, width: Width, why: str | None
-) -> float:
-    here: Visit = visit()
-    usual = min(max(default, low), high)
-    value, told = here.seed(key, lambda word: _between(_decimal(word, digits), low, high), usual, (low, high))
-    number = st.slider(label, low, high, None if told else value, 10.0**-digits, key=key, width=width, help=why)
-    return here.written(key, round(number, digits), usual)
 
 
 def _one_of(options: Sequence[str], value: str | None) -> str | None:

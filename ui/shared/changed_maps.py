@@ -7,17 +7,14 @@ from typing import Final, Literal
 import streamlit as st
 
 from transformer import Intervention, Record
-from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.pictures.picture import Picture
 from transformer.runs.what_if import map_difference
-from ui.components.cells.component import cells
 from ui.components.row_bars.component import row_bars
 from ui.shared import changes
 from ui.shared.address import belong_to, choice, hundredths, parameter, set_parameter, whole_numbers
-from ui.shared.controls import MEAN, sentence
+from ui.shared.controls import MEAN
 from ui.shared.files import Origin, head_stem
-from ui.shared.theme import is_dark
+from ui.shared.record_views import matrix
 from ui.texts import plain, t
 
 MAPS: Final = ("after", "before", "difference")
@@ -68,18 +65,8 @@ def map_panel(
     cell = _cell(picture)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        st.plotly_chart(
-            heatmap_on_page(picture, selected=cell, dark=is_dark()),
-            key="map-of-head",
-            width="content",
-            alt=alt_text(picture),
-            on_select=_pick_cell,
-            selection_mode="points",
-            config=plot_config(origin.stem(*head_stem(picture), shown)),
-        )
-        cells(picture, "map-of-head", key="map-of-head-cells", selected=cell, on_pick=_keep_cell)
-        for note in picture.notes:
-            st.caption(sentence(note))
+        stem = origin.stem(*head_stem(picture), shown)
+        matrix(picture, key="map-of-head", stem=stem, facts=origin.facts(), selected=cell, on_pick=_keep_cell)
     with right:
         if cell is None:
             st.info(t("what_if.pick_cell"), icon=":material/touch_app:")
@@ -143,10 +130,5 @@ def _cell(picture: Picture) -> tuple[int, int] | None:
     return (row, column) if row < len(picture.queries) and column < len(picture.keys) else None
 
 
-def _pick_cell() -> None:
-    for point in st.session_state["map-of-head"].selection.points[:1]:
-        _keep_cell(*point["customdata"][:2])
-
-
 def _keep_cell(row: int, column: int) -> None:
-    set_parameter(CELL, f"{int(row)}-{int(column)}")
+    set_parameter(CELL, f"{row}-{column}")

@@ -16,10 +16,9 @@ from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
 from ui.markdown import as_text
 from ui.shared import last_checkpoint
-from ui.shared.active_heads import belong_to_head
 from ui.shared.address import belong_to, choice, line, lines, parameter, put, switch, tenths, whole
 from ui.shared.last_checkpoint import MODEL
-from ui.store import holdings, log, runs, shipped, store
+from ui.store import log, runs, session_resources, shipped, store
 from ui.texts import begins_with_a_word, in_language, language, plain, said, t
 
 KINDS = {
@@ -197,7 +196,6 @@ def selection(record: Record, default: tuple[int, int], *, has_words: bool = Tru
             text=lambda head: plain("translate.mean") if head == MEAN else head,
         )
         words, special = form_of_maps(has_words=has_words)
-    belong_to_head(site, head)
     return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
 
 
@@ -278,7 +276,7 @@ def _counted(tree: BeamTree, options: DecodingOptions) -> str:
 
 def explain(error: HeedmapError) -> None:
     """Say what went wrong and what to change; nothing that was typed is lost. The log hears of it once a session."""
-    told = holdings.mine().refused
+    told = session_resources.mine().refused
     if error.message not in told:
         told.add(error.message)
         log.refused(error)

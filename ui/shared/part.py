@@ -12,8 +12,8 @@ import streamlit as st
 from transformer.errors import HeedmapError
 from transformer.messages import speak
 from ui.shared import address, controls
-from ui.shared.visit import visit
-from ui.store import slow, stamps, turns
+from ui.shared.page_state import page_state
+from ui.store import file_versions, progress, render_slots
 from ui.texts import language, one_language
 
 
@@ -23,14 +23,14 @@ def in_page() -> None:
     For work that a button stops: what is pressed in a part does not interrupt a run. The page's next run draws without
     parts, and the one after it has them again, since the work is done by then.
     """
-    if visit().is_in_part:
-        visit().want_whole()
+    if page_state().run.is_in_part:
+        page_state().want_whole()
         st.rerun()
 
 
 def anew() -> NoReturn:
     """Draw what runs again: the part where it draws by itself, else the page. For what stands above what changes it."""
-    st.rerun(scope="fragment" if visit().is_alone else "app")
+    st.rerun(scope="fragment" if page_state().run.is_alone else "app")
 
 
 def part(draw: Callable[[], None], *keys: str) -> None:
@@ -38,7 +38,7 @@ def part(draw: Callable[[], None], *keys: str) -> None:
 
     It may draw in containers that were made before it, in which it has drawn something in the page's run. What it reads
     from the page's run must not need more memory than its names: it is kept for as long as the session shows the page.
-    Work that a button stops (`ui.store.slow`) is done by the page. A container holds one part at most.
+    Work that a button stops (`ui.store.progress`) is done by the page. A container holds one part at most.
 
     A part may stand within another one: then `keys` are all the keys of the address that it follows and nothing else
     does, and a click in it that writes any other has the whole page drawn. What it cannot draw is explained there.
@@ -47,7 +47,13 @@ def part(draw: Callable[[], None], *keys: str) -> None:
     @st.fragment
     def again() -> None:
         speak(language())
-        with turns.turn(), stamps.one_look(), one_language(), address.run_of_part(keys), slow.heard(in_page):
+        with (
+            render_slots.turn(),
+            file_versions.one_look(),
+            one_language(),
+            address.run_of_part(keys),
+            progress.heard(in_page),
+        ):
             drawn()
 
     def drawn() -> None:
@@ -56,7 +62,7 @@ def part(draw: Callable[[], None], *keys: str) -> None:
         except HeedmapError as error:  # it would not come out of a part, to what the page does with it
             controls.explain(error)
 
-    if visit().is_whole:
+    if page_state().run.is_whole:
         drawn()
     else:
         again()

@@ -1,39 +1,103 @@
-"""Views of a record, for every page that shows one: all heads, one head, its lines, downloads."""
+"""Views of a record, for every page that shows one. The browser draws them from the record, which it is sent once.
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Final, Literal, NamedTuple
+A choice of kind, layer, head, pair, threshold or scale then starts no run. The form of the maps (words, special tokens)
+is the server's, and so are scores. Of a record of more than `MOST_BYTES`, or with long sides, the browser has all heads
+of one kind in blocks and the chosen layer whole: another layer starts a run.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import pandas as pd
 import streamlit as st
-from jaxtyping import Bool, Float
 
 from transformer import AttentionMap, Record
-from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap_on_page
-from transformer.messages import Message, say
+from transformer.attention.notebook import axes_of, kind_of, sites_of
+from transformer.canvas.record import Kind, Packed, packed
+from transformer.canvas.views import Axes, Grid, Known, Link, Picker, Sides, Site
+from transformer.messages import Message, language, say
 from transformer.pictures.picture import UNSURE, Picture
-from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
-from ui.components.cells.component import cells
-from ui.components.head_view.component import Lines, head_view
-from ui.markdown import as_text
-from ui.shared import address, selected_pair
-from ui.shared.active_heads import active_heads, switch_heads
-from ui.shared.address import hundredths, switch
-from ui.shared.controls import MEAN, Selection, kind_title, kinds, sentence
+from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_record, thumbnail_codes
+from ui.components.head_choice.component import head_choice
+from ui.components.head_view.component import head_view
+from ui.components.heatmap.component import heatmap, heatmap_of
+from ui.components.shared.record import Local, post
+from ui.shared import address
+from ui.shared.address import parameter, set_parameter, switch
+from ui.shared.controls import KINDS, MEAN, Selection, kind_name, kind_title, kinds, plain_sentence, sentence
 from ui.shared.files import Origin, frame_csv, head_stem
-from ui.shared.theme import is_dark
-from ui.store import turns
-from ui.texts import in_this_language, plain, t
+from ui.store import render_slots
+from ui.store.cache import cached_result
+from ui.texts import in_this_language, plain, said, t
 
-NOWHERE = Origin()
+KEYS: Final = ("layer", "head", "kind", "pair", "heads", "threshold", "relative")
+"""The keys of the address that the browser owns here."""
+
+MOST_BYTES = 2**20
+"""So large a record is sent whole, 4 bytes a weight: 48 heads of 74 words each way fit in it."""
+
+EXACT = 2**20
+"""Up to so many weights of a kind travel as they are, in 32 bits; more in 16, 11 of them the number's."""
 
 RoleOf = Callable[[str, int], str | None]
 """What the head of a site does; None where nobody knows."""
 
-IMAGES: Final = ("png", "svg")
-"""What a picture can be saved as."""
+
+@dataclass(frozen=True)
+class Shown:
+    """A record in the browser, in one form, and what the address chooses of it as this run knows it."""
+
+    record: Record
+    key: Hashable
+    """Names the run, as caches do."""
+    local: Local
+    choice: Selection
+    is_whole: bool
+    first: dict[str, Picture]
+    """One map of each kind, for the words of its axes."""
+    sites: dict[str, Site]
+    """What the maps of each site are called."""
+
+
+def is_small(record: Record) -> bool:
+    """Whether a record is sent whole."""
+    numbers = sum(one.n_heads * one.shape[0] * one.shape[1] for one in record.values())
+    longest = max((side for one in record.values() for side in one.shape), default=0)
+    return 4 * numbers <= MOST_BYTES and longest <= LARGEST_SIDE
+
+
+def bring(
+    record: Record,
+    key: Hashable,
+    default: tuple[int, int],
+    words: bool,
+    special: bool,
+    also: tuple[str, int] | None = None,
+) -> Shown:
+    """Send a record, and take what the address chooses of it: at first the layer and head of `default`.
+
+    `key` names the run, as caches do. `also` is the kind and layer that a view needs besides the chosen ones.
+    """
+    available = kinds(record)
+    kind = one_of(list(available), "kind", next(iter(available)), {name: kind for kind, name in KINDS.items()})
+    sites = available[kind]
+    layer = int(one_of([*map(str, range(len(sites)))], "layer", str(min(default[0], len(sites) - 1))))
+    count = record[sites[layer]].n_heads
+    head = one_of([*map(str, range(count)), MEAN], "head", str(min(default[1], count - 1)))
+    is_whole = is_small(record)
+    parts = {kind: layer} if also is None else {also[0]: also[1], kind: layer}
+    there = None if is_whole else tuple(parts.items())
+    form = cached_result(
+        "record-form",
+        (key, default, words, special, language(), there),
+        lambda: _form(record, default, words, special, None if is_whole else parts),
+    )
+    post(form.packed, key="record")
+    choice = Selection(kind, layer, sites[layer], MEAN if head == MEAN else int(head), words, special)
+    local = Local(form.packed.id, KEYS, address.held(*KEYS))
+    return Shown(record, key, local, choice, is_whole, form.first, form.sites)
 
 
 def record_notes(record: Record) -> None:
@@ -43,132 +107,114 @@ def record_notes(record: Record) -> None:
             st.info(sentence(note), icon=":material/info:")
 
 
-def all_heads_panel(
-    record: Record, choice: Selection, role_of: RoleOf | None = None, *, origin: Origin = NOWHERE
+def head_panel(
+    shown: Shown,
+    known: Mapping[str, Sequence[Known]] | None = None,
+    links: Sequence[Link] = (),
+    followed: bool = False,
 ) -> None:
-    """Every layer and head, small; a click opens one. `role_of` says what a head does, where that is known."""
-    layers = [record[site] for site in kinds(record)[choice.kind]]
-    grid = _grid(layers, choice.words, choice.special)
-    kind = as_text(kind_title(choice.kind))
-    st.markdown(f"**{t('translate.all_heads')}** · {kind}", help=t("translate.all_heads_help"))
-    all_heads(
-        grid.values,
-        grid.visible,
-        row_names=[f"L{i}" for i in range(len(layers))],
-        column_names=[f"H{i}" for i in range(layers[0].n_heads)],
-        selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
-        roles=[[say(role_of(layer.site, head) or "") for head in range(layer.n_heads)] for layer in layers]
-        if role_of
-        else None,
-        on_pick=_open_head,
-        key="all-heads",
-        file_name=origin.stem("all-heads", choice.kind),
-        about=origin.about(plain("files.all_heads", kind=kind_title(choice.kind)), grid.first),
-    )
+    """Buttons for kind, layer and head, `links`, and what is known of the chosen head (by site, one entry a head).
 
-
-class _Grid(NamedTuple):
-    """Every head of a kind, small; what any layer shows is visible, since a window may hide more in some."""
-
-    values: Float[np.ndarray, "layer head query key"]
-    visible: Bool[np.ndarray, "query key"]
-    first: Picture
-
-
-def _grid(layers: Sequence[AttentionMap], words: bool, special: bool) -> _Grid:
-    """A pick draws the grid again, whose numbers stay: the pictures of all heads were a sixth of its time.
-
-    It stands beside the fields of the first layer's map, so it is measured with its record, and goes with it.
+    Where it is `followed` by something that the server draws, another choice starts a run.
     """
-    known: dict[tuple[bool, bool], _Grid] = vars(layers[0]).setdefault("grids", {})
-    if (words, special) not in known:
-        pictures = [[one.reduced(LARGEST_SIDE) for one in layer.pictures(words, special)[:-1]] for layer in layers]
-        values = np.array([[picture.values for picture in row] for row in pictures], dtype=np.float32)
-        visible = np.logical_or.reduce([row[0].visible for row in pictures])
-        known[words, special] = _Grid(values, visible, pictures[0][0])
-    return known[words, special]
-
-
-def heatmap_panel(record: Record, choice: Selection, *, origin: Origin = NOWHERE) -> None:
-    """One head, large."""
-    relative, scores, camera = st.columns(3, vertical_alignment="center")
-    with scores:
-        show_scores = switch(
-            t("translate.scores"), False, key="scores", disabled=choice.head == MEAN, help=t("translate.scores_help")
-        )
-    with relative:
-        is_relative = switch(
-            t("translate.relative"), False, key="relative", disabled=show_scores, help=t("translate.relative_help")
-        )
-    with camera:
-        image = address.choice(
-            t("translate.camera"), IMAGES, key="image", text=str.upper, bare=True, help=t("translate.camera_help")
-        )
-    picture = _picture(record, choice, scores=show_scores)
-    pair = selected_pair.kept_pair(choice.kind, picture)
-    st.plotly_chart(
-        heatmap_on_page(picture, relative=is_relative, selected=pair, dark=is_dark()),
-        key="heatmap",
-        width="content",
-        alt=alt_text(picture),
-        on_select=partial(_select_from_heatmap, choice.kind, picture),
-        selection_mode="points",
-        config=plot_config(
-            origin.stem(*head_stem(picture), *(["scores"] if show_scores else [])), "svg" if image == "svg" else "png"
+    pickers = (
+        Picker(
+            plain("translate.attention"), plain("translate.attention_help"),
+            {kind: kind_name(kind) for kind in shown.first},
         ),
-    )
-    cells(
-        picture, "heatmap", key="heatmap-cells", selected=pair,
-        on_pick=partial(selected_pair.select_pair, choice.kind, picture),
+        Picker(plain("translate.layer"), plain("translate.layer_help"), {}),
+        Picker(plain("translate.head"), plain("translate.head_help"), {MEAN: plain("translate.mean")}),
     )  # fmt: skip
-    said = " ".join([sentence(note) for note in picture.notes]) or t("translate.sums")
-    axes = t("translate.axes", queries=picture.queries.name, keys=picture.keys.name)
-    st.caption(f"{axes} {said} {t('translate.click_cell')}")
-    _pair_panel(record, choice, picture, pair)
+    choice = shown.choice
+    drawn = choice.kind, choice.layer, None if choice.head == MEAN else int(choice.head)
+    head_choice(
+        shown.local, pickers, known or {}, links, drawn=drawn, key="head-choice",
+        followed=followed or not shown.is_whole or _shows_scores(),
+    )  # fmt: skip
 
 
-def head_view_panel(record: Record, choice: Selection, *, origin: Origin = NOWHERE) -> None:
+def all_heads_panel(shown: Shown, origin: Origin, role_of: RoleOf | None = None) -> None:
+    """Every layer and head of the chosen kind, small; a click opens one. `role_of` says what a head does."""
+    grids, arrays = {}, dict[str, np.ndarray]()
+    layers_of = _layers(shown.record)
+    for kind, first in shown.first.items():
+        if not shown.is_whole and kind != shown.choice.kind:
+            continue
+        layers, size = layers_of[kind], None
+        if not shown.is_whole:
+            arrays = _in_blocks(shown, layers)
+            size = first.reduced(LARGEST_SIDE).values.shape
+        grids[kind] = Grid(
+            origin.stem("all-heads", kind),
+            origin.about(plain("files.all_heads", kind=kind_title(kind)), first),
+            [[say((role_of and role_of(layer.site, head)) or "") for head in range(layer.n_heads)] for layer in layers],
+            size,
+        )
+    st.markdown(f"**{t('translate.all_heads')}**", help=t("translate.all_heads_help"))
+    all_heads_of_record(shown.local, grids, arrays, key="all-heads")
+
+
+def heatmap_panel(shown: Shown, origin: Origin) -> None:
+    """One head, large, and the marked pair in every head that the browser has; or the head's scores."""
+    choice = shown.choice
+    is_mean = choice.head == MEAN
+    switch(t("translate.scores"), False, key="scores", disabled=is_mean, help=t("translate.scores_help"))
+    if _shows_scores() and not is_mean:
+        picture = shown.record[choice.site].picture(choice.head, choice.words, choice.special, scores=True)
+        matrix(picture, key="scores-map", stem=origin.stem(*head_stem(picture), "scores"), facts=origin.facts())
+        return
+    sites = {
+        name: replace(site, file_names=[origin.stem(*parts.split()) for parts in site.file_names])
+        for name, site in shown.sites.items()
+    }
+    heatmap(shown.local, sites, {kind: _axes(first, origin) for kind, first in shown.first.items()}, key="heatmap")
+
+
+def head_view_panel(shown: Shown, origin: Origin) -> None:
     """Two columns of tokens, joined by what the heads of one layer look at."""
-    threshold = hundredths(t("translate.threshold"), 0.0, 0.5, 0.05, key="threshold")
-    attention = record[choice.site]
-    mean = choice.head == MEAN
-    shown: list[int | Literal["mean"]] = [MEAN] if mean else list(range(attention.n_heads))
-    names = [plain("translate.mean")] if mean else [plain("translate.head_name", head=head) for head in shown]
-    chosen = 0 if choice.head == MEAN else choice.head
-    pictures = [attention.picture(head, choice.words, choice.special) for head in shown]
-    first = pictures[0]
-    pair = selected_pair.kept_pair(choice.kind, first)
-    head_view(
-        Lines(
-            np.stack([picture.values for picture in pictures]),
-            first.visible,
-            heads=names,
-            query_labels=first.queries.texts,
-            key_labels=first.keys.texts,
-            query_title=plain("translate.query_title", name=first.queries.name),
-            key_title=plain("translate.key_title", name=first.keys.name),
-        ),
-        active=active_heads(chosen, len(shown)),
-        selected_pair=pair,
-        threshold=threshold,
-        on_pair=lambda picked: selected_pair.select_pair(choice.kind, first, *picked),
-        on_heads=None if mean else lambda heads: switch_heads(chosen, heads),
-        key="head-view",
-        file_name=origin.stem(str(choice.site), "lines"),
-        about=origin.about(
-            plain("files.lines", kind=kind_title(choice.kind), layer=choice.layer, site=choice.site), first
-        ),
-    )
-    _pair_panel(record, choice, first, pair)
+    sides = {}
+    for kind, first in shown.first.items():
+        sites = kinds(shown.record)[kind]
+        sides[kind] = Sides(
+            plain("translate.query_title", name=first.queries.name),
+            plain("translate.key_title", name=first.keys.name),
+            [origin.stem(str(site), "lines") for site in sites],
+            [
+                origin.about(plain("files.lines", kind=kind_title(kind), layer=layer, site=site), first)
+                for layer, site in enumerate(sites)
+            ],
+        )
+    most = max(attention.n_heads for attention in shown.record.values())
+    names = [*(plain("translate.head_name", head=head) for head in range(most)), plain("translate.mean")]
+    head_view(shown.local, sides, names, key="head-view")
 
 
-def measures_panel(record: Record, origin: Origin) -> None:
+def matrix(
+    picture: Picture,
+    *,
+    key: str,
+    stem: str,
+    facts: Sequence[str] = (),
+    selected: tuple[int, int] | None = None,
+    relative: bool = False,
+    on_pick: Callable[[int, int], None] | None = None,
+) -> None:
+    """One map that is no head of the page's record, such as a difference, with what has to be known of it below."""
+    notes = " ".join(map(plain_sentence, picture.notes))
+    heatmap_of(
+        picture, key=key, file_name=stem, notes=notes, facts=[*facts, *map(said, picture.notes)], selected=selected,
+        relative=relative, on_pick=on_pick,
+    )  # fmt: skip
+
+
+def measures_panel(record: Record, key: Hashable, origin: Origin) -> None:
     """A row of numbers for each head."""
-    known = vars(next(iter(record.values())))  # as the grid: it goes with its record
-    if "measures" not in known:
-        turns.give_back()  # a long text takes seconds
-        known["measures"] = record.measures().drop(columns="roles")
-    table: pd.DataFrame = known["measures"]
+
+    def measured() -> pd.DataFrame:
+        render_slots.give_back()  # a long text takes seconds
+        return record.measures().drop(columns="roles")
+
+    table = cached_result("measures", key, measured)
     columns = {
         name: st.column_config.NumberColumn(
             plain(f"atlas.measure_{name}"), help=plain(f"atlas.measure_{name}_help"), format="%.3f"
@@ -185,38 +231,72 @@ def measures_panel(record: Record, origin: Origin) -> None:
     )  # fmt: skip
 
 
-def _pair_panel(record: Record, choice: Selection, picture: Picture, pair: tuple[int, int] | None) -> None:
-    if pair is None:
-        return
-    query, key = pair
-    layers = [record[site] for site in kinds(record)[choice.kind]]
-    pictures = [layer.pictures(choice.words, choice.special)[:-1] for layer in layers]
-    seen = [layer for layer, row in enumerate(pictures) if row[0].visible[query, key]]  # windows differ by layer
-    said = {"query": picture.queries.labels[query], "key": picture.keys.labels[key]}
-    st.markdown(f"**{t('translate.marked')}**")
-    st.text(plain("translate.looks_at" if picture.visible[query, key] else "translate.is_masked", **said))
-    if seen:
-        heads = [plain("translate.head_name", head=i) for i in range(layers[0].n_heads)]
-        names = [plain("translate.layer_name", layer=layer) for layer in seen]
-        weights = [[one.values[query, key] for one in pictures[layer]] for layer in seen]
-        st.dataframe(
-            pd.DataFrame(weights, index=names, columns=heads),
-            column_config={
-                name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f")
-                for name in heads
-            },
-        )
-    st.button(t("translate.unmark"), on_click=selected_pair.forget_pair, key="unmark")
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """A record as it is sent in one form: with the words of its axes, and what its maps are called."""
+
+    packed: Packed
+    first: dict[str, Picture]
+    sites: dict[str, Site]
 
 
-def _picture(record: Record, choice: Selection, scores: bool = False) -> Picture:
-    return record[choice.site].picture(choice.head, choice.words, choice.special, scores=scores)
+def _form(
+    record: Record, default: tuple[int, int], words: bool, special: bool, parts: Mapping[str, int] | None
+) -> _Form:
+    """All layers of a record, or of each kind in `parts` one."""
+    first, sites, sent = dict[str, Picture](), dict[str, Site](), list[Kind]()
+    for name, layers in _layers(record).items():
+        sent_of = layers if parts is None else [layers[parts[name]]] if name in parts else []
+        pictures = {one.site: one.pictures(words, special) for one in sent_of}
+        common, found = sites_of(pictures, lambda one: " ".join(head_stem(one)), _notes)
+        sites |= found
+        usual = pictures[sent_of[0].site][0] if sent_of else layers[0].picture(0, words, special)
+        first[name] = replace(usual, notes=common) if sent_of else usual
+        is_exact = len(sent_of) * layers[0].n_heads * usual.values.size <= EXACT
+        dtype = np.float32 if is_exact else np.float16
+        sent.append(kind_of(name, layers, pictures, (usual.queries, usual.keys), dtype=dtype))
+    return _Form(packed(sent, default, {name: kind for kind, name in KINDS.items()}), first, sites)
 
 
-def _open_head(picked: Picked) -> None:
-    address.put(layer=picked.layer, head=picked.head)
+def _in_blocks(shown: Shown, layers: Sequence[AttentionMap]) -> dict[str, np.ndarray]:
+    """Every head of a kind in blocks of at most `LARGEST_SIDE` a side; what any layer shows is visible."""
+    choice = shown.choice
+
+    def compute() -> dict[str, np.ndarray]:
+        pictures = [
+            [one.reduced(LARGEST_SIDE) for one in layer.pictures(choice.words, choice.special)[:-1]] for layer in layers
+        ]
+        values = np.array([[picture.values for picture in row] for row in pictures], dtype=np.float32)
+        return thumbnail_codes(values, np.logical_or.reduce([row[0].visible for row in pictures]))
+
+    return cached_result("heads-in-blocks", (shown.key, choice.kind, choice.words, choice.special), compute)
 
 
-def _select_from_heatmap(kind: str, picture: Picture) -> None:
-    for point in st.session_state["heatmap"].selection.points[:1]:
-        selected_pair.select_pair(kind, picture, *point["customdata"][:2])
+def _layers(record: Record) -> dict[str, list[AttentionMap]]:
+    """The maps of each kind that the record has, first layer first."""
+    return {kind: [record[site] for site in sites] for kind, sites in kinds(record).items()}
+
+
+def _shows_scores() -> bool:
+    return (parameter("scores") or "").lower() == "true"
+
+
+def one_of(options: Sequence[str], key: str, usual: str, old: dict[str, str] | None = None) -> str:
+    """What the address chooses, which may be in older words; the usual one does not stand there."""
+    asked = parameter(key) or ""
+    asked = (old or {}).get(asked, asked)
+    found = asked if asked in options else usual
+    set_parameter(key, None if found == usual else found)
+    return found
+
+
+def _axes(first: Picture, origin: Origin) -> Axes:
+    names = plain("translate.axes", queries=first.queries.name, keys=first.keys.name)
+    return axes_of(
+        first.queries, first.keys, f"{names} {plain('translate.click_cell')}", origin.facts(*map(said, first.notes))
+    )
+
+
+def _notes(picture: Picture) -> str:
+    """What has to be known of one map."""
+    return " ".join(map(plain_sentence, picture.notes)) or plain("translate.sums")

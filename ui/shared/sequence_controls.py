@@ -11,7 +11,6 @@ from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification,
 from transformer.sequences.fasta import FastaRecord, parse_fasta
 from transformer.sites import Site
 from ui.markdown import as_text
-from ui.shared.active_heads import belong_to_head
 from ui.shared.address import belong_to, choice, lines, set_parameter
 from ui.texts import plain, t
 
@@ -120,12 +119,6 @@ def sites(run: Classification) -> dict[str, Site]:
     return {**found, POOLING: Site(POOLING)} if POOLING in run.record else found
 
 
-def chosen(site: Site, head: str) -> Place:
-    """A choice of an attention and a head of it; another head's lines are drawn alone again."""
-    belong_to_head(site, head)
-    return Place(site, MEAN if head == MEAN else int(head))
-
-
 def place(run: Classification) -> Place:
     """Choose the layer (or the pooling) and the head."""
     called = sites(run)
@@ -148,7 +141,7 @@ def place(run: Classification) -> Place:
             text=lambda name: plain("sequences.mean") if name == MEAN else name,
         )
     pooling_note(run)
-    return chosen(site, head)
+    return Place(site, MEAN if head == MEAN else int(head))
 
 
 def pooling_note(run: Classification) -> None:

@@ -10,13 +10,14 @@ import streamlit as st
 from transformer.attention.record import AttentionMap
 from transformer.attention.zoom import Zoom, head_name
 from transformer.canvas.about import About
+from transformer.canvas.views import Axes
 from transformer.figures.export import csv
 from transformer.messages import say
 from transformer.runs.concurrency import forward_slot, letting_others
-from ui.components.tiles.component import Window, tiles
+from ui.components.heatmap.component import Window, heatmap_window
 from ui.shared.address import belong_to, parameter, put, switch, whole_numbers
 from ui.shared.part import in_page, part
-from ui.store.slow import with_progress
+from ui.store.progress import with_progress
 from ui.texts import plain, said, t
 
 LONG = 256
@@ -87,7 +88,7 @@ def _draw(zoom: Zoom, shown: Said, key: str) -> None:
     relative = switch(t("zooming.relative"), False, key="relative-zoom", help=t("zooming.relative_help"))
     window, attention = window_of(zoom.shape), zoom.attention
     view = zoom.view(window.rows, window.keys)
-    tiles(
+    heatmap_window(
         zoom.whole(),
         view,
         window,
@@ -95,16 +96,13 @@ def _draw(zoom: Zoom, shown: Said, key: str) -> None:
         largest=zoom.largest,
         queries=lambda rows: [say(label) for label in attention.queries.labels[rows]],
         keys=lambda keys: [say(label) for label in attention.keys.labels[keys]],
-        query_axis=shown.query_axis,
-        key_axis=shown.key_axis,
+        axes=Axes(shown.query_axis, shown.key_axis, t("zooming.exact"), shown.about.lines, shown.edges),
+        title=shown.about.title,
         key=key,
         relative=relative,
-        edges=shown.edges,
         file_name=shown.stem,
-        about=shown.about,
         on_window=lambda found: _look(found, attention.shape),
     )
-    st.caption(t("zooming.exact"))
     st.download_button(
         t("zooming.download"), lambda: csv(zoom.picture(view)), f"{shown.stem}.csv", "text/csv", on_click="ignore",
         help=t("zooming.download_help"), key=f"{key}-csv",

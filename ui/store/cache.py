@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 
-from ui.store import holdings, turns
+from ui.store import render_slots, session_resources
 from ui.store.budget import RESULTS, Budget
 from ui.store.refs import CheckpointRef, Revision
 from ui.texts import t
@@ -63,7 +63,7 @@ class Store:
             found = self._find(key)
             if found is _MISSING:
                 found = compute()
-                self._keep(key, found)
+                self.put(key, found)
             return found
 
     def find(self, key: Hashable) -> Any | None:
@@ -73,7 +73,13 @@ class Store:
 
     def put(self, key: Hashable, value: Any) -> None:
         """Keep this result of a key from now on."""
-        self._keep(key, value)
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            extra = list(self._values)[: -self.entries] if self.entries else []
+        for one in extra:
+            self.drop(one)
+        self._budget.count(self._number, self, key, value)
 
     def clear(self) -> None:
         """Forget every result."""
@@ -101,15 +107,6 @@ class Store:
         self._budget.use(self._number, key)
         return found
 
-    def _keep(self, key: Hashable, value: Any) -> None:
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            extra = list(self._values)[: -self.entries] if self.entries else []
-        for one in extra:
-            self.drop(one)
-        self._budget.count(self._number, self, key, value)
-
     @contextmanager
     def _alone(self, key: Hashable) -> Iterator[None]:
         """One thread at a time for a key, and who waits has no turn; its lock goes with the last thread that does."""
@@ -118,7 +115,7 @@ class Store:
             self._working[key] = lock, waiting + 1
         try:
             if not lock.acquire(blocking=False):
-                turns.give_back()
+                render_slots.give_back()
                 lock.acquire()
             try:
                 yield
@@ -145,7 +142,7 @@ class SharedStore(Store):
             raise ValueError(f"{key!r} holds an upload: its results belong to its session, not to all")
 
         def sealed() -> Any:
-            with holdings.out_of_reach():
+            with session_resources.out_of_reach():
                 return compute()
 
         return super().get(key, sealed)
@@ -191,7 +188,7 @@ def in_session(
     """
 
     def without_turn() -> T:
-        turns.give_back()
+        render_slots.give_back()
         return compute()
 
     found: T = session_store(kind, entries, budget, pinned).get(key, without_turn)
@@ -200,7 +197,7 @@ def in_session(
 
 def session_store(kind: str, entries: int = SESSION_ENTRIES, budget: Budget = RESULTS, pinned: bool = False) -> Store:
     """The session's own results of a kind: to look whether there is one, or to put a newer one."""
-    results = holdings.mine().results
+    results = session_resources.mine().results
     if kind not in results:
         results[kind] = Store(entries, budget, pinned)
     found: Store = results[kind]
@@ -248,7 +245,7 @@ def _spinning(text_key: str, compute: Callable[[], T]) -> T:
     try:
         if not text_key:
             return compute()
-        turns.give_back()  # it takes long enough to say so
+        render_slots.give_back()  # it takes long enough to say so
         with st.spinner(t(text_key)):
             return compute()
     finally:

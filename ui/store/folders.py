@@ -15,7 +15,7 @@ from transformer.checkpoint.safe.zips import KEPT, ZIP_ENDING
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
-from ui.store.ledger import Counted, UploadLimits, megabytes
+from ui.store.upload_quota import Counted, UploadLimits, megabytes
 
 CHUNK = 1024 * 1024
 

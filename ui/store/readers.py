@@ -5,10 +5,10 @@ from threading import local
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from transformer.checkpoint.worker.pool import WORKERS, Host
-from ui.store import turns
+from ui.patches import session
+from ui.store import render_slots
 from ui.texts import t
 
 
@@ -20,16 +20,15 @@ class Readers(Host):
 
     def client(self) -> Hashable | None:
         """The session of this run: it has one file read at a time."""
-        context = get_script_run_ctx()
-        return None if context is None else context.session_id
+        return session.session_id() or None
 
     def waits(self) -> None:
         """Let others draw: what waits for a file goes on without its turn."""
-        turns.give_back()
+        render_slots.give_back()
 
     def queued(self, ahead: int) -> None:
         """Say on the page how many files are read first."""
-        if get_script_run_ctx() is None:
+        if not session.session_id():
             return
         place: DeltaGenerator | None = getattr(self._here, "place", None)
         self._here.place = None  # where what follows ends the run, the next one begins anew

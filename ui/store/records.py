@@ -11,10 +11,10 @@ from transformer.attention.record_files.contents import ENDING
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import AnyRun
-from ui.store import arrivals, holdings, room
-from ui.store.ledger import Counted, UploadLimits
-from ui.store.memory import give_back
+from ui.store import session_resources, upload_guard, upload_quota
+from ui.store.machine import give_back
 from ui.store.refs import CheckpointRef, Origin, Revision
+from ui.store.upload_quota import Counted, UploadLimits
 
 LONGEST_TEXT, LONGEST_NAME = 10_000, 200
 """Characters that are shown of what a record's model read, and of the model's name."""
@@ -41,7 +41,7 @@ def is_record(file: str) -> bool:
 
 def names() -> list[str]:
     """The session's records, the earliest first."""
-    return [str(ref) for ref in holdings.mine().records]
+    return [str(ref) for ref in session_resources.mine().records]
 
 
 def brought(name: str) -> Brought:
@@ -50,7 +50,7 @@ def brought(name: str) -> Brought:
     Raises:
         CheckpointError: it has none of this name.
     """
-    found: Brought | None = holdings.mine().records.get(CheckpointRef.parse(name))
+    found: Brought | None = session_resources.mine().records.get(CheckpointRef.parse(name))
     if found is None:
         raise CheckpointError("upload_not_here", name=name)
     return found
@@ -67,7 +67,7 @@ def take(file: Any, limits: UploadLimits | None = None) -> str:
     Raises:
         CheckpointError: it is refused, or more than a session or the server may hold.
     """
-    arrivals.let_go([file])
+    upload_guard.let_go([file])
     try:
         return _taken(file, Path(file.name).name, file.size, limits or UploadLimits.of(os.environ))
     finally:
@@ -76,28 +76,28 @@ def take(file: Any, limits: UploadLimits | None = None) -> str:
 
 def forget(name: str) -> None:
     """Let go of a record, and of all that was computed from what the session brought."""
-    held = holdings.mine()
+    held = session_resources.mine()
     held.records.pop(CheckpointRef.parse(name), None)
     held.results.clear()
     give_back()
 
 
 def _taken(stream: BufferedIOBase, name: str, size: int, limits: UploadLimits) -> str:
-    room.check_size(name, size, limits)
-    room.check_room(size, limits)
+    upload_quota.check_size(name, size, limits)
+    upload_quota.check_room(size, limits)
     counted = [Counted(size, limits.server_bytes)]
     try:
         record = isolated.open_record(stream, name)
         more = record.kept_bytes - size
         if more > 0:
-            room.check_room(size + more, limits)
+            upload_quota.check_room(size + more, limits)
             counted.append(Counted(more, limits.server_bytes))
     except CheckpointError:
         for one in counted:  # at once: the error's traceback may live on
             one.strike()
         raise
-    ref = room.free_ref(Path(name).stem, Origin.RECORD)
+    ref = upload_quota.free_ref(Path(name).stem, Origin.RECORD)
     model = record.model.rpartition("/")[2] or ref.name  # never the name of a checkpoint of this session
     run = AnyRun(model[:LONGEST_NAME], record.text[:LONGEST_TEXT], record)  # each picture's facts hold both
-    holdings.mine().records[ref] = Brought(run, tuple(counted))
+    session_resources.mine().records[ref] = Brought(run, tuple(counted))
     return str(ref)

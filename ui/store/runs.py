@@ -3,14 +3,17 @@
 Keys are plain values (the checkpoint's revision, text, options); values are shared, so they are read-only.
 """
 
+import copy
 import os
 from collections.abc import Callable
 from dataclasses import replace
 
 import streamlit as st
+import torch
 
-from transformer import Attribution, DecodingOptions, Translation, follow, intervening, translate
+from transformer import Attribution, Checkpoint, DecodingOptions, Translation, follow, intervening, translate
 from transformer.attribution.trust import Trust
+from transformer.checkpoint.checkpoint import OtherModel, device_here
 from transformer.interventions.text import from_text
 from transformer.messages import Message
 from transformer.runs.any_model import AnyRun, pace, read, run_any
@@ -19,10 +22,10 @@ from transformer.runs.continuing import Continuation, ContinueOptions, continue_
 from transformer.runs.filling import Gap, fill
 from transformer.runs.pace import Cost, refuse_large
 from ui.store import settings, store
+from ui.store.budget import MODELS
 from ui.store.cache import cached, cached_result
-from ui.store.long_runs import for_long_runs
+from ui.store.progress import Told, costs, long_run, with_progress
 from ui.store.refs import Revision
-from ui.store.slow import Told, costs, long_run, with_progress
 from ui.texts import plain, said, t
 
 ATTRIBUTION = "attribution"
@@ -206,3 +209,27 @@ def _trust(
 @cached(spinner="store.running")
 def _any_run(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
     return run_any(store.load(revision), text, options, forced)
+
+
+def for_long_runs(revision: Revision) -> Checkpoint:
+    """The checkpoint of a revision where long runs are computed: on a GPU, or in the precision that is set.
+
+    Short runs stay on the CPU in the precision of the files, so that all numbers of a page are of one model. A model of
+    another library stays as it is.
+
+    Raises:
+        CheckpointError: it cannot be loaded, or what is set is not here.
+    """
+    device, dtype = settings.placement(os.environ)
+    place = device_here(device)
+    found = store.load(revision)
+    if isinstance(found.model, OtherModel) or (place.type == "cpu" and dtype == settings.DTYPES[0]):
+        return found
+    return _placed(revision, str(place), dtype)
+
+
+@cached(spinner="store.loading", budget=MODELS)
+def _placed(revision: Revision, device: str, dtype: str) -> Checkpoint:
+    found = store.load(revision)
+    precision = None if dtype == settings.DTYPES[0] else getattr(torch, dtype)
+    return replace(found, model=copy.deepcopy(found.model)).placed(device, precision)

@@ -13,9 +13,9 @@ from transformer.errors import CheckpointError
 from ui.store import log
 from ui.store.budget import MODELS
 from ui.store.cache import cached
+from ui.store.file_versions import stamp_of, stamp_of_folder
 from ui.store.refs import CheckpointRef, Origin, Revision
-from ui.store.source import Answers
-from ui.store.stamps import stamp_of, stamp_of_folder
+from ui.store.source import Answers, CheckpointSource
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 """Where the shipped checkpoints lie."""
@@ -24,13 +24,12 @@ FIRST = ("multi30k-en-de", "splice-junctions")
 """What a page starts with, where it has the choice: the translator, and the classifier with a known consensus."""
 
 
-class Shipped:
+class Shipped(CheckpointSource):
     """The folders of `CHECKPOINTS`. Their configs say everything, so nothing is asked about them."""
 
     trusted = True
 
     def refs(self) -> list[CheckpointRef]:
-        """Every shipped checkpoint: those of `FIRST`, then by name; snapshots are not listed."""
         names = [path.name for path in CHECKPOINTS.iterdir() if is_folder(path)] if CHECKPOINTS.is_dir() else []
         return [CheckpointRef(Origin.SHIPPED, name) for name in sorted(names, key=lambda n: (n not in FIRST, n))]
 
@@ -45,31 +44,16 @@ class Shipped:
         return [found for ref in self.refs() if isinstance(found := _described(ref), CheckpointError)]
 
     def stamp(self, ref: CheckpointRef) -> int:
-        """Changes when a file of its folder does, or the snapshot that is meant.
-
-        Raises:
-            CheckpointError: there is no such checkpoint.
-        """
         try:
             return hash((stamp_of([_weights(ref)]), stamp_of_folder(CHECKPOINTS / ref.name)))
         except OSError as error:
             raise CheckpointError("checkpoint_not_here", name=str(ref)) from error
 
-    def fingerprint(self, ref: CheckpointRef) -> None:
-        """Nothing is to be answered."""
-        return
-
     def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
-        """What the folder's config names; None where none can be read: one broken folder spoils no page."""
         found = _described(ref.base)
         return found if isinstance(found, str) else None
 
     def load(self, revision: Revision, answers: Answers) -> Checkpoint:
-        """A checkpoint, or a snapshot of its training: loaded once for all sessions.
-
-        Raises:
-            CheckpointError: it cannot be loaded.
-        """
         ref = revision.ref
         if not ref.snapshot:
             return _folder(revision)
@@ -83,24 +67,10 @@ class Shipped:
         """
         return () if ref.snapshot else snapshots(CHECKPOINTS / ref.name)
 
-    def bundle(self, ref: CheckpointRef) -> None:
-        """None: there are no questions."""
-        return
-
     def contents(self, revision: Revision) -> Contents:
-        """The tensors of a checkpoint.
-
-        Raises:
-            CheckpointError: they cannot be read.
-        """
         return _contents(revision)
 
-    def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
-        """None: shipped checkpoints are loaded anyway."""
-        return None
-
     def n_bytes(self, ref: CheckpointRef) -> int:
-        """Bytes of a checkpoint's weights."""
         return sum(file.stat().st_size for file in find_files(_path(ref)).values())
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import streamlit as st
+
 from transformer import Checkpoint
 from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.bundle import Bundle
@@ -11,7 +13,6 @@ from transformer.checkpoint.ours.history import Snapshot
 from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from ui.store import answers as answers_
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.shipped import Shipped
 from ui.store.source import Answers, CheckpointSource
@@ -26,6 +27,9 @@ CLASSIFIERS = "kmer"
 
 ARCHITECTURES = (*TRANSLATORS, "encoder", "decoder", "kmer", f"{HUGGING_FACE}encoder", f"{HUGGING_FACE}decoder")
 """Every architecture: those that write first."""
+
+ANSWERS = "answers"
+"""Where a session keeps what its user answered about files, by their fingerprints, wherever they are brought again."""
 
 SHIPPED = Shipped()
 SOURCES: Mapping[Origin, CheckpointSource] = {
@@ -195,7 +199,7 @@ def set_answers(name: str, answers: Mapping[str, Any]) -> None:
         CheckpointError: there is none.
     """
     source, ref = _found(name)
-    answers_.remember(source.fingerprint(ref), answers)
+    st.session_state.setdefault(ANSWERS, {})[source.fingerprint(ref)] = dict(answers)
 
 
 def problems() -> Sequence[CheckpointError]:
@@ -211,7 +215,7 @@ def _found(name: str) -> tuple[CheckpointSource, CheckpointRef]:
 
 
 def _answers(source: CheckpointSource, ref: CheckpointRef) -> Answers:
-    return answers_.answers_about(source.fingerprint(ref))
+    return tuple(sorted(st.session_state.get(ANSWERS, {}).get(source.fingerprint(ref), {}).items()))
 
 
 def _revision(source: CheckpointSource, ref: CheckpointRef) -> Revision:

@@ -24,15 +24,14 @@ from transformer.checkpoint.safe.unpacked import PrivateFolder, free_bytes
 from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
-from ui.store import arrivals, folders, holdings, ledger, log
-from ui.store import room as room_
+from ui.store import folders, log, session_resources, upload_guard, upload_quota
 from ui.store.budget import MODELS
 from ui.store.cache import in_session
-from ui.store.leaving import ends_without
-from ui.store.ledger import Counted, UploadLimits
-from ui.store.memory import give_back
+from ui.store.machine import give_back
 from ui.store.refs import CheckpointRef, Revision
-from ui.store.source import Answers
+from ui.store.session_resources import ends_without
+from ui.store.source import Answers, CheckpointSource
+from ui.store.upload_quota import Counted, UploadLimits
 from ui.store.user_folder import architecture_of
 
 ENDINGS = (
@@ -151,26 +150,20 @@ class Upload:
             self.folder.remove()
 
 
-class Uploads:
+class Uploads(CheckpointSource):
     """The checkpoints that this session uploaded; no other has a way to them."""
 
-    trusted = False
-
     def refs(self) -> list[CheckpointRef]:
-        """Every upload, the earliest first."""
         return list(uploads())
 
     def stamp(self, ref: CheckpointRef) -> int:
-        """Its token, which nobody else can guess."""
         return upload(ref).token
 
     def fingerprint(self, ref: CheckpointRef) -> str | None:
-        """That of its weights; None for a folder, about which there is nothing to answer."""
         found = upload(ref).bundle
         return None if found is None else found.fingerprint
 
     def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
-        """Its architecture; None where it cannot be loaded."""
         folder = upload(ref).folder
         if folder is not None:
             return architecture_of(lambda: isolated.tried_folder(folder.path).architecture)
@@ -182,42 +175,33 @@ class Uploads:
         )
 
     def load(self, revision: Revision, answers: Answers) -> Checkpoint:
-        """It, ready to run.
-
-        Raises:
-            CheckpointError: it cannot be loaded.
-        """
         ref = revision.ref
 
         def loaded() -> Checkpoint:
             with log.timed("checkpoint_loaded", name=ref.origin.value):  # what comes after that is the user's word
                 found = upload(ref).load(answers, str(ref))
-            ends_without(holdings.mine(), found.model)
+            ends_without(session_resources.mine(), found.model)
             return found
 
         return in_session("checkpoint", (revision, answers), loaded, N_MODELS, MODELS)
 
     def bundle(self, ref: CheckpointRef) -> Bundle | None:
-        """Its files; None for a folder whose config says everything."""
         return upload(ref).bundle
 
     def contents(self, revision: Revision) -> Contents:
-        """Its tensors."""
         return upload(revision.ref).contents()
 
     def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
-        """Those of a folder's tokenizers; None of other files."""
         folder = upload(ref).folder
         return None if folder is None else vocabulary_files(folder.path)
 
     def n_bytes(self, ref: CheckpointRef) -> int:
-        """Bytes of its weights."""
         return upload(ref).weight_bytes()
 
 
 def uploads() -> dict[CheckpointRef, Upload]:
     """The session's uploads."""
-    return holdings.mine().uploads
+    return session_resources.mine().uploads
 
 
 def upload(ref: CheckpointRef) -> Upload:
@@ -233,7 +217,7 @@ def upload(ref: CheckpointRef) -> Upload:
 
 def room(limits: UploadLimits) -> int:
     """Bytes that the session may still bring."""
-    return max(0, limits.session_bytes - holdings.mine().n_bytes)
+    return max(0, limits.session_bytes - session_resources.mine().n_bytes)
 
 
 def may_arrive(limits: UploadLimits) -> int:
@@ -242,7 +226,7 @@ def may_arrive(limits: UploadLimits) -> int:
         free = shutil.disk_usage(tempfile.gettempdir()).free
     except FileNotFoundError:  # of all places for temporary files, none takes even a byte
         free = 0
-    return max(0, min(limits.file_bytes, limits.server_bytes - ledger.LEDGER.held, free))
+    return max(0, min(limits.file_bytes, limits.server_bytes - upload_quota.LEDGER.held, free))
 
 
 def folder_may_hold(limits: UploadLimits) -> int:
@@ -260,7 +244,7 @@ def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimit
     Raises:
         CheckpointError: something is refused, of no use, or more than a session or the server may hold.
     """
-    arrivals.let_go(files)
+    upload_guard.let_go(files)
     try:
         return _taken(files, chosen, limits or UploadLimits.of(os.environ))
     finally:
@@ -270,7 +254,7 @@ def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimit
 
 def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits) -> CheckpointRef:
     for file in files:
-        room_.check_size(file.name, file.size, limits)
+        upload_quota.check_size(file.name, file.size, limits)
     streams: dict[str, BufferedIOBase] = {Path(file.name).name: file for file in files}
     if len(streams) < len(files):
         raise CheckpointError("upload_same_names")
@@ -280,7 +264,7 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
     extended = None if ref is None else held[ref]
     sizes = {name: file.size for name, file in zip(streams, files, strict=True)}
     replaced = sum(n_bytes for name, n_bytes in extended.added.items() if name in sizes) if extended else 0
-    room_.check_room(sum(sizes.values()) - replaced, limits, is_new=extended is None)
+    upload_quota.check_room(sum(sizes.values()) - replaced, limits, is_new=extended is None)
     counted = _counted(sizes, limits)
     kept = False
     try:
@@ -288,7 +272,7 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
             extended.bring(streams, counted)
         elif (name := folders.folder_name(streams)) is not None:
             folder, own = folders.brought(streams, name, limits, room(limits))
-            ref = room_.free_ref(name)
+            ref = upload_quota.free_ref(name)
             held[ref] = Upload(None, {name: own}, folder=folder)
             _strike(counted)  # what arrived is let go, the folder is kept
         else:
@@ -299,11 +283,11 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
             first = held.get(chosen) if chosen is not None else None
             pair = first.bundle.with_half(files_together) if first is not None and first.bundle is not None else None
             if chosen is not None and first is not None and pair is not None:
-                ref = room_.free_ref(pair.name)
+                ref = upload_quota.free_ref(pair.name)
                 held[ref] = Upload(pair, _of_both(first.counted, counted, pair.vocabularies))
                 del held[chosen]
             else:
-                ref = room_.free_ref(files_together.name)
+                ref = upload_quota.free_ref(files_together.name)
                 held[ref] = Upload(files_together, counted)
         kept = True
     finally:
@@ -357,7 +341,7 @@ def _same_files(brought: Bundle) -> CheckpointRef | None:
 
 def forget_file(ref: CheckpointRef, file: str) -> None:
     """Let go of one vocabulary of an upload, and of what was computed with it; the rest stays."""
-    held = holdings.mine()
+    held = session_resources.mine()
     found = held.uploads.get(ref)
     if found is not None and file in found.added:
         found.remove(file)
@@ -367,7 +351,7 @@ def forget_file(ref: CheckpointRef, file: str) -> None:
 
 def forget(ref: CheckpointRef) -> None:
     """Let go of an upload, and of all that was computed from the session's uploads."""
-    held = holdings.mine()
+    held = session_resources.mine()
     found = held.uploads.pop(ref, None)
     if found is not None:
         found.let_go()

@@ -25,9 +25,9 @@ from transformer.messages import Message
 from ui.store import log
 from ui.store.budget import MODELS
 from ui.store.cache import cached
+from ui.store.file_versions import stamp_of, stamp_of_folder
 from ui.store.refs import CheckpointRef, Origin, Revision
-from ui.store.source import Answers
-from ui.store.stamps import stamp_of, stamp_of_folder
+from ui.store.source import Answers, CheckpointSource
 
 VARIABLE = "HEEDMAP_CHECKPOINTS"
 
@@ -35,63 +35,36 @@ _VOCABULARY = re.compile(r"vocab|tok|dict|words|spm|sentencepiece|\.model$", re.
 """What vocabularies in a folder of weights are called; other texts there are notes."""
 
 
-class UserFolder:
+class UserFolder(CheckpointSource):
     """The files and folders with weights in the user's folder."""
 
-    trusted = False
-
     def refs(self) -> list[CheckpointRef]:
-        """Every checkpoint of the folder, by name."""
         return list(own_paths()[0])
 
     def stamp(self, ref: CheckpointRef) -> int:
-        """Changes when a file of the checkpoint does."""
         path = _path(ref)
         return stamp_of([path]) if path.is_file() else stamp_of_folder(path)
 
     def fingerprint(self, ref: CheckpointRef) -> str | None:
-        """That of the weights; None where there is nothing to answer, or to read."""
         return None if _says_all(_path(ref)) else _fingerprint(_of_files(ref))
 
     def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
-        """What its config describes, or its weights are taken for: a list of many checkpoints loads none of them."""
         return _architecture(_of_files(ref), answers)
 
     def load(self, revision: Revision, answers: Answers) -> Checkpoint:
-        """A checkpoint, loaded once for all sessions.
-
-        Raises:
-            CheckpointError: it cannot be loaded.
-        """
         return _loaded(revision) if _says_all(_path(revision.ref)) else _answered(revision, answers)
 
     def bundle(self, ref: CheckpointRef) -> Bundle | None:
-        """Its files; None for a folder whose config says everything.
-
-        Raises:
-            CheckpointError: they are refused.
-        """
         return None if _says_all(_path(ref)) else _bundle(_of_files(ref))
 
     def contents(self, revision: Revision) -> Contents:
-        """Its tensors.
-
-        Raises:
-            CheckpointError: they cannot be read.
-        """
         found = self.bundle(revision.ref)
         return _contents(revision) if found is None else found.contents
 
     def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
-        """The files of its tokenizers; None where only loading it tells.
-
-        Raises:
-            CheckpointError: one of them leads out of the folder.
-        """
         return vocabulary_files(_path(ref))
 
     def n_bytes(self, ref: CheckpointRef) -> int:
-        """Bytes of its weights."""
         return sum(file.stat().st_size for file in find_files(_path(ref)).values())
 
 

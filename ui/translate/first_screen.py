@@ -12,13 +12,11 @@ from transformer.pictures.picture import Picture
 from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore
 from transformer.runs.measures.out_of_distribution import TextBounds, counts_of
 from transformer.sites import Site
-from ui.components.bitext.component import Words, bitext, bitext_of_record
-from ui.markdown import as_text
-from ui.shared import address, heads, in_browser, selected_pair
+from ui.components.bitext.component import Words, bitext_of_record
+from ui.shared import heads, record_views
 from ui.shared.controls import MEAN, Selection
-from ui.shared.files import Origin, head_stem
+from ui.shared.files import Origin
 from ui.shared.likelihood import likelihood
-from ui.shared.record_views import record_notes
 from ui.shared.what_if_link import what_if_query
 from ui.store import atlases, store
 from ui.store.cache import cached_result
@@ -27,37 +25,8 @@ from ui.texts import KEY, language, plain, said, t
 KIND = heads.KIND
 
 
-def bitext_panel(shown: Translation, checkpoint: Checkpoint, choice: Selection) -> None:
+def bitext_panel(shown: Translation, checkpoint: Checkpoint, browser: record_views.Shown) -> None:
     """Source over translation, with the chosen head's lines, or those of the truest where another kind is looked at."""
-    layer, head = choice.layer, choice.head
-    if choice.kind != KIND:
-        layer, head = heads.first_head(checkpoint.name, shown)
-    site = sites_of(shown.record, KIND)[layer]
-    attention = shown.record[site]
-    picture = attention.picture(head, choice.words, choice.special)
-    pair = selected_pair.pair(KIND, picture)
-
-    def keep(query: int) -> None:
-        if choice.kind != KIND:
-            address.put(kind=KIND, layer=layer, head=head)
-        selected_pair.select_pair(KIND, picture, query, int(picture.values[query].argmax()))
-
-    source, target = _both(attention, picture, checkpoint, choice)
-    bitext(
-        picture.values,
-        picture.visible,
-        source,
-        target,
-        head=in_a_sentence(layer, head),
-        key="bitext",
-        selected=None if pair is None else pair[0],
-        file_name=Origin(shown.checkpoint, shown.input).stem(*head_stem(picture), "bitext"),
-        on_pick=keep,
-    )
-
-
-def bitext_in_browser(shown: Translation, checkpoint: Checkpoint, browser: in_browser.Shown) -> None:
-    """The same, drawn by the browser from the record that it has."""
     first = heads.first_head(checkpoint.name, shown)
     sites = sites_of(shown.record, KIND)
     source, target = _both(shown.record[sites[0]], browser.first[KIND], checkpoint, browser.choice)
@@ -71,13 +40,14 @@ def bitext_in_browser(shown: Translation, checkpoint: Checkpoint, browser: in_br
         first=first,
         heads=[[in_a_sentence(layer, head) for head in row] for layer, row in enumerate(each)],
         file_names=[
-            [origin.stem(*stem.split(), "bitext") for stem in browser.sites[str(site)].file_names] for site in sites
+            [origin.stem(str(site), f"head-{head}", "bitext") for head in row]
+            for site, row in zip(sites, each, strict=True)
         ],
         key="bitext",
     )
 
 
-def head_panel(name: str, browser: in_browser.Shown, followed: bool) -> None:
+def head_panel(name: str, browser: record_views.Shown, followed: bool) -> None:
     """Buttons for kind, layer and head, what is known of the chosen one, and the way to What if with it.
 
     Where it is `followed` by something that the server draws, another choice starts a run.
@@ -86,7 +56,7 @@ def head_panel(name: str, browser: in_browser.Shown, followed: bool) -> None:
     known = _known_of_all(name, record)
     along = {key: key for key in ("kind", "layer", "head")}
     query = {key: value for key, value in what_if_query(model=name).items() if key not in along}
-    in_browser.head_panel(browser, known, [Link(plain("what_if.link"), "what_if", query, along)], followed)
+    record_views.head_panel(browser, known, [Link(plain("what_if.link"), "what_if", query, along)], followed)
 
 
 def _known_of_all(name: str, record: Record) -> dict[str, list[Known]]:
@@ -151,34 +121,7 @@ def result(
     elif shown.node is not None and shown.tree.nodes[shown.node].status == "cut":
         st.caption(t("translate.was_cut", longest=len(shown.steps)))
     _familiarity(best, checkpoint, known)
-    record_notes(shown.record)
-
-
-def role_of_head(name: str, choice: Selection) -> None:
-    """What the chosen head does, where that was measured, and with which numbers; heads that do other things."""
-    if choice.kind != KIND:
-        return
-    found = heads.agreement(name)
-    score = None if found is None or choice.head == MEAN else found.of(choice.site, choice.head)
-    if found is None or score is None:
-        return
-    st.caption(as_text(_role(name, score)), help=as_text(_role_help(found)))
-
-
-def habit_of_head(name: str, choice: Selection) -> None:
-    """What the chosen head usually does over a corpus, with a link to its page in the atlas, where there is one."""
-    found = None if choice.head == MEAN else atlases.habit_of(name, choice.site, int(choice.head))
-    if found is not None:
-        line, sentences = found
-        st.caption(t("atlas.habit", sentences=sentences, line=line))
-        st.page_link(
-            "pages/atlas.py",
-            label=t("atlas.habit_link"),
-            icon=":material/map:",
-            query_params={
-                "model": name, "screen": "head", "site": choice.site, "head": str(choice.head), KEY: language(),
-            },
-        )  # fmt: skip
+    record_views.record_notes(shown.record)
 
 
 def in_a_sentence(layer: int, head: int | str) -> str:

@@ -1,6 +1,5 @@
 """Where a written word came from: two methods side by side, and how far each can be trusted."""
 
-from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -14,14 +13,13 @@ from transformer.errors import HeedmapError
 from transformer.figures.bars import source_share_bars
 from transformer.figures.export import csv, plot_config
 from transformer.figures.file_names import file_name
-from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.messages import Message
 from transformer.pictures.quantity import Quantity
 from transformer.runs.measures import alignment_error, faithfulness
 from transformer.runs.measures.faithfulness import Faithfulness
-from ui.components.cells.component import cells
 from ui.shared import controls
 from ui.shared.address import belong_to, choice, parameter, put, switch
+from ui.shared.record_views import matrix
 from ui.shared.theme import is_dark
 from ui.store import runs
 from ui.texts import in_this_language, plain, said, t
@@ -205,26 +203,10 @@ def _whole(answer: Attribution, row: int, number: int) -> None:
     picture = answer.picture()
     values = np.where(picture.visible[row], picture.values[row], -np.inf)
     largest = (row, int(np.nanargmax(values))) if np.isfinite(values).any() else None
-    st.plotly_chart(
-        heatmap_on_page(
-            replace(picture, notes=()),  # said below, where a narrow screen does not cut them
-            relative=True,
-            selected=largest,
-            dark=is_dark(),
-        ),
-        key=f"sources-{number}",
-        width="content",
-        alt=alt_text(picture),
-        on_select=lambda: _pick(answer, f"sources-{number}"),
-        selection_mode="points",
-        config=plot_config(f"sources-{answer.method}"),
-    )
-    cells(
-        picture, f"sources-{number}", key=f"sources-{number}-cells", selected=largest,
+    matrix(
+        picture, key=f"sources-{number}", stem=f"sources-{answer.method}", selected=largest, relative=True,
         on_pick=lambda step, _: _keep(answer, step),
     )  # fmt: skip
-    for note in picture.notes:
-        st.caption(controls.sentence(note))
     st.download_button(
         t("translate.download_csv"),
         in_this_language(lambda: csv(picture)),
@@ -244,11 +226,6 @@ def _whole(answer: Attribution, row: int, number: int) -> None:
         width="content",
         config=plot_config(f"source-share-{answer.method}"),
     )
-
-
-def _pick(answer: Attribution, key: str) -> None:
-    for point in st.session_state[key].selection.points[:1]:
-        _keep(answer, int(point["customdata"][0]))
 
 
 def _keep(answer: Attribution, step: int) -> None:

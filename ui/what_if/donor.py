@@ -10,8 +10,6 @@ import streamlit as st
 
 from transformer import Intervention, Record, Translation
 from transformer.errors import HeedmapError
-from transformer.figures.export import plot_config
-from transformer.figures.heatmap import alt_text, heatmap_on_page
 from transformer.pictures.axes import Axis
 from transformer.pictures.picture import Picture
 from transformer.pictures.quantity import Quantity
@@ -23,7 +21,7 @@ from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem
 from ui.shared.numbers import as_written
 from ui.shared.part import part
-from ui.shared.theme import is_dark
+from ui.shared.record_views import matrix
 from ui.store import runs
 from ui.texts import plain, t
 from ui.what_if import runs as changed_runs
@@ -74,13 +72,8 @@ def _side_by_side(base: Translation, other: Translation, selected: Selection) ->
         origin = Origin(base.checkpoint, base.input if name == "base" else other.input)
         with place:
             st.markdown(f"**{t(f'what_if.donor_{name}')}**")
-            st.plotly_chart(
-                heatmap_on_page(picture, dark=is_dark()),
-                key=f"donor-map-{name}",
-                width="content",
-                alt=f"{plain(f'what_if.donor_{name}')}: {alt_text(picture)}",
-                config=plot_config(origin.stem(*head_stem(picture), *(["minus-this"] if name == "difference" else []))),
-            )
+            stem = origin.stem(*head_stem(picture), *(["minus-this"] if name == "difference" else []))
+            matrix(picture, key=f"donor-map-{name}", stem=stem)
     if len(names) == 2:
         one, two = (picture.values.shape for picture in pictures)
         st.caption(t("what_if.donor_other_shape", rows=one[0], keys=one[1], other_rows=two[0], other_keys=two[1]))

@@ -17,8 +17,7 @@ from transformer.runs.any_model import AnyRun
 from transformer.runs.classes import classes_of, given_names, numbers_of
 from transformer.runs.filling import mask_of
 from transformer.runs.translate import MAX_CHARACTERS
-from transformer.runs.what_if import step_effects
-from transformer.runs.what_if_read import asked_about, ends_with, logit_effects, scores, state_effects, step_at
+from transformer.runs.what_if import asked_about, ends_with, logit_effects, scores, state_effects, step_at, step_effects
 from transformer.tokens.vocabulary import IdTokenizer
 from ui.shared import address, controls, downloads, elsewhere, switchboard
 from ui.shared import changed_maps as maps

@@ -12,8 +12,7 @@ from transformer.runs.any_model import AnyRun
 from transformer.runs.continuing import reread
 from transformer.runs.donors import LogOdds, donor_of, log_odds
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
-from transformer.runs.what_if import SameTarget, decoded_again, head_sweep, same_target, source_sweep
-from transformer.runs.what_if_read import read_under
+from transformer.runs.what_if import SameTarget, decoded_again, head_sweep, read_under, same_target, source_sweep
 from ui.shared.changes import DONOR, STAND_IN, Changes
 from ui.store import runs, store
 from ui.store.cache import cached, cached_result, in_session

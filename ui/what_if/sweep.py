@@ -19,7 +19,7 @@ from ui.shared.files import Origin, frame_csv
 from ui.shared.part import in_page
 from ui.shared.switchboard import way_name
 from ui.shared.theme import is_dark
-from ui.store import turns
+from ui.store import render_slots
 from ui.texts import in_this_language, plain, t
 from ui.what_if import runs
 from ui.what_if.runs import Asked, Sweep
@@ -48,7 +48,7 @@ def sweep_panel(name: str, asked: Asked, before: Translation, action: str) -> bo
     sweep = runs.sweep(name, asked, "source" if wanted == "source" else action)
     try:
         if sweep.going:
-            with turns.aside():
+            with render_slots.aside():
                 sweep.advance()
     except HeedmapError as error:
         sweep.cancel()

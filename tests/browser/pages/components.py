@@ -3,12 +3,12 @@
 import numpy as np
 import streamlit as st
 
-from tests.browser.pages.sample import HOSTILE, alignment_moments, attention, product_board
+from tests.browser.pages.sample import HOSTILE, alignment_moments, attention, lines_sent, product_board
 from transformer.messages import speaking
 from ui.components.alignments.component import alignments
 from ui.components.all_heads.component import Picked, all_heads
 from ui.components.bitext.component import Words, bitext
-from ui.components.head_view.component import Lines, head_view
+from ui.components.head_view.component import component as head_view
 from ui.components.matrices.component import Cell, matrices
 
 st.set_page_config(layout="wide")
@@ -29,9 +29,9 @@ def open_head(picked: Picked) -> None:
     state.selected = (picked.layer, picked.head)
 
 
-def keep_pair(pair: tuple[int, int]) -> None:
-    state.pairs.append(pair)
-    state.pair = pair
+def keep_pair(said: dict[str, int]) -> None:
+    state.pair = said["query"], said["key"]
+    state.pairs.append(state.pair)
 
 
 def keep_cell(cell: Cell | None) -> None:
@@ -52,24 +52,14 @@ def grid() -> None:
 
 
 def lines() -> None:
-    threshold = st.slider("threshold", 0.0, 1.0, 0.0, 0.05)
     if st.button("select the pair 1, 2"):
         state.pair = (1, 2)
-    drawn = Lines(
-        weights[state.selected[0]] if state.selected else weights.reshape(0, queries, keys),
-        visible,
-        heads=[f"H{head}" for head in range(heads)],
-        query_labels=labels,
-        key_labels=[f"k{i}" for i in range(keys)],
-    )
-    head_view(
-        drawn,
-        active=state.get("active"),
-        selected_pair=state.get("pair"),
-        threshold=threshold,
-        key="lines",
-        on_pair=None if "deaf" in query else keep_pair,
-    )
+    shown = weights[state.selected[0]] if state.selected else weights.reshape(0, queries, keys)
+    header, arrays = lines_sent(shown, visible, labels, [f"k{i}" for i in range(keys)])
+    pair = state.get("pair")
+    options = {"active": state.get("active"), "selected_pair": pair and list(pair), "threshold": 0.0}
+    events = {"pair": None if "deaf" in query else keep_pair}
+    head_view(key="lines", header=header, arrays=arrays, options=options, events=events)
     st.text(f"pairs {state.pairs}")
 
 

@@ -61,3 +61,20 @@ def product_board() -> Board:
             Matrix("C", "C_1", "output", a @ b, rows, columns, Product("A", "B")),
         ]
     )
+
+
+def lines_sent(weights, visible, queries, keys):
+    """What a head view is sent for these weights of one layer, without a record: its header and arrays."""
+    shown = np.broadcast_to(visible, weights.shape)
+    header = {
+        "shape": list(weights.shape),
+        "heads": [f"H{head}" for head in range(len(weights))],
+        "query_labels": list(queries),
+        "key_labels": list(keys),
+        "query_title": "queries",
+        "key_title": "keys",
+        "masked": not shown.all(),
+        "file_name": "head-view",
+        "about": {"title": "", "lines": []},
+    }
+    return header, {"weights": np.where(shown, weights, -1.0).astype(np.float32)}

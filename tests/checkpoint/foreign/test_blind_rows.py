@@ -1,14 +1,13 @@
 """Rows whose keys are all hidden: as the original leaves them, which depends on the number that it hides with."""
 
 import math
-from argparse import Namespace
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from tests.checkpoint.originals import annotated, jadore
+from tests.checkpoint.originals import annotated
 from tests.checkpoint.originals.common import scramble
 from transformer import attention_maps, load, recording
 from transformer.runs.check import check
@@ -19,7 +18,7 @@ targets = torch.tensor([[0, 0, 6, 0, 8, 2, 3], [5, 6, 7, 0, 0, 0, 0]])
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
-    """As both publish it: hidden scores are -1e9."""
+    """As it is published: hidden scores are -1e9."""
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     weights = (scores if visible is None else scores.masked_fill(~visible, -1e9)).softmax(-1)
     return (weights @ v).transpose(1, 2).flatten(2), weights
@@ -59,18 +58,3 @@ def test_the_record_shows_them_and_says_so(path):
     assert "looks at all of them alike" in " ".join(map(str, attention.picture(0).notes))
     assert check(checkpoint, sources, expected, targets).agrees
     assert all(one.unseen == 0 for one in check(checkpoint, sources, expected, targets).differences)
-
-
-def test_jadores_rows_are_even_too(monkeypatch, tmp_path):
-    torch.manual_seed(5)
-    monkeypatch.setattr(jadore, "attend", _attend)
-    options = Namespace(
-        d_model=D, d_inner_hid=D_FF, n_layers=1, n_head=HEADS, d_k=5, d_v=7, src_vocab_size=SOURCE,
-        trg_vocab_size=TARGET, embs_share_weight=False, proj_share_weight=True, scale_emb_or_prj="prj",
-    )  # fmt: skip
-    original = scramble(jadore.Transformer(options))
-    torch.save({"settings": options, "model": original.state_dict()}, tmp_path / "model.pt")
-    found = attention_maps(load(tmp_path / "model.pt"), sources, targets)
-    with torch.no_grad():
-        for name, values in original.double()(sources, targets).items():
-            assert abs(found[name] - values.numpy()).max() < 1e-9, name

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.checkpoint.safe import hostile
 from transformer.checkpoint.foreign.bundle import read_vocabulary
-from transformer.checkpoint.foreign.vocabularies import read_tokens
 from transformer.errors import CheckpointError, InputError
 from transformer.tokens.base import Tokenizer
 from transformer.tokens.text import train_tokenizer
@@ -72,11 +71,6 @@ def test_a_pickled_vocabulary_is_refused_with_the_remedy(save, monkeypatch):
     ) as refused:
         _read(save((Vocab(), Vocab())), "vocab.pt")
     assert "save its weights" not in str(refused.value)
-
-
-def test_a_harmless_pickle_is_refused_as_well():
-    with pytest.raises(CheckpointError, match="read from text only"):
-        _read(hostile.saved(WORDS), "vocab.pt")
 
 
 @pytest.mark.parametrize(
@@ -163,25 +157,13 @@ def test_a_mark_that_is_no_token_is_refused():
         IdTokenizer(9, SpecialIds(eos_id=9))
 
 
-def test_marks_are_found_under_usual_names():
-    assert find_special_ids(["[CLS]", "x", "[SEP]", "[UNK]", "[PAD]"]) == {
-        "pad_id": 4,
-        "bos_id": 0,
-        "eos_id": 2,
-        "unknown_id": 3,
-    }
-    assert find_special_ids(["x", "y"]) == {}
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_are_tokens_or_a_refusal(data):
-    try:
-        tokens = read_tokens(data, "words.txt")
-    except CheckpointError:
-        return
-    assert all(tokens)
-
-
-def test_tensors_are_no_vocabulary():
+@pytest.mark.parametrize("saved", [WORDS, {"weight": torch.ones(3)}])
+def test_a_harmless_pickle_is_refused_as_well(saved):
     with pytest.raises(CheckpointError, match="read from text only"):
-        _read(hostile.saved({"weight": torch.ones(3)}), "model.pt")
+        _read(hostile.saved(saved), "vocab.pt")
+
+
+def test_marks_are_found_under_usual_names():
+    found = find_special_ids(["[CLS]", "x", "[SEP]", "[UNK]", "[PAD]"])
+    assert found == {"pad_id": 4, "bos_id": 0, "eos_id": 2, "unknown_id": 3}
+    assert find_special_ids(["x", "y"]) == {}

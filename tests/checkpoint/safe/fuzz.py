@@ -7,23 +7,22 @@ safetensors read what was accepted here, byte for byte; and a file of zeros give
 import argparse
 import io
 import os
-import resource
 import signal
 import sys
 import time
-import traceback
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pickle import UnpicklingError
-from typing import Any, NoReturn
+from typing import Any
 
 import safetensors.torch
 import torch
 from torch import Tensor
 
+from tests.checkpoint.forked import in_a_process
 from tests.checkpoint.safe.mutated_files import Mutant, Mutants
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.inspect.tensors import inspect_contents
@@ -31,7 +30,6 @@ from transformer.checkpoint.safe.contents import Contents
 from transformer.checkpoint.safe.reading import read_stream
 from transformer.errors import CheckpointError, HeedmapError
 
-MEMORY_BYTES = 4 * 1024**3
 SECONDS = 20
 NAME = "mutated.pt"
 
@@ -40,8 +38,6 @@ REPORTED = 1000
 
 BAD = "bad"
 REFUSED, READ, ONLY_OURS = "refused", "read as others read it", "read, but refused by the other reader"
-_GOOD = {10: REFUSED, 11: READ, 12: ONLY_OURS}
-_BAD = 20
 
 
 @dataclass(frozen=True)
@@ -54,41 +50,19 @@ class Outcome:
     @property
     def is_good(self) -> bool:
         """Whether it was refused or read correctly."""
-        return self.end in _GOOD.values()
+        return self.end in {REFUSED, READ, ONLY_OURS}
 
 
 def tried(mutant: Mutant) -> Outcome:
     """Read one file in a process of its own."""
-    seen, told = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(seen)
-        _in_child(mutant, told)
-    os.close(told)
-    with os.fdopen(seen, "rb") as pipe:
-        trouble = pipe.read().decode(errors="replace")
-    _, status = os.waitpid(child, 0)
+    status, said = in_a_process(lambda: examined(mutant).encode(), SECONDS)
     if os.WIFSIGNALED(status):
         return Outcome(mutant, f"ended by signal {signal.Signals(os.WTERMSIG(status)).name}")
-    return Outcome(mutant, _GOOD.get(os.WEXITSTATUS(status), trouble))
+    return Outcome(mutant, said.decode(errors="replace"))
 
 
-def _in_child(mutant: Mutant, told: int) -> NoReturn:
-    """End the child with what became of the file, even while one instruction never lets go of the interpreter."""
-    status = _BAD
-    try:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(SECONDS)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        status = examined(mutant)
-    finally:
-        if sys.exception() is not None:
-            os.write(told, traceback.format_exc()[-3000:].encode(errors="replace"))
-        os._exit(status)
-
-
-def examined(mutant: Mutant) -> int:
-    """The number of a good end.
+def examined(mutant: Mutant) -> str:
+    """A good end.
 
     Raises:
         AssertionError: it was read otherwise than others read it, or refused without saying why.
@@ -101,7 +75,7 @@ def examined(mutant: Mutant) -> int:
         assert "Remedy: " in message, message
         assert len(message) < 800, message
         message.encode()
-        return 10
+        return REFUSED
     for name, tensor in contents.tensors.items():
         assert not mutant.holds_zeros or not bool(tensor.any()), f"{name} holds what the file does not"
     inspect_contents(contents, len(mutant.data)).text.encode()
@@ -109,13 +83,13 @@ def examined(mutant: Mutant) -> int:
         recognise(contents, {})
     others = _others(mutant, contents)
     if others is None:
-        return 12
+        return ONLY_OURS
     assert others.keys() == contents.tensors.keys()
     for name, tensor in others.items():
         ours = contents.tensors[name]
         assert (ours.shape, ours.dtype) == (tensor.shape, tensor.dtype), name
         assert _raw(ours) == _raw(tensor), f"{name} is read otherwise"
-    return 11
+    return READ
 
 
 def _others(mutant: Mutant, contents: Contents) -> dict[str, Tensor] | None:

@@ -4,7 +4,6 @@ import io
 import subprocess
 import sys
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
@@ -15,13 +14,11 @@ from safetensors.torch import save
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_modules import EncoderOnly
 from tests.checkpoint.safe import hostile
-from transformer.checkpoint.foreign.build import build
-from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.safe.reading import read_stream
 from transformer.errors import CheckpointError
 
 FORMATS = ("safetensors", "archive", "old")
-many = settings(max_examples=150)
+many = settings(max_examples=60)
 
 
 @cache
@@ -37,54 +34,10 @@ def _whole(file_format: str) -> bytes:
     return hostile.saved({"epoch": 3, "model": _tensors()}, _use_new_zipfile_serialization=file_format == "archive")
 
 
-def _read_and_run(data: bytes) -> None:
-    """A refusal, or tensors of the claimed shapes; and then a refusal, or a model that runs."""
-    try:
-        contents = read_stream(io.BytesIO(data), "mutated")
-        model: Any = build(recognise(contents, {}), "mutated").model
-    except CheckpointError:
-        return
-    with torch.no_grad():
-        assert model(torch.zeros(2, 3, dtype=torch.long)).shape == (2, 3, model.config.d_model)
-
-
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_the_unchanged_file_is_read_exactly(file_format):
     found = read_stream(io.BytesIO(_whole(file_format)), "whole").tensors
     assert all(torch.equal(found[name], tensor) for name, tensor in _tensors().items())
-
-
-@many
-@given(changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=5))
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_changed_bytes(file_format, changes):
-    data = bytearray(_whole(file_format))
-    for place, value in changes:
-        data[int(place * len(data))] = value
-    _read_and_run(bytes(data))
-
-
-@many
-@given(changes=st.lists(st.tuples(st.integers(0, 1200), st.integers(0, 255)), min_size=1, max_size=3))
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_changed_bytes_of_the_structure(file_format, changes):
-    """The first bytes of every format describe the rest."""
-    data = bytearray(_whole(file_format))
-    for place, value in changes:
-        data[place] = value
-    _read_and_run(bytes(data))
-
-
-@many
-@given(start=st.floats(0, 1), length=st.integers(1, 300), into=st.floats(0, 1), cut=st.booleans())
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_moved_repeated_and_missing_parts(file_format, start, length, into, cut):
-    data = _whole(file_format)
-    a, b = int(start * len(data)), int(into * len(data))
-    part = data[a : a + length]
-    rest = data[:a] + data[a + length :] if cut else data
-    _read_and_run(rest[:b] + part + rest[b:])
-    _read_and_run(data[:a] + data[a + length :])
 
 
 @many
@@ -104,8 +57,8 @@ def test_programs_of_random_steps(steps):
 
 def test_mutants_are_refused_or_read_as_other_readers_read_them():
     """Each in a process with 4 GB and 20 s; `python -m tests.checkpoint.safe.fuzz --files 20000` does more of them."""
-    command = [sys.executable, "-m", "tests.checkpoint.safe.fuzz", "--files", "300"]
+    command = [sys.executable, "-m", "tests.checkpoint.safe.fuzz", "--files", "400"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "300 files, 0 bad" in done.stdout
+    assert "400 files, 0 bad" in done.stdout
     assert "read as others read it" in done.stdout

@@ -11,7 +11,6 @@ import json
 import os
 import resource
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.checkpoint.forked import MEMORY_BYTES, in_a_process
 from tests.checkpoint.huggingface.families import TEXT, write_folder
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import library
@@ -35,7 +35,7 @@ from transformer.errors import HeedmapError
 from transformer.tokens.base import FolderTokenizer
 from transformer.tokens.text import TextTokenizer, train_tokenizer
 
-MEMORY_BYTES, SECONDS = 4 * 1024**3, 20.0
+SECONDS = 20.0
 STUCK_SECONDS = 120.0
 """By the clock, on any machine."""
 
@@ -193,25 +193,14 @@ def of_zip_here(data: bytes) -> list[list[int]]:
         return of_folder_here(next(Path(place).iterdir()))
 
 
-def in_a_process(here: Callable[[], list[list[int]]]) -> list[list[int]] | None:
+def expected_of(here: Callable[[], list[list[int]]]) -> list[list[int]] | None:
     """What the same tokenizer makes of the texts in a process of its own; None where it fails there."""
-    seen, told = os.pipe()
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            signal.alarm(int(SECONDS))
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-            nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, 2)
-            os.write(told, json.dumps(here()).encode()[:60_000])
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(told)
-    _, status = os.waitpid(child, 0)
-    with os.fdopen(seen, "rb") as pipe:
-        data = pipe.read()
+
+    def quietly() -> bytes:
+        os.dup2(os.open(os.devnull, os.O_RDWR), 2)
+        return json.dumps(here()).encode()
+
+    status, data = in_a_process(quietly, int(SECONDS))
     try:
         return json.loads(data) if status == 0 else None
     except ValueError:
@@ -250,7 +239,7 @@ def outcome(there: Callable[[], list[list[int]]], here: Callable[[], list[list[i
     if worked > SECONDS or taken > STUCK_SECONDS:
         end = f"bad: {worked:.1f} s of work, {taken:.0f} s by the clock"
     if found is not None and end == "right ids":
-        expected = in_a_process(here)
+        expected = expected_of(here)
         end = "right ids" if found == expected or not expected else f"bad: {found} instead of {expected}"
     return end, worked
 

@@ -10,6 +10,8 @@ from transformer.runs.sequences.classify import classify
 from transformer.runs.sequences.sets import read_set
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.folding import received
+from transformer.sequences.motifs import FLANK
+from transformer.sites import Site
 
 TEXTS = ("ACGTTGCAAGTGT", "GGGTTTACG", "TTTACGACGTTAG", "ACGTA", "CCCCGGGGTTTTA")
 
@@ -27,7 +29,7 @@ def test_each_sequence_is_read_as_if_it_were_alone(monkeypatch: pytest.MonkeyPat
     assert seen[-1] == 1
     for one, text in zip(found.sequences, TEXTS, strict=True):
         alone = classify(checkpoint, text)
-        assert (one.text, one.predicted, one.spans) == (text, alone.predicted, alone.spans)
+        assert (one.text, one.spans) == (text, alone.spans)
         for site, heads in one.received.items():
             for head, values in enumerate(heads):
                 np.testing.assert_allclose(values, received(alone.record[site], head), atol=1e-6)
@@ -40,7 +42,18 @@ def test_classes_are_those_of_the_headers_only_when_every_header_names_one() -> 
     assert [one.label for one in named.sequences] == [0, 2, 0, 2, 0]
     guessed = read_set(checkpoint, records("EI", "something"))
     assert not guessed.labelled
-    assert [one.label for one in guessed.sequences] == [one.predicted for one in guessed.sequences]
+    assert [one.label for one in guessed.sequences] == [classify(checkpoint, text).predicted for text in TEXTS]
+
+
+def test_a_motif_is_made_of_the_most_attended_windows_of_its_width() -> None:
+    found = read_set(sequence_checkpoint(), records("EI", "N"))
+    motif = found.motif(0, Site("pooling"), 1, 5)
+    place = []
+    for one in (each for each in found.sequences if each.label == 0):
+        windows = [i for i, span in enumerate(one.spans) if span.width == 5]
+        place.append(one.spans[max(windows, key=lambda i: one.received[Site("pooling")][1, i])].start)
+    assert motif.place.share == max(map(place.count, place)) / 3
+    assert np.abs(motif.starts - place).max() <= FLANK
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from scipy.stats import spearmanr
 
 from tests.classifiers import sequence_checkpoint
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.sequences.attribution import METHODS, MUTATIONS
 from transformer.runs.sequences.classify import Classification, classify, read
-from transformer.runs.sequences.trust import letter_scores, letter_trust
+from transformer.runs.sequences.trust import MUTATIONS, WEIGHTS, letter_scores, letter_trust
+from transformer.sequences.folding import folded
 
 SEQUENCE = "ACGTTGCANGTGTCAGTTGACGT"
 
@@ -61,7 +61,7 @@ def test_every_method_scores_every_letter(checkpoint: Checkpoint, run: Classific
     """Mutations first: the mean over the other letters of what the class loses, positive where the letter is for it."""
     target = run.predicted
     scores = letter_scores(checkpoint, run, target)
-    assert list(scores) == [MUTATIONS, *METHODS]
+    assert list(scores) == [MUTATIONS, "integrated_gradients", WEIGHTS]
     assert all(score.shape == (len(SEQUENCE),) for score in scores.values())
     for i in (3, 8):
         whole = log_odds(checkpoint, SEQUENCE, target)
@@ -71,3 +71,6 @@ def test_every_method_scores_every_letter(checkpoint: Checkpoint, run: Classific
             if letter != SEQUENCE[i]
         ]
         assert scores[MUTATIONS][i] == pytest.approx(np.mean(lost), abs=1e-9)
+    pooled = folded(run.record["pooling"].all_weights().mean((0, 1)), run.spans, len(SEQUENCE))
+    np.testing.assert_allclose(scores[WEIGHTS], pooled.relative, rtol=1e-6)
+    assert list(letter_scores(checkpoint, run, target, [WEIGHTS])) == [MUTATIONS, WEIGHTS]

@@ -7,7 +7,6 @@ import { hiddenBy, rowAt, strongest } from "../../../ui/components/alignments/ca
 import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js";
 import { keyTarget } from "../../../transformer/canvas/all_heads/keys.js";
 import { aspect, cellSide, marks, TICKS } from "../../../transformer/canvas/all_heads/thumbnails.js";
-import { within } from "../../../ui/components/cells/places.js";
 import { elision, zoomFor } from "../../../ui/components/matrices/canvas.js";
 import { cellAt } from "../../../ui/components/matrices/pointer.js";
 import { partsOf, spoken as spokenSymbol } from "../../../ui/components/matrices/symbols.js";
@@ -114,14 +113,6 @@ test("keys move among the cells and stop at the edges", () => {
   assert.deepEqual([to("ArrowUp", 0, 1), to("ArrowDown", 1, 1), to("ArrowLeft", 1, 0), to("ArrowRight", 0, 2)], [[0, 1], [1, 1], [1, 0], [0, 2]]);
   assert.deepEqual([to("ArrowUp", 1, 1), to("ArrowDown", 0, 1), to("ArrowLeft", 1, 2), to("ArrowRight", 0, 1)], [[0, 1], [1, 1], [1, 1], [0, 2]]);
   assert.deepEqual([to("Home", 1, 2), to("End", 1, 0), to("Tab", 0, 0)], [[1, 0], [1, 2], undefined]);
-});
-
-test("a cell of a heatmap is found where its axes have it, and not where zooming put it out of sight", () => {
-  const area = { left: 100, top: 50, width: 70, height: 30 };
-  assert.deepEqual(within(area, [-0.5, 6.5], [2.5, -0.5], 1, 4), { left: 140, top: 60, width: 10, height: 10 });
-  assert.deepEqual(within(area, [1.5, 3.5], [2.5, 1.5], 2, 3), { left: 135, top: 50, width: 35, height: 30 });
-  assert.equal(within(area, [1.5, 3.5], [2.5, 1.5], 2, 4), null);
-  assert.equal(within(area, [1.5, 3.5], [2.5, 1.5], 1, 3), null);
 });
 
 test("numbers are written short, with a true minus, and zero has none", () => {

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PALE } from "../../../ui/components/alignments/canvas.js";
-import { colouring, ends, FADED } from "../../../ui/components/matrices/canvas.js";
-import { headColour } from "../../../transformer/canvas/shared/colours.js";
+import { colouring, FADED } from "../../../ui/components/matrices/canvas.js";
+import { ends, headColour } from "../../../transformer/canvas/shared/colours.js";
 
 const hex = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 const colour = (text) => (text.startsWith("rgb") ? text.match(/\d+/g).map(Number) : hex(text.length === 4 ? text.replace(/[0-9a-f]/g, "$&$&") : text));

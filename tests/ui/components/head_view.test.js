@@ -7,29 +7,10 @@ import { adopt, focusOf, forget, newChoices, shownHeads } from "../../../transfo
 import { bars, besideWhich, ends, layout, mean, nearest, strongest } from "../../../transformer/canvas/head_view/lines.js";
 import { printable } from "../../../transformer/canvas/shared/scene.js";
 import { footer, numberText, readout } from "../../../transformer/canvas/head_view/sentences.js";
-import { weightsOf } from "../../../transformer/canvas/head_view/weights.js";
 
 const SHAPE = [2, 3, 2]; // heads, queries, keys
 const WEIGHTS = new Float32Array([0.5, 0.25, -1, 0.75, NaN, 0, 0.125, 1, 0.5, 0.25, 0.0625, 0.5]);
 const BOTH = [0, 1];
-
-test("exact weights are taken as they are", () => {
-  assert.equal(weightsOf({ weights: WEIGHTS }, SHAPE), WEIGHTS);
-});
-
-test("rounded weights are a share of their row's largest, but for the exact ones, the masked and NaN", () => {
-  const found = weightsOf(
-    {
-      codes: new Uint8Array([254, 127, 0, 255, 254, 254]),
-      maxima: new Float32Array([0.5, 0.25]),
-      top_keys: new Uint32Array([1, 0]),
-      top_weights: new Float32Array([0.249, 0.9]),
-      nan: new Uint8Array([0b00000100]),
-    },
-    [1, 2, 3],
-  );
-  assert.deepEqual(found, new Float32Array([0.5, 0.249, 0, -1, 0.25, NaN]));
-});
 
 test("the strongest lines come weakest first, with all that there are counted and NaN apart", () => {
   const found = strongest(WEIGHTS, SHAPE, BOTH, 0, null, 3);
@@ -154,12 +135,12 @@ const WORDS = {
   mean_of: "mean of {count}", hint: "hint", focus: "{token}.", locked: "{token}!", no_head: "none", lines: "{count} lines",
   one_line: "{count} line", strongest: "{drawn} of {count}", all: "{lines}.", above: "{lines} from {threshold}.",
   opacity: "O", numbers_one: "of {head}", numbers_mean: "of {count}", numbers: "N {numbers}",
-  numbers_and_bars: "N {numbers} B", masked_pairs: "M", nan_pairs: "{count} NaN", rounded: "R{count}",
+  numbers_and_bars: "N {numbers} B", masked_pairs: "M", nan_pairs: "{count} NaN",
   next: "{before} {after}",
 };
 const HEADER = {
   words: WORDS, shape: SHAPE, heads: ["h0", "h1"], query_labels: ["a", "b", "c"], key_labels: ["x", "y"],
-  exact: true, exact_each: 8, masked: false,
+  masked: false,
 };
 
 test("a number has three digits and no minus, or a name", () => {
@@ -191,7 +172,7 @@ test("the footer says how many lines there are, which are missing, and what mark
   const focus = { side: "key", index: 0 };
   assert.equal(footer({ ...view, focus }, BOTH), "2 lines. O N of 2");
   assert.equal(footer({ ...view, focus, measures: { bars: 9 } }, [1]), "2 lines. O N of h1 B");
-  const header = { ...HEADER, masked: true, exact: false };
-  assert.equal(footer({ ...view, header, nan: new Array(1234) }, BOTH), "2 lines. O M 1,234 NaN R8");
+  const header = { ...HEADER, masked: true };
+  assert.equal(footer({ ...view, header, nan: new Array(1234) }, BOTH), "2 lines. O M 1,234 NaN");
   assert.equal(footer(view, []), "none");
 });

@@ -1,7 +1,5 @@
 """The message to the browser: what goes in comes out, and a byte a weight keeps what it promises."""
 
-import importlib
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,15 +9,8 @@ from hypothesis.extra import numpy as npst
 from transformer.canvas import blob
 from transformer.errors import InputError
 from ui.components.all_heads.component import thumbnail_codes
-from ui.components.head_view.component import EXACT_EACH, Lines
 
 UNIT = st.floats(0.0, 1.0, width=32)
-
-
-def lines(weights, visible):
-    """A head view of these weights, whose heads and tokens are called by their numbers."""
-    heads, queries, keys = ([str(i) for i in range(size)] for size in weights.shape)
-    return Lines(weights, visible, heads, queries, keys)
 
 
 @given(
@@ -79,48 +70,12 @@ def test_twelve_by_twelve_heads_take_less_than_the_budget():
     assert len(blob.pack({}, thumbnail_codes(weights, None))) < 600_000
 
 
-def test_exact_weights_are_the_float32_numbers():
-    weights = np.random.default_rng(0).random((3, 7, 5), dtype=np.float32)
-    weights[1, 6, 4] = np.nan
-    visible = np.tri(7, 5, dtype=bool)
-    header, arrays = lines(weights, visible).message()
-    assert (header["exact"], header["masked"], header["shape"]) == (True, True, [3, 7, 5])
-    np.testing.assert_array_equal(arrays["weights"].reshape(3, 7, 5), np.where(visible, weights, np.float32(-1)))
-
-
-@pytest.mark.parametrize("keys", [5, 23])
-def test_rounded_weights_keep_the_largest_of_each_row_exactly(monkeypatch, keys):
-    monkeypatch.setattr(importlib.import_module("ui.components.head_view.component"), "EXACT_WEIGHTS", 10)
-    weights = np.random.default_rng(0).dirichlet(np.full(keys, 0.2), size=(3, 7)).astype(np.float32)
-    visible = np.ones((7, keys), dtype=bool)
-    visible[2, 3] = visible[4] = False
-    weights[0, 1, 2] = np.nan
-    header, arrays = lines(weights, visible).message()
-    codes = arrays["codes"].reshape(3, 7, keys)
-    maxima = arrays["maxima"].reshape(3, 7, 1)
-    top_keys = arrays["top_keys"].reshape(3, 7, -1).astype(np.int64)
-    assert (header["exact"], header["exact_each"]) == (False, EXACT_EACH)
-    assert ((codes == 255) == ~visible).all()
-    number = visible & ~np.isnan(weights)
-    error = np.where(number, np.abs(codes * maxima / 254 - np.nan_to_num(weights)), 0)
-    assert (error <= maxima / 508 + 1e-7).all()
-    top_weights = arrays["top_weights"].reshape(top_keys.shape)
-    known = np.where(number, weights, 0)
-    np.testing.assert_array_equal(top_weights, np.take_along_axis(known, top_keys, axis=2))
-    assert (np.sort(top_weights, axis=2) == np.sort(known, axis=2)[:, :, -EXACT_EACH:]).all()
-    assert np.flatnonzero(np.unpackbits(arrays["nan"])).tolist() == [keys + 2]
-
-
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, np.inf])
 def test_what_is_no_weight_is_refused(wrong):
     weights = np.full((1, 1, 2, 3), 0.2)
     weights[0, 0, 1, 2] = wrong
     with pytest.raises(InputError, match=r"thumbnails has the value .*between 0 and 1"):
         thumbnail_codes(weights, None)
-    with pytest.raises(InputError, match="weights has the value"):
-        lines(weights[0], None)
-    hidden = ~np.isin(weights[0, 0], [wrong])
-    assert lines(weights[0], hidden).message()[1]["weights"][0, 1, 2] == -1
 
 
 def test_what_does_not_fit_is_refused():
@@ -128,5 +83,3 @@ def test_what_does_not_fit_is_refused():
         thumbnail_codes(np.zeros((1, 1, 65, 3)), None)
     with pytest.raises(InputError, match=r"visible has shape \(3, 5\).*\(1, 1, 5, 3\)"):
         thumbnail_codes(np.zeros((1, 1, 5, 3)), np.ones((3, 5), dtype=bool))
-    with pytest.raises(InputError, match="17,825,792 numbers"):
-        lines(np.broadcast_to(np.float32(0), (17, 1024, 1024)), None)

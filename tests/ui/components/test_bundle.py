@@ -21,7 +21,7 @@ def modules(text):
 
 def test_every_component_has_a_script_of_its_name():
     folders = [path.parent.name for path in HERE.glob("*/component.py")]
-    shared = [HERE / "shared" / f"{name}.js" for name in ("mount", "options", "part", "record")]
+    shared = [HERE / "shared" / f"{name}.js" for name in ("mount", "options", "record")]
     assert sorted([*map(entry, folders), *shared]) == ENTRIES
 
 
@@ -43,10 +43,10 @@ def test_a_module_that_two_others_import_is_there_once():
 
 
 def test_a_library_brings_script_and_styles_and_draws_nothing():
-    text = library("cells")
+    text = library("heatmap")
     assert re.findall(r"^export .*", text, re.MULTILINE) == [text.splitlines()[-1]]
     assert text.splitlines()[-1].startswith("export default () => { module")
-    assert '.arrived("heedmap.cells", drawn_cells, styles)' in text.splitlines()[-1]
+    assert '.arrived("heedmap.heatmap", drawn_heatmap, styles)' in text.splitlines()[-1]
     assert "const drawn = component(" in text
 
 
@@ -56,7 +56,7 @@ def test_what_travels_with_numbers_is_short():
 
 
 def test_every_module_is_used():
-    used = {name for path in ENTRIES for name in modules(linker.script(path))} | set(modules(library("cells")))
+    used = {name for path in ENTRIES for name in modules(linker.script(path))} | set(modules(library("heatmap")))
     assert used | OF_PAGES == {path.stem for path in SCRIPTS if path not in ENTRIES}
 
 

@@ -1,7 +1,6 @@
 """The components in a page, without a browser: what they are sent, what they return, what they refuse."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,9 @@ from streamlit.testing.v1 import AppTest
 from tests.browser.pages.sample import attention, product_board
 from transformer.canvas.blob import unpack
 from transformer.errors import InputError
-from transformer.figures.heatmap import CLICKABLE_CELLS
 from transformer.messages import Message
 from ui.components.all_heads.component import Picked, _picked, all_heads
 from ui.components.bitext.component import Words, _query, bitext
-from ui.components.cells.component import _cell as _cell_of_heatmap
-from ui.components.head_view.component import Lines, _pair, head_view
 from ui.components.map.component import scaled, sure_heads
 from ui.components.matrices.component import Cell, _cell
 from ui.components.row_bars.component import _row, row_bars
@@ -65,11 +61,9 @@ def test_the_browser_is_sent_the_record_s_numbers(page):
 
 def test_a_choice_sends_options_and_no_weights_again(page):
     grid, _, lines, _ = sent(page)
-    page.slider[0].set_value(0.25).run()
     page.button[0].click().run()
     same_grid, _, same_lines, options = sent(page)
     assert (same_grid, same_lines) == (grid, lines)
-    assert options["threshold"] == 0.25
     assert options["selected_pair"] == [1, 2]
 
 
@@ -77,7 +71,7 @@ def test_scripts_and_styles_travel_apart_from_what_changes(page):
     scripts = [element.proto for element in page.get("bidi_component") if element.key.endswith(".script")]
     assert [len(script.js_content) > 20_000 for script in scripts] == [True, True]
     assert all(len(element.proto.js_content) < 2_000 for element in elements(page))
-    page.slider[0].set_value(0.25).run()
+    page.button[0].click().run()
     again = [element.proto for element in page.get("bidi_component") if element.key.endswith(".script")]
     assert again == scripts
 
@@ -104,22 +98,6 @@ def test_the_identity_of_an_element_does_not_depend_on_its_data(page):
 )
 def test_only_a_head_that_is_there_can_be_picked(news, picked):
     assert _picked(news, 3, 5) == picked
-
-
-@pytest.mark.parametrize(
-    ("news", "pair"),
-    [
-        ({"query": 10, "key": 6}, (10, 6)),
-        ({"query": 0, "key": 0}, (0, 0)),
-        ({"query": 11, "key": 0}, None),
-        ({"query": 0, "key": 7}, None),
-        ({"query": -1, "key": 0}, None),
-        ({"query": "1", "key": 0}, None),
-        ([1, 2], None),
-    ],
-)
-def test_only_a_pair_that_is_there_can_be_selected(news, pair):
-    assert _pair(news, (5, 11, 7)) == pair
 
 
 @pytest.mark.parametrize(
@@ -176,38 +154,43 @@ def test_words_that_do_not_fit_a_bitext_are_refused():
         bitext(np.ones((3, 2)) / 2, None, two, three, head="h", key="k", selected=3)
 
 
-def test_a_heatmap_s_cells_are_sent_with_their_words_and_a_large_one_s_are_not():
-    def page(side):
+def test_a_picture_is_sent_as_it_is_masked_cells_apart_and_its_cells_can_be_picked():
+    def page():
+        from dataclasses import replace
+
         import numpy as np
+        import streamlit as st
 
         from transformer.pictures.axes import Axis
         from transformer.pictures.picture import Picture
-        from ui.components.cells.component import cells
+        from transformer.pictures.quantity import Quantity
+        from ui.components.heatmap.component import heatmap_of
 
         def axis(name, count):
             return Axis.of_pieces(name, [f"{name}{i}" for i in range(count)], [False] * count)
 
-        values = np.linspace(0, 1, 3 * side).reshape(3, side)
-        picture = Picture("encoder.0.self", "0", values, np.tri(3, side, dtype=bool), axis("q", 3), axis("k", side))
-        cells(picture, "map", key="cells", selected=(1, 0))
+        values = np.linspace(-0.5, 1, 15).reshape(3, 5)
+        values[2, 1] = np.inf
+        picture = Picture("encoder.0.self", "0", values, np.tri(3, 5, dtype=bool), axis("q", 3), axis("k", 5))
+        for quantity in (Quantity.WEIGHT, Quantity.DIFFERENCE):
+            name = quantity.value
+            shown = replace(picture, quantity=quantity)
+            heatmap_of(shown, key=name, file_name="map", selected=(1, 0), on_pick=lambda *cell: st.text(str(cell)))
 
-    blob, options = (
-        element.proto for element in elements(AppTest.from_function(page, default_timeout=30, args=(5,)).run())
+    weights, _, difference, options = (
+        element.proto for element in elements(AppTest.from_function(page, default_timeout=30).run())
     )
-    header, arrays = unpack(blob.bytes)
-    np.testing.assert_allclose(arrays["values"], np.linspace(0, 1, 15), rtol=1e-6)
-    np.testing.assert_array_equal(arrays["visible"], np.tri(3, 5).ravel())
-    assert (header["plot"], header["queries"][2], header["keys"][4]) == ("map", "q2", "k4")
-    assert json.loads(options.json) == {"instance": "cells", "events": [], "selected": [1, 0]}
-    for side in (0, CLICKABLE_CELLS // 3 + 1):
-        assert not AppTest.from_function(page, default_timeout=30, args=(side,)).run().get("bidi_component")
-
-
-@pytest.mark.parametrize(
-    ("news", "picked"), [({"query": 2, "key": 4}, (2, 4)), ({"query": 3, "key": 0}, None), ({"query": 0}, None)]
-)
-def test_only_a_cell_of_the_heatmap_can_be_picked(news, picked):
-    assert _cell_of_heatmap(news, 3, 5) == picked
+    header, arrays = unpack(weights.bytes)
+    expected = np.where(np.tri(3, 5), np.linspace(-0.5, 1, 15).reshape(3, 5), -np.inf).astype(np.float32)
+    expected[2, 1] = np.nan
+    np.testing.assert_array_equal(arrays["weights"], expected.ravel())
+    assert (header["queries"]["texts"][2], header["keys"]["labels"][4], header["centred"]) == ("q2", "k4", False)
+    other, _ = unpack(difference.bytes)
+    assert other["centred"]
+    assert other["unit"].endswith("from -0.5 to 0.786 here; the scale is centred at 0")
+    assert json.loads(options.json) == {
+        "instance": "difference", "events": ["picked"], "pair": [1, 0], "relative": False
+    }  # fmt: skip
 
 
 def test_nobody_is_told_what_nobody_listens_for():
@@ -237,7 +220,6 @@ def test_empty_and_single_inputs_have_a_picture():
 
 
 GRID = np.zeros((2, 3, 7, 5))
-LINES = Lines(np.zeros((3, 2, 5)), None, list("xyz"), list("ab"), list("abcde"))
 
 
 @pytest.mark.parametrize(
@@ -254,31 +236,13 @@ def test_a_grid_s_misfits_are_refused(change, message):
         all_heads(GRID, None, key="k", **(right | change))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"active": [0, 3]}, r"active=\[0, 3\] names a head that is not among 3"),
-        ({"selected_pair": (0, 5)}, r"selected_pair=\(0, 5\) is not among 2 queries and 5 keys"),
-        ({"threshold": 1.5}, "threshold=1.5 is no weight"),
-    ],
-)
-def test_a_head_view_s_misfits_are_refused(change, message):
-    with pytest.raises(InputError, match=message):
-        head_view(LINES, key="k", **change)
-
-
-def test_lines_need_a_name_for_every_head_and_token():
-    with pytest.raises(InputError, match=r"3 heads, 1 query_labels and 5 key_labels for weights of shape \(3, 2, 5\)"):
-        replace(LINES, query_labels=["q"])
-
-
 def test_an_error_of_a_component_is_told_in_chinese():
     with pytest.raises(InputError) as raised:
-        head_view(LINES, key="k", threshold=1.5)
-    assert raised.value.code == "component_lines_threshold"
-    assert raised.value.fields == {"threshold": 1.5}
+        all_heads(GRID, None, ["a", "b"], list("cde"), (2, 0), key="k")
+    assert raised.value.code == "component_grid_selected"
+    assert raised.value.fields["selected"] == "(2, 0)"
     assert isinstance(raised.value.message, Message)
-    assert raised.value.message.in_language("zh").startswith("threshold=1.5 不是权重")
+    assert raised.value.message.in_language("zh").startswith("selected=(2, 0) 不在")
 
 
 @pytest.mark.parametrize(

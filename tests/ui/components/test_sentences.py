@@ -6,7 +6,7 @@ from string import Formatter
 import pytest
 
 from transformer.canvas.linker import CANVAS, COMMENT
-from transformer.canvas.sentences import LAYERS, sentences
+from transformer.canvas.sentences import sentences
 from transformer.messages import LANGUAGES, catalogue, speaking
 from ui.components.shared.bundle import HERE, entry
 
@@ -54,8 +54,7 @@ def test_sentences_are_in_the_language_of_the_context_with_their_fields_open(com
         chinese = sentences(component)
     assert english.keys() == chinese.keys()
     assert {name: fields(text) for name, text in english.items()} == {name: fields(t) for name, t in chinese.items()}
-    if component not in LAYERS:
-        assert (english["save_png"], chinese["save_png"]) == ("Save PNG", "保存 PNG")
+    assert (english["save_png"], chinese["save_png"]) == ("Save PNG", "保存 PNG")
     for name in english:
         code = next(f"{prefix}_{name}" for prefix in ("canvas", component) if f"{prefix}_{name}" in catalogue("en"))
         assert [english[name], chinese[name]] == [catalogue(language)[code] for language in LANGUAGES]

@@ -11,17 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from transformer import DecodingOptions, load, translate
-from transformer.attention.measures import sites_of
 from transformer.errors import CheckpointError
-from ui.shared import in_browser, record_views
-from ui.store import cache, memory, settings, shipped, store
+from ui.store import cache, machine, settings, shipped, store
 from ui.store.budget import EACH, MODELS, RESULTS, Budget
 from ui.store.cache import Store, cached_result
-from ui.store.ledger import UploadLimits
+from ui.store.file_versions import one_look, stamp_of_folder
 from ui.store.refs import CheckpointRef
 from ui.store.sizes import Size, size_of
-from ui.store.stamps import one_look, stamp_of_folder
+from ui.store.upload_quota import UploadLimits
 
 BLOCK = 64 * 1024
 AROUND = 8192
@@ -201,18 +198,6 @@ def test_one_run_sees_one_state_of_a_folder(tmp_path: Path) -> None:
     assert stamp_of_folder(tmp_path) != first
 
 
-def test_the_pictures_of_all_heads_are_measured_with_their_record() -> None:
-    record = translate(load(shipped.CHECKPOINTS / "multi30k-en-de"), "a dog .", DecodingOptions(beam=1)).record
-    before, layers = size_of(record).n_bytes, [record[site] for site in sites_of(record, "encoder.self")]
-    grid = record_views._grid(layers, words=True, special=True)
-    assert size_of(record).n_bytes - before >= grid.values.nbytes
-    assert record_views._grid(layers, words=True, special=True) is grid
-    before = size_of(record).n_bytes
-    form = in_browser._form(record, (0, 0), words=True, special=True)
-    assert size_of(record).n_bytes - before >= len(form.packed.message) > grid.values.nbytes
-    assert in_browser._form(record, (0, 0), words=True, special=True) is form
-
-
 def test_models_and_results_have_a_budget_each() -> None:
     name = str(CheckpointRef.parse("splice-junctions"))
     cache.clear()
@@ -225,7 +210,7 @@ def test_models_and_results_have_a_budget_each() -> None:
 
 def test_results_go_where_the_whole_process_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     trimmed, excess, now = list[None](), [0], [100.0]
-    monkeypatch.setattr("ui.store.budget.memory.trim", lambda: trimmed.append(None))
+    monkeypatch.setattr("ui.store.budget.machine.trim", lambda: trimmed.append(None))
     monkeypatch.setattr("ui.store.budget.time", SimpleNamespace(monotonic=lambda: now[0]))
     budget = budget_of(8.5, excess=lambda: excess[0])
     kept = Store(budget=budget)
@@ -251,7 +236,7 @@ def test_results_go_where_the_whole_process_is_too_large(monkeypatch: pytest.Mon
 
 
 def test_the_process_is_measured() -> None:
-    before = memory.resident()
+    before = machine.resident()
     grown = np.ones(50_000_000, dtype=np.uint8)
-    assert 40_000_000 < memory.resident() - before < 80_000_000
+    assert 40_000_000 < machine.resident() - before < 80_000_000
     assert grown[0]

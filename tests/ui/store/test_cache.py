@@ -13,7 +13,7 @@ from tests.checkpoint.references import REFERENCE
 from tests.classifiers import sequence_checkpoint
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
-from ui.store import cache, holdings, uploads
+from ui.store import cache, session_resources, uploads
 from ui.store.cache import Store, cached, cached_result, is_private
 from ui.store.refs import CheckpointRef, Revision
 
@@ -96,7 +96,7 @@ def test_no_upload_can_be_reached_while_a_shared_result_is_computed() -> None:
         cached_result("test", ("shipped",), lambda: list(uploads.uploads()))
     with pytest.raises(RuntimeError, match="its key must hold the upload"):
         cached_result("test", ("shipped",), lambda: cache.in_session("own", 1, lambda: 2))
-    holdings.mine()  # afterwards it can
+    session_resources.mine()  # afterwards it can
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def run(page: AppTest, text: str, field: str = "text") -> AppTest:
 def test_no_run_of_an_upload_stands_in_any_cache_of_all(pages: Callable[..., AppTest]) -> None:
     checkpoint = (REFERENCE / "jadore-separate" / "model.chkpt").read_bytes()
     mine = run(pages("translate", **{"model.chkpt": checkpoint}), "5 6 7")
-    assert mine.session_state[holdings.STATE].results["ui.store.runs._translation"]
+    assert mine.session_state[session_resources.STATE].results["ui.store.runs._translation"]
     assert not _shared_keys("5 6 7")
 
 
@@ -139,7 +139,7 @@ def test_no_letters_put_to_an_upload_stand_in_any_cache_of_all(pages: Callable[.
     page = pages("sequences", **files)
     assert page.selectbox(key="model").value == "upload/model"
     page = run(page, LETTERS[3:], "sequence")
-    held = page.session_state[holdings.STATE]
+    held = page.session_state[session_resources.STATE]
     assert {"effects", "sequence_run"} <= set(held.results)
     assert not _shared_keys(LETTERS[3:])
     page.switch_page("pages/your_model.py").run()

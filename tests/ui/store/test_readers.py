@@ -14,7 +14,7 @@ from transformer.checkpoint.worker import pool, resident
 from transformer.checkpoint.worker.pool import Budget, Workers
 from transformer.checkpoint.worker.resident import Resident
 from transformer.errors import CheckpointError
-from ui.store import readers, turns
+from ui.store import readers, render_slots
 
 LONG = Budget(SMALL.memory_bytes, 2)
 
@@ -30,7 +30,7 @@ def workers() -> Iterator[Workers]:
 
 def reading(workers: Workers, began: Event) -> None:
     """A run of a script that draws, and then reads a file that takes all the time it may."""
-    with turns.turn():
+    with render_slots.turn():
         answers = workers.answers("spin", "a.pt", {}, budget=LONG, on_tick=began.set)
         with closing(answers), pytest.raises(CheckpointError, match="took more than 2 s"):
             list(answers)
@@ -38,7 +38,7 @@ def reading(workers: Workers, began: Event) -> None:
 
 def asking(workers: Workers, began: Event) -> None:
     """A run that has a text cut by an uploaded tokenizer which takes for ever."""
-    with turns.turn():
+    with render_slots.turn():
         kept = Resident("keep", "a.model", {"kept": 1}, budget=SMALL, workers=workers)
         kept.start()
         began.set()
@@ -51,13 +51,13 @@ def test_two_who_wait_for_workers_hold_up_no_third(
     workers: Workers, waiting: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resident, "ASK_SECONDS", 2)
-    began = [Event() for _ in range(turns.AT_ONCE)]
+    began = [Event() for _ in range(render_slots.AT_ONCE)]
     threads = [Thread(target=waiting, args=(workers, event)) for event in began]
     for thread in threads:
         thread.start()
     assert all(event.wait(20) for event in began)
     start = time.monotonic()
-    with turns.turn():
+    with render_slots.turn():
         taken = time.monotonic() - start
     assert taken < 1
     assert all(thread.is_alive() for thread in threads)
@@ -67,9 +67,9 @@ def test_two_who_wait_for_workers_hold_up_no_third(
 
 def test_a_quick_file_keeps_its_turn(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "GLANCE_SECONDS", 60.0)
-    with turns.turn():
+    with render_slots.turn():
         list(workers.answers("threads", "a.pt", {}, budget=LONG))
-        assert turns._HELD.get()
+        assert render_slots._HELD.get()
 
 
 def queue_page() -> None:

@@ -3,7 +3,6 @@
 import io
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,21 +10,22 @@ import torch
 from streamlit.runtime.scriptrunner import StopException
 
 from tests.checkpoint.huggingface.families import write_folder
+from tests.ui.store.test_session_resources import stop
 from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.worker.trial import Trial
 from transformer.errors import CheckpointError
-from ui.store import holdings, leaving, ledger, uploads
-from ui.store.holdings import Holdings
-from ui.store.ledger import Ledger, UploadLimits
+from ui.store import session_resources, upload_quota, uploads
 from ui.store.refs import CheckpointRef, Revision
+from ui.store.session_resources import SessionResources
+from ui.store.upload_quota import Ledger, UploadLimits
 
 
 @pytest.fixture(autouse=True)
-def mine(monkeypatch: pytest.MonkeyPatch) -> Holdings:
+def mine(monkeypatch: pytest.MonkeyPatch) -> SessionResources:
     """What the reader's session holds, nothing at first; and a ledger of its own."""
-    held = Holdings("session")
-    monkeypatch.setattr(holdings, "mine", lambda: held)
-    monkeypatch.setattr(ledger, "LEDGER", Ledger())
+    held = SessionResources("session")
+    monkeypatch.setattr(session_resources, "mine", lambda: held)
+    monkeypatch.setattr(upload_quota, "LEDGER", Ledger())
     return held
 
 
@@ -61,7 +61,7 @@ def asks_for(held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("as_zip", [False, True])
 def test_a_folder_counts_what_its_files_or_its_model_take(
-    mine: Holdings, as_zip: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mine: SessionResources, as_zip: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = gpt2_files(tmp_path)
     together = sum(map(len, files.values()))
@@ -69,9 +69,9 @@ def test_a_folder_counts_what_its_files_or_its_model_take(
     for held_bytes, counted in ((together + 10_007, together + 10_007), (10_007, together)):
         asks_for(held_bytes, monkeypatch)
         name = take(UploadLimits(session_bytes=together + 10_007), **brought)
-        assert mine.uploads[name].n_bytes == ledger.LEDGER.held == counted
+        assert mine.uploads[name].n_bytes == upload_quota.LEDGER.held == counted
         uploads.forget(name)
-        assert ledger.LEDGER.held == 0
+        assert upload_quota.LEDGER.held == 0
 
 
 @pytest.mark.parametrize("as_zip", [False, True])
@@ -83,7 +83,12 @@ def test_a_folder_counts_what_its_files_or_its_model_take(
     ],
 )  # fmt: skip
 def test_a_model_that_takes_more_than_may_be_held_is_refused_and_leaves_nothing(
-    as_zip: bool, limits: dict[str, int], reason: str, mine: Holdings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    as_zip: bool,
+    limits: dict[str, int],
+    reason: str,
+    mine: SessionResources,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = gpt2_files(tmp_path)
     asks_for(5_000_000, monkeypatch)
@@ -97,7 +102,7 @@ def test_a_model_that_takes_more_than_may_be_held_is_refused_and_leaves_nothing(
     monkeypatch.setattr(PrivateFolder, "__init__", noted)
     with pytest.raises(CheckpointError, match=reason):
         take(UploadLimits(**limits), **({"gpt2.zip": zipped(files)} if as_zip else files))
-    assert (mine.uploads, ledger.LEDGER.held, [path.exists() for path in made]) == ({}, 0, [False])
+    assert (mine.uploads, upload_quota.LEDGER.held, [path.exists() for path in made]) == ({}, 0, [False])
 
 
 def test_a_list_of_uploads_builds_no_folder_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,14 +112,14 @@ def test_a_list_of_uploads_builds_no_folder_a_second_time(tmp_path: Path, monkey
 
 
 def test_a_run_of_an_upload_ends_when_its_reader_has_left(
-    mine: Holdings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mine: SessionResources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, here = take(**gpt2_files(tmp_path)), {mine.session_id}
     found = uploads.Uploads().load(Revision(name, 1), ())
-    monkeypatch.setattr(leaving, "LOOKING", 0.0)
-    monkeypatch.setattr(leaving, "PATIENCE", -1.0)
-    monkeypatch.setattr("streamlit.runtime.exists", lambda: True)
-    monkeypatch.setattr("streamlit.runtime.get_instance", lambda: SimpleNamespace(is_active_session=here.__contains__))
+    monkeypatch.setattr(session_resources, "LOOKING", 0.0)
+    monkeypatch.setattr(session_resources, "PATIENCE", -1.0)
+    monkeypatch.setattr("ui.patches.session.is_connected", here.__contains__)
+    monkeypatch.setattr("streamlit.stop", stop)
     model: Any = found.model
     assert model(torch.tensor([[3, 5, 7]])).shape[:2] == (1, 3)
     here.clear()

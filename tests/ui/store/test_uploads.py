@@ -4,7 +4,6 @@ import asyncio
 import gc
 import io
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -13,9 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from starlette.exceptions import HTTPException
-from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
-from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 from torch import nn
 
@@ -23,11 +19,12 @@ from tests.checkpoint.originals.rnn import EncoderRNN, LocationDecoder
 from tests.checkpoint.references import REFERENCE
 from tests.classifiers import sequence_checkpoint
 from transformer.errors import CheckpointError
-from ui.store import arrivals, holdings, ledger, uploads
-from ui.store.arrivals import MAX_FILES, NO_ROOM, TOO_LARGE, Arrivals
-from ui.store.holdings import Holdings, Housekeeper
-from ui.store.ledger import Counted, Ledger, UploadLimits
+from ui.patches import session
+from ui.store import session_resources, upload_guard, upload_quota, uploads
 from ui.store.refs import CheckpointRef, Revision
+from ui.store.session_resources import Housekeeper, SessionResources
+from ui.store.upload_guard import FORM_BYTES, MAX_FILES, NO_LENGTH, NO_ROOM, TOO_LARGE, Arrivals, UploadGuard
+from ui.store.upload_quota import Counted, Ledger, UploadLimits
 
 WEIGHTS = (REFERENCE / "jadore-separate" / "model.chkpt").read_bytes()
 
@@ -41,17 +38,17 @@ class Brought(io.BytesIO):
 
 
 @pytest.fixture(autouse=True)
-def mine(monkeypatch: pytest.MonkeyPatch) -> Holdings:
+def mine(monkeypatch: pytest.MonkeyPatch) -> SessionResources:
     """What the reader's session holds; nothing at first."""
-    held = Holdings("session")
-    monkeypatch.setattr(holdings, "mine", lambda: held)
+    held = SessionResources("session")
+    monkeypatch.setattr(session_resources, "mine", lambda: held)
     return held
 
 
 @pytest.fixture(autouse=True)
 def _empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that no other test's garbage is struck off from."""
-    monkeypatch.setattr(ledger, "LEDGER", Ledger())
+    monkeypatch.setattr(upload_quota, "LEDGER", Ledger())
 
 
 def _saved(module: nn.Module) -> bytes:
@@ -62,6 +59,10 @@ def _saved(module: nn.Module) -> bytes:
 
 def words(count: int) -> bytes:
     return "\n".join(f"w{i}" for i in range(count)).encode()
+
+
+def ledger_held() -> int:
+    return upload_quota.LEDGER.held
 
 
 def take(chosen: CheckpointRef | None = None, limits: UploadLimits | None = None, **files: bytes) -> CheckpointRef:
@@ -80,17 +81,17 @@ def test_a_session_keeps_three_models_of_its_uploads(monkeypatch: pytest.MonkeyP
     assert again[3] is not first
 
 
-def test_vocabularies_of_an_upload_are_counted_and_the_next_ones_take_their_place(mine: Holdings) -> None:
+def test_vocabularies_of_an_upload_are_counted_and_the_next_ones_take_their_place(mine: SessionResources) -> None:
     name = take(**{"model.chkpt": WEIGHTS})
     for count in (700, 500, 900):
         vocabulary = words(count)
         assert take(name, **{"words.txt": vocabulary}) == name
-        assert mine.uploads[name].n_bytes == len(WEIGHTS) + len(vocabulary) == ledger.LEDGER.held
+        assert mine.uploads[name].n_bytes == len(WEIGHTS) + len(vocabulary) == upload_quota.LEDGER.held
     mine.let_go()
-    assert ledger.LEDGER.held == 0
+    assert upload_quota.LEDGER.held == 0
 
 
-def test_a_vocabulary_is_removed_alone_whenever_it_came(mine: Holdings) -> None:
+def test_a_vocabulary_is_removed_alone_whenever_it_came(mine: SessionResources) -> None:
     first, later = words(700), words(500)
     name = take(**{"model.chkpt": WEIGHTS, "first.txt": first})
     assert take(name, **{"later.txt": later}) == name
@@ -102,15 +103,17 @@ def test_a_vocabulary_is_removed_alone_whenever_it_came(mine: Holdings) -> None:
         uploads.forget_file(name, file)
         tokens.append(upload.token)
         assert upload.added.keys() == rest
-        assert upload.n_bytes == ledger.LEDGER.held == len(WEIGHTS) + sum(upload.added.values())
+        assert upload.n_bytes == upload_quota.LEDGER.held == len(WEIGHTS) + sum(upload.added.values())
     assert (tokens[0] == tokens[1], len(set(tokens)), mine.results) == (True, 3, {})
     del upload
     mine.let_go()
-    assert ledger.LEDGER.held == 0
+    assert upload_quota.LEDGER.held == 0
 
 
 @pytest.mark.parametrize(("name", "both"), [("two.pt", "upload/one-two"), ("one.pt", "upload/one-one")])
-def test_the_other_half_of_a_recurrent_pair_joins_the_one_that_is_shown(mine: Holdings, name: str, both: str) -> None:
+def test_the_other_half_of_a_recurrent_pair_joins_the_one_that_is_shown(
+    mine: SessionResources, name: str, both: str
+) -> None:
     halves = [_saved(module) for module in (EncoderRNN(31, 13), LocationDecoder(37, 13, 9))]
     first = take(**{"one.pt": halves[0]})
     other = take(first, **{"else.pt": _saved(nn.Linear(3, 5))})
@@ -121,12 +124,12 @@ def test_the_other_half_of_a_recurrent_pair_joins_the_one_that_is_shown(mine: Ho
     uploads.forget(other)
     mine.let_go()
     gc.collect()
-    assert ledger.LEDGER.held == 0
+    assert upload_quota.LEDGER.held == 0
 
 
 @pytest.mark.parametrize("limit", ["session_bytes", "server_bytes"])
 @pytest.mark.parametrize("part", [1, 3])
-def test_vocabularies_have_the_limits_of_all_files(mine: Holdings, limit: str, part: int) -> None:
+def test_vocabularies_have_the_limits_of_all_files(mine: SessionResources, limit: str, part: int) -> None:
     held = len(WEIGHTS)
     vocabulary = words(2000)
     limits = UploadLimits(**{limit: held + len(vocabulary) - 1})
@@ -138,104 +141,123 @@ def test_vocabularies_have_the_limits_of_all_files(mine: Holdings, limit: str, p
     }
     with pytest.raises(CheckpointError, match=r"remove a checkpoint first|server holds"):
         take(name, limits, **files)
-    assert (mine.uploads[name].token, ledger.LEDGER.held) == (token, len(WEIGHTS))
+    assert (mine.uploads[name].token, upload_quota.LEDGER.held) == (token, len(WEIGHTS))
 
 
 @pytest.mark.parametrize("files", [{"model.chkpt": b"no weights"}, {"words.txt": b"\xff\xfe\x00"}, {"notes.md": b"?"}])
 def test_what_is_refused_is_counted_no_more_and_closed(files: dict[str, bytes]) -> None:
     name = take(**{"model.chkpt": WEIGHTS})
-    counted = ledger.LEDGER.held
+    counted = upload_quota.LEDGER.held
     brought = [Brought(one, data) for one, data in files.items()]
     with pytest.raises(CheckpointError):
         uploads.take(brought, name, UploadLimits())
-    assert counted == ledger.LEDGER.held == len(WEIGHTS)
+    assert counted == upload_quota.LEDGER.held == len(WEIGHTS)
     assert all(file.closed for file in brought)
 
 
-def test_a_removed_upload_leaves_the_ledger_at_once_with_all_that_came_of_it(mine: Holdings) -> None:
+def test_a_removed_upload_leaves_the_ledger_at_once_with_all_that_came_of_it(mine: SessionResources) -> None:
     name = take(**{"model.chkpt": WEIGHTS})
     mine.results["any"] = mine.uploads[name].bundle.checkpoint({})
     uploads.forget(name)
-    assert ledger.LEDGER.held == 0
+    assert upload_quota.LEDGER.held == 0
     assert (mine.uploads, mine.results) == ({}, {})
 
 
+class Endpoint:
+    """Streamlit's endpoint for uploads behind the guard."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.files: dict[tuple[str, str], int] = {}
+        self.arrivals, self.status = Arrivals(), 204
+        monkeypatch.setattr(upload_guard, "ARRIVALS", self.arrivals)
+        monkeypatch.setattr(session, "drop_files", self._drop)
+
+    def send(self, session_id: str, file_id: str, size: int | None, method: str = "PUT") -> int:
+        sent: list[Any] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if method == "DELETE":
+                self.files.pop((session_id, file_id), None)
+            elif self.status < 300:
+                self.files[session_id, file_id] = size or 0
+            await send({"type": "http.response.start", "status": self.status, "headers": []})
+
+        async def hear(message: Any) -> None:
+            sent.append(message)
+
+        told = [] if size is None else [(b"content-length", str(size).encode())]
+        path = f"/base/_stcore/upload_file/{session_id}/{file_id}"
+        scope = {"type": "http", "method": method, "path": path, "headers": told}
+        with ThreadPoolExecutor(1) as pool:  # in this thread a browser's loop may be running
+            pool.submit(asyncio.run, UploadGuard(app)(scope, None, hear)).result()  # type: ignore[arg-type]
+        status: int = sent[0]["status"]
+        return status
+
+    @property
+    def held(self) -> int:
+        return sum(self.files.values())
+
+    def _drop(self, session_id: str, *file_ids: str) -> None:
+        for key in list(self.files):
+            if key[0] == session_id and (not file_ids or key[1] in file_ids):
+                del self.files[key]
+
+
 @pytest.fixture
-def manager() -> Iterator[MemoryUploadedFileManager]:
-    """Streamlit's upload manager, guarded."""
-    made = MemoryUploadedFileManager("/upload")
-    arrivals.before(made)
-    yield made
-    for session in ("a", "b"):
-        made.remove_session_files(session)
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Endpoint:
+    return Endpoint(monkeypatch)
 
 
-def guard(manager: MemoryUploadedFileManager) -> Arrivals:
-    standing = arrivals.before(manager)
-    assert standing is not None
-    return standing
+def test_a_page_takes_what_its_uploader_is_for_and_counts_it_until_it_goes(endpoint: Endpoint) -> None:
+    send = endpoint.send
+    assert send("a", "0", 0) == TOO_LARGE  # no uploader
+    endpoint.arrivals.expect("a", 5 * FORM_BYTES)
+    assert send("a", "0", None) == NO_LENGTH
+    size = 3 * FORM_BYTES
+    assert [send("a", str(i), size) for i in range(4)] == [204, 204, TOO_LARGE, TOO_LARGE]
+    assert endpoint.held == ledger_held() == 2 * size
+    assert send("a", "1", size + 5) == 204  # sent anew, in the place of the first
+    assert endpoint.held == ledger_held() == 2 * size + 5
+    for _ in range(2):
+        assert send("a", "0", 0, "DELETE") == 204
+    assert endpoint.held == ledger_held() == size + 5
+    assert endpoint.arrivals.leave("a")
+    assert (endpoint.held, ledger_held(), endpoint.arrivals.leave("a")) == (0, 0, False)
+    assert send("a", "late", 1) == TOO_LARGE
 
 
-def send(manager: MemoryUploadedFileManager, session: str, file_id: str, size: int) -> int:
-    """What the endpoint for uploads answers."""
-    try:
-        manager.add_file(session, UploadedFileRec(file_id, "name", "type", bytes(size)))
-    except HTTPException as error:
-        return error.status_code
-    return 204
-
-
-def held(manager: MemoryUploadedFileManager) -> int:
-    return sum(len(file.data) for files in manager.file_storage.values() for file in files.values())
-
-
-def test_a_page_without_an_uploader_takes_nothing(manager: MemoryUploadedFileManager) -> None:
-    assert [send(manager, "a", str(i), 1000) for i in range(10)] == [TOO_LARGE] * 10
-    guard(manager).expect("b", "checkpoints", 5000)
-    assert send(manager, "a", "x", 1) == TOO_LARGE
-    assert (held(manager), ledger.LEDGER.held) == (0, 0)
-
-
-def test_an_uploader_takes_what_it_is_for_and_all_of_it_is_counted(manager: MemoryUploadedFileManager) -> None:
-    guard(manager).expect("a", "checkpoints", 5000)
-    assert [send(manager, "a", str(i), 2000) for i in range(4)] == [204, 204, TOO_LARGE, TOO_LARGE]
-    assert held(manager) == ledger.LEDGER.held == 4000
-    assert send(manager, "a", "1", 3000) == 204  # sent anew, in the place of the first
-    assert held(manager) == ledger.LEDGER.held == 5000
-    manager.remove_file("a", "0")
-    manager.remove_file("a", "0")
-    assert held(manager) == ledger.LEDGER.held == 3000
-    manager.remove_session_files("a")
-    assert held(manager) == ledger.LEDGER.held == 0
-    assert send(manager, "a", "late", 1) == TOO_LARGE
-
-
-def test_empty_files_are_not_endless(manager: MemoryUploadedFileManager) -> None:
-    guard(manager).expect("a", "checkpoints", 5000)
-    answers = [send(manager, "a", str(i), 0) for i in range(MAX_FILES + 3)]
+def test_what_streamlit_refuses_is_not_counted_and_empty_files_are_not_endless(endpoint: Endpoint) -> None:
+    endpoint.arrivals.expect("a", 5000)
+    endpoint.status = 403
+    assert (endpoint.send("a", "x", 100), ledger_held()) == (403, 0)
+    endpoint.status = 204
+    answers = [endpoint.send("a", str(i), 0) for i in range(MAX_FILES + 3)]
     assert answers == [204] * MAX_FILES + [TOO_LARGE] * 3
 
 
-def test_all_sessions_together_have_a_limit(
-    manager: MemoryUploadedFileManager, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_sessions_together_have_a_limit(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = UploadLimits(server_bytes=5000)
     monkeypatch.setattr(UploadLimits, "of", classmethod(lambda cls, environment: limits))
-    for session in ("a", "b"):
-        guard(manager).expect(session, "checkpoints", 4000)
-    assert [send(manager, session, "x", 3000) for session in ("a", "b")] == [204, NO_ROOM]
-    assert send(manager, "b", "y", 2000) == 204
-    assert ledger.LEDGER.held == 5000
+    for session_id in ("a", "b"):
+        endpoint.arrivals.expect(session_id, 4000)
+    assert [endpoint.send(session_id, "x", 3000) for session_id in ("a", "b")] == [204, NO_ROOM]
+    assert endpoint.send("b", "y", 2000) == 204
+    assert ledger_held() == 5000
 
 
-def test_another_page_lets_go_of_what_came_for_the_one_before(manager: MemoryUploadedFileManager) -> None:
-    guard(manager).expect("a", "checkpoints", 5000)
-    assert send(manager, "a", "x", 2000) == 204
-    guard(manager).page("a", "checkpoints")
-    assert held(manager) == 2000
-    guard(manager).page("a", "translate")
-    assert (held(manager), ledger.LEDGER.held) == (0, 0)
-    assert send(manager, "a", "y", 1) == TOO_LARGE
+def test_another_page_lets_go_of_what_came_for_the_one_before(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "session_id", lambda: "a")
+    monkeypatch.setattr(upload_guard, "st", SimpleNamespace(session_state={}))
+    upload_guard.page_begins("your_model")
+    endpoint.arrivals.expect("a", 5000)
+    assert endpoint.send("a", "x", 2000) == 204
+    upload_guard.page_begins("your_model")
+    assert endpoint.held == 2000
+    upload_guard.page_begins("translate")
+    assert (endpoint.held, ledger_held()) == (0, 0)
+    assert endpoint.send("a", "y", 1) == TOO_LARGE
 
 
 def test_the_framework_s_copy_goes_when_a_file_is_read() -> None:
@@ -243,12 +265,12 @@ def test_the_framework_s_copy_goes_when_a_file_is_read() -> None:
         import streamlit as st
         from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-        from ui.store import arrivals
+        from ui.store import upload_guard
 
         context = get_script_run_ctx()
         assert context is not None
         files = st.file_uploader("files", accept_multiple_files=True)
-        arrivals.let_go(files)
+        upload_guard.let_go(files)
         st.text(str(len(vars(context.uploaded_file_mgr)["file_storage"].get(context.session_id, {}))))
         st.text(str([file.read() for file in files]))
 
@@ -261,7 +283,7 @@ def test_the_framework_s_copy_goes_when_a_file_is_read() -> None:
 
 def test_what_a_reader_held_goes_when_he_has_been_away_long_enough() -> None:
     keeper, gone, here = Housekeeper(), list[str](), {"stays", "leaves"}
-    everyone = {name: Holdings(name) for name in here}
+    everyone = {name: SessionResources(name) for name in here}
 
     def leave(name: str) -> bool:
         gone.append(name)
@@ -281,33 +303,25 @@ def test_what_a_reader_held_goes_when_he_has_been_away_long_enough() -> None:
     ]:
         assert keeper.look(present.__contains__, 10, start + now) == let_go
     assert gone == ["leaves"]
-    assert ledger.LEDGER.held == 1000
+    assert upload_quota.LEDGER.held == 1000
     assert keeper.look(set[str]().__contains__, 10, start + 99) == 1
-    assert ledger.LEDGER.held == 0
+    assert upload_quota.LEDGER.held == 0
 
 
-def test_sessions_that_held_nothing_are_closed_too_and_collected_once_in_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    closed, collections = list[str](), list[int]()
-    monkeypatch.setattr("ui.store.holdings.give_back", lambda: collections.append(len(closed)))
-    monkeypatch.setattr("streamlit.runtime.get_instance", lambda: SimpleNamespace(close_session=closed.append))
-    keeper, loop = Housekeeper(), asyncio.new_event_loop()
-    with ThreadPoolExecutor(1) as served:
-        served.submit(loop.run_forever)
-        keeper.serve(loop)
-        everyone = [Holdings(name) for name in "abcd"]
-        start = everyone[0].seen
-        for later, one in enumerate(everyone):
-            keeper._held.add(one)
-            one.seen = start + 20 * later
-        everyone[3].results["kind"] = "something"
-        for now in (11, 31, 51, 75, 100, 200):
-            keeper.look(set[str]().__contains__, 10, start + now)
-        loop.call_soon_threadsafe(loop.stop)
-    loop.close()
-    assert closed == ["a", "b", "c", "d"]
-    assert collections == [1, 4]  # the first, then those of a minute, with the one that held something
+def test_sessions_that_held_nothing_are_collected_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, collections = list[int](), list[int]()
+    monkeypatch.setattr(session_resources, "give_back", lambda: collections.append(len(seen)))
+    keeper = Housekeeper()
+    everyone = [SessionResources(name) for name in "abcd"]
+    start = everyone[0].seen
+    for later, one in enumerate(everyone):
+        keeper._held.add(one)
+        one.seen = start + 20 * later
+    everyone[3].results["kind"] = "something"
+    for now in (11, 31, 51, 75, 100, 200):
+        seen.append(keeper.look(set[str]().__contains__, 10, start + now))
+    assert seen == [1, 1, 1, 1, 0, 0]
+    assert collections == [0, 3]  # the first, then those of a minute, with the one that held something
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many", "10000000"])

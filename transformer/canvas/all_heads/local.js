@@ -16,16 +16,18 @@ export const local = {
       return { header, arrays, options: { selected: head === null || row < 0 ? null : [row, head], off: [] } };
     }
     const { sites, heads, queries, keys, name } = kind;
-    if (!made.has(kind)) made.set(kind, codesOf(kind.weights));
+    if (!header.grids[name]) return null; // another kind's thumbnails are on their way
+    const { size } = header.grids[name];
+    if (!size && !made.has(kind)) made.set(kind, codesOf(kind.weights));
     return {
       header: {
         ...header,
         ...header.grids[name],
-        shape: [sites.length, heads, queries.texts.length, keys.texts.length],
+        shape: [sites.length, heads, ...(size ?? [queries.texts.length, keys.texts.length])],
         rows: sites.map((_site, order) => [numberOf(kind, order)].filter(Boolean).map((number) => `L${number}`).join("")),
         columns: Array.from({ length: heads }, (_none, order) => `H${order}`),
       },
-      arrays: made.get(kind) ?? {},
+      arrays: size ? arrays : (made.get(kind) ?? {}),
       options: { selected: head === null ? null : [layer, head], off: [] },
     };
   },

@@ -1,11 +1,10 @@
-// What the user has chosen: heads, a locked token, a pair. Python may choose too; the later choice counts.
+// What the user has chosen: heads, a locked token, a pair. The address may say another; the later choice counts.
 
 /** @typedef {"query" | "key"} Side */
 
 /** @typedef {{ side: Side, index: number }} Position A token. */
 
-/** @typedef {{ active: number[] | null, selected_pair: [number, number] | null, threshold: number,
- *   slides?: boolean }} Options `slides` where a slider of the view chooses the threshold */
+/** @typedef {{ active: number[] | null, selected_pair: [number, number] | null, threshold: number }} Options */
 
 /** @typedef {ReturnType<typeof newChoices>} Choices */
 
@@ -19,8 +18,8 @@ export function newChoices() {
     hovered: /** @type {Position | null} */ (null), // under the pointer or the keyboard
     previewed: /** @type {number | null} */ (null), // head whose chip is under the pointer
     current: { query: 0, key: 0 }, // where the keyboard enters each column
-    said: { active: "", pair: "" }, // Python's last word on each choice, as JSON
-    telling: 0, // the timer of a change of heads that Python has not been told yet
+    said: { active: "", pair: "" }, // the address's last word on each choice, as JSON
+    telling: 0, // the timer of a change of heads that is not in the address yet
   };
 }
 
@@ -34,8 +33,8 @@ export function forget(choices) {
 }
 
 /**
- * Take Python's options. One counts only where it differs from what Python said before: saying the same again, as
- * every run does, must not undo what the user chose here in between.
+ * Take what the address says. It counts only where it differs from what it said before: saying the same again must not
+ * undo what the user chose here in between.
  * @param {Choices} choices
  * @param {Options} options
  * @param {number} heads

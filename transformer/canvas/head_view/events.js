@@ -1,9 +1,9 @@
-// What pointer and keyboard do in a head view. Python is told of a pair, and of the heads that are on, if it listens.
+// What pointer and keyboard do in a head view.
 
 import { nearest, ROW } from "./lines.js";
 import { token } from "./tokens.js";
 
-const PAUSE = 300; // milliseconds without another change of heads before Python is told: a double click is one change
+const PAUSE = 300; // milliseconds without another change of heads before the address is written: a double click is one change
 
 /** @typedef {import("./head_view.js").View} View */
 /** @typedef {import("./choices.js").Position} Position */
@@ -178,7 +178,11 @@ export function chipActions(view) {
     choices.previewed = null;
     choices.active = active;
     view.draw();
-    tellHeads(view);
+    clearTimeout(choices.telling);
+    choices.telling = window.setTimeout(() => {
+      choices.telling = 0;
+      view.send("heads", choices.active);
+    }, PAUSE);
   };
   const all = () => view.header.heads.map((_, head) => head);
   return {
@@ -189,18 +193,4 @@ export function chipActions(view) {
       view.draw();
     },
   };
-}
-
-/**
- * Tell Python which heads are on, once they stay so for a moment; until then Python's older word does not count.
- * @param {View} view
- */
-function tellHeads(view) {
-  const { choices } = view;
-  if (!view.hears("heads")) return;
-  clearTimeout(choices.telling);
-  choices.telling = window.setTimeout(() => {
-    choices.telling = 0;
-    view.send("heads", choices.active);
-  }, PAUSE);
 }

@@ -13,7 +13,6 @@ import { bars, besideWhich, layout, MASKED, mean, middle, ROW, stroke, strongest
 import { local } from "./local.js";
 import { footer, numberText, readout } from "./sentences.js";
 import { makeColumn, updateColumn } from "./tokens.js";
-import { weightsOf } from "./weights.js";
 
 const LINES = 2000; // strokes drawn at once, at most
 const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
@@ -30,12 +29,10 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  * @property {string} file_name
  * @property {import("../shared/saved.js").About} about
  * @property {boolean} masked whether a pair is masked
- * @property {boolean} exact whether all weights are exact, or only the largest `exact_each` of each row
- * @property {number} exact_each
  * @property {Record<"save_png" | "save_svg" | "empty" | "threshold" | "heads" | "chip" | "hint" | "query" | "key" | "masked" | "nan" |
  *   "pointed" | "selected" | "selected_masked" | "mean_of" | "focus" | "locked" | "no_head" | "lines" | "one_line" |
  *   "strongest" | "all" | "above" | "opacity" | "numbers_one" | "numbers_mean" | "numbers" | "numbers_and_bars" |
- *   "masked_pairs" | "nan_pairs" | "rounded" | "next", string>} words
+ *   "masked_pairs" | "nan_pairs" | "next", string>} words
  */
 
 /** @typedef {import("./choices.js").Position} Position */
@@ -136,7 +133,7 @@ function receive(view, { header, arrays }) {
     sameTexts(before.heads, header.heads) &&
     sameTexts(before.query_labels, header.query_labels) &&
     sameTexts(before.key_labels, header.key_labels);
-  Object.assign(view, { header, weights: weightsOf(arrays, header.shape), pointed: null, question: "" });
+  Object.assign(view, { header, weights: arrays.weights, pointed: null, question: "" });
   view.columns.query.row = besideWhich(view.weights, header.shape);
   if (same) return;
   forget(view.choices);
@@ -167,7 +164,6 @@ function draw(view) {
   root.style.setProperty("--column", `${view.measures.column}px`);
   root.style.setProperty("--bars", `${view.measures.bars}px`);
   view.chipBox.setAttribute("aria-label", words.heads);
-  view.slide.hidden = !view.options?.slides;
   say(view.slideName, words.threshold);
   view.slider.value = String(choices.threshold);
   say(view.slideNumber, choices.threshold.toFixed(2));

@@ -1,13 +1,13 @@
 // The lines of the page's record: those of the layer that is looked at.
 
-import { pairSaid, weightsOf } from "../shared/local.js";
+import { layerOf, pairSaid, weightsOf } from "../shared/local.js";
 
 /** @type {import("../shared/local.js").Local} */
 export const local = {
   seen(header, _, { kind, layer, head, pair, active, threshold }) {
-    const { queries, keys, weights, heads } = kind;
-    const size = heads * queries.texts.length * keys.texts.length;
-    const shown = head === null ? weightsOf(kind, layer, null) : weights.slice(layer * size, (layer + 1) * size);
+    const { queries, keys, heads } = kind;
+    const shown = head === null ? weightsOf(kind, layer, null) : layerOf(kind, layer);
+    if (!shown) return null;
     const { query_title, key_title, file_names, abouts } = header.sides[kind.name];
     return {
       header: {
@@ -19,13 +19,11 @@ export const local = {
         query_title,
         key_title,
         masked: shown.includes(-1),
-        exact: true,
-        exact_each: 0,
         file_name: file_names[layer],
         about: abouts[layer],
       },
       arrays: { weights: shown },
-      options: { active: head === null ? [0] : (active ?? [head]), selected_pair: pair, threshold, slides: true },
+      options: { active: head === null ? [0] : (active ?? [head]), selected_pair: pair, threshold },
     };
   },
   acted(name, value, { kind, pair, head }) {

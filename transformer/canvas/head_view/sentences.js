@@ -63,6 +63,5 @@ export function footer({ choices, focus, header, lines, measures, nan, total }, 
   }
   if (header.masked) said.push(words.masked_pairs);
   if (nan.length) said.push(fill(words.nan_pairs, { count: counted(nan.length) }));
-  if (!header.exact) said.push(fill(words.rounded, { count: header.exact_each }));
   return said.reduce((before, after) => fill(words.next, { before, after }));
 }

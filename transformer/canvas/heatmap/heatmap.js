@@ -1,4 +1,5 @@
-// One head, large: queries down, keys across, one colour a weight. Point at a cell, or walk there, to read its number.
+// One matrix of any size: queries down, keys across, one colour a number. It is a head of the page's record, a picture
+// that Python sends, or a long map that is seen through a window. Point at a cell, or walk there, to read its number.
 
 import { activate } from "../shared/active.js";
 import { themeOf } from "../shared/colours.js";
@@ -7,46 +8,73 @@ import { moved } from "../shared/grid.js";
 import { pairSaid, weightsOf } from "../shared/local.js";
 import { button, element, focusedBeside, resized, say, screenRatio } from "../shared/page.js";
 import { paintScene } from "../shared/scene.js";
-import { fill } from "../shared/words.js";
+import { counted, fill, written } from "../shared/words.js";
 import { saveHeatmap, saveNumbers } from "./files.js";
 import { makeTable } from "./marked.js";
+import { MASKED } from "./paint.js";
 import { measuresOf, ringOf, sceneOf } from "./scene.js";
+import { same } from "./window.js";
+import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
 
 /**
- * One head and what is said of it.
+ * A matrix and what is said of it.
  * @typedef {object} Header
- * @property {Record<"save_png" | "save_svg" | "empty" | "name" | "told" | "masked" | "nan" | "marks" | "hint" |
- *   "relative" | "unit" | "ends" | "nothing" | "pair" | "looks" | "hidden" | "unmark" | "layer" | "head", string>} words
- * @property {import("../shared/local.js").Choice} choice
+ * @property {Record<"save_png" | "save_svg" | "empty" | "name" | "told" | "masked" | "nan" | "marks" | "hint" | "hint_read" |
+ *   "hint_long" | "relative" | "unit" | "ends" | "nothing" | "pair" | "looks" | "hidden" | "unmark" | "layer" | "head" |
+ *   "nearer" | "farther" | "whole" | "shown" | "blocks" | "cells" | "named" | "cell" | "cell_about" | "block", string>} words
  * @property {string} title
  * @property {string} file_name
+ * @property {import("../shared/local.js").Axis} queries
+ * @property {import("../shared/local.js").Axis} keys
+ * @property {string} unit what the numbers are
+ * @property {boolean} centred whether the scale has its middle at 0
  * @property {{ queries: string, keys: string, notes: string, facts: string[], edges: [number[], number[]] }} axis
  * @property {boolean} dense whether cells shrink until the map fits its room, and not each query and key is named
+ * @property {boolean} [fixed] whether the scale is not the reader's to change
  * @property {string} save_csv what the button says that saves the map's numbers; empty for none
+ * @property {import("../shared/local.js").Kind} [kind] of the page's record
+ * @property {number} [layer]
+ * @property {boolean} [long] whether a window of it is seen; then:
+ * @property {[number, number]} shape
+ * @property {number} largest the largest weight of all
+ * @property {[Layer, Layer]} layers the whole in blocks, and what the window shows, without their numbers
  */
+
+/** @typedef {import("./paint.js").Layer} Layer */
 
 /**
  * @typedef {import("../shared/component.js").Frame & ReturnType<typeof build> & {
  *   header: Header,
- *   weights: Float32Array<ArrayBuffer>,
+ *   layers: Layer[],
  *   theme: import("../shared/colours.js").Theme,
  *   measures: import("./scene.js").Measures,
+ *   pair: [number, number] | null,
+ *   relative: boolean,
  *   current: [number, number],
  *   pointed: [number, number] | null,
+ *   window: import("./window.js").Window,
+ *   told: import("./window.js").Window | null,
+ *   asked: import("./window.js").Window[],
+ *   rests: ReturnType<typeof setTimeout> | undefined,
  * }} View
- * `current` is the cell where the keyboard stands, `pointed` the one under the pointer.
+ * `pair` is the marked cell, `current` the one where the keyboard stands, `pointed` the one under the pointer. Of a long
+ * map, `told` is the window that Python last had, `asked` those that it was asked for and has not answered.
  */
 
 /** @type {import("../shared/local.js").Local} */
 const local = {
   seen(header, _, choice) {
-    const { kind, layer, head } = choice;
-    const { titles, file_names } = header.sites[kind.sites[layer]];
+    const { kind, layer, head, pair, relative } = choice;
+    const weights = weightsOf(kind, layer, head);
+    if (!weights) return null;
+    const { titles, file_names, notes } = header.sites[kind.sites[layer]];
     const order = head ?? kind.heads;
+    const { queries, keys, name } = kind;
+    const axis = { ...header.axes[name], notes: `${header.axes[name].notes} ${notes[order]}` };
     return {
-      header: { ...header, choice, title: titles[order], file_name: file_names[order], axis: header.axes[kind.name] },
-      arrays: { weights: weightsOf(kind, layer, head) },
-      options: {},
+      header: { ...header, kind, layer, queries, keys, axis, title: titles[order], file_name: file_names[order], unit: header.words.unit },
+      arrays: { weights: weights.map((weight) => (weight < 0 ? MASKED : weight)) },
+      options: { pair, relative },
     };
   },
   acted(name, value, { kind, pair, relative }) {
@@ -58,12 +86,19 @@ const local = {
 
 export default component("heatmap", (frame) => {
   /** @type {Partial<View>} */
-  const start = { current: [0, 0], pointed: null };
+  const start = { current: [0, 0], pointed: null, pair: null, relative: false, told: null, asked: [] };
   const view = /** @type {View} */ (Object.assign(frame, build(frame.root), start));
   listen(view);
   return {
-    receive: ({ header, arrays }) => receive(view, header, arrays.weights),
+    receive: ({ header, arrays }) => receive(view, header, arrays),
+    adopt: (options) => {
+      const { pair = null } = options;
+      if (pair && !same(pair, view.pair ?? [])) view.current = pair;
+      Object.assign(view, { pair, relative: options.relative });
+      if (options.window) adopt(view, options.window);
+    },
     draw: () => draw(view),
+    close: () => clearTimeout(view.rests),
   };
 }, local);
 
@@ -72,68 +107,90 @@ export default component("heatmap", (frame) => {
  * @param {HTMLElement} root
  */
 function build(root) {
-  const relative = button("", () => {});
+  const [nearer, farther, whole, relative, ...buttons] = Array.from({ length: 7 }, () => button("", () => {}));
+  const zooms = [nearer, farther, whole];
   relative.setAttribute("role", "switch");
-  const buttons = [button("", () => {}), button("", () => {}), button("", () => {})];
   const title = element("div", "title");
   const tools = element("div", "tools");
-  tools.append(relative, ...buttons);
+  tools.append(...zooms, relative, ...buttons);
   const bar = element("div", "bar");
   bar.append(title, tools);
   const canvas = element("canvas", "", null, { tabindex: "0", role: "grid" });
   const scroller = element("div", "scroller");
   scroller.append(canvas);
+  const block = element("div", "block");
   const reading = element("div", "reading", "", { "aria-hidden": "true" });
   const notes = element("p", "notes");
   const marked = element("div", "marked", null, { "aria-live": "polite" });
   const empty = element("p", "empty");
-  root.append(bar, scroller, reading, notes, marked, empty);
-  return { relative, buttons, title, bar, canvas, scroller, reading, notes, marked, empty };
+  root.append(bar, scroller, block, reading, notes, marked, empty);
+  return { zooms, relativeSwitch: relative, buttons, title, bar, canvas, scroller, block, reading, notes, marked, empty };
 }
 
 /**
- * Take another head; where the keyboard stands is kept while there is such a cell.
+ * Take another matrix; where the keyboard stands is kept while there is such a cell, and so is the window.
  * @param {View} view
  * @param {Header} header
- * @param {Float32Array<ArrayBuffer>} weights
+ * @param {Record<string, any>} arrays
  */
-function receive(view, header, weights) {
-  const { queries, keys } = header.choice.kind;
-  const before = view.header?.choice.pair;
-  const { pair } = header.choice;
-  Object.assign(view, { header, weights });
-  const there = view.current[0] < queries.texts.length && view.current[1] < keys.texts.length;
-  if (pair && (pair[0] !== before?.[0] || pair[1] !== before[1])) view.current = pair;
-  else if (!there) view.current = [0, 0];
-  if (!there) view.pointed = null;
+function receive(view, header, arrays) {
+  const shape = /** @type {[number, number]} */ (header.long ? header.shape : [header.queries.texts.length, header.keys.texts.length]);
+  const isNew = !view.header || !same(view.header.shape, shape) || header.long !== view.header.long;
+  view.header = { ...header, shape, centred: header.centred ?? false };
+  const [rows, columns] = shape;
+  view.layers = header.long
+    ? header.layers.map((layer, order) => ({ ...layer, codes: arrays[`codes_${order}`], nan: arrays[`nan_${order}`], values: arrays[`values_${order}`] }))
+    : [{ rows: [0, rows], columns: [0, columns], tall: 1, wide: 1, values: arrays.weights }];
+  if (isNew || !header.long) view.window = all(view);
+  if (isNew) Object.assign(view, { told: null, asked: [], pair: null });
+  if (view.current[0] >= rows || view.current[1] >= columns) Object.assign(view, { current: [0, 0], pointed: null });
 }
 
 /** @param {View} view */
 function draw(view) {
   const { header, canvas, root } = view;
-  const { words, choice } = header;
-  const { queries, keys } = choice.kind;
-  const nothing = !queries.texts.length || !keys.texts.length;
-  for (const one of [view.bar, view.scroller, view.reading, view.notes, view.marked]) one.hidden = nothing;
+  const { words } = header;
+  const nothing = header.shape.includes(0);
+  for (const one of [view.bar, view.scroller, view.block, view.reading, view.notes, view.marked]) one.hidden = nothing;
   view.empty.hidden = !nothing;
   say(view.empty, words.empty);
   if (nothing) return;
   view.theme = themeOf(root);
   view.measures = measuresOf(view, root.clientWidth);
-  const { width, height } = view.measures;
+  const { left, top, cell, tall, across, down, width, height } = view.measures;
   const context = resized(canvas, width, height, screenRatio());
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  canvas.dataset.cells = [view.measures.left, view.measures.top, view.measures.cell, view.measures.tall].join(" "); // for whoever measures
-  paintScene(context, [...sceneOf(view), ...ringOf(view, focusedBeside(canvas) === canvas)], view.theme.font);
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  canvas.dataset.cells = [left, top, cell, tall].join(" "); // for whoever measures
+  root.dataset.map = JSON.stringify([left, top, across, down]);
+  paintScene(context, [...sceneOf(view, context.getTransform().a), ...ringOf(view, focusedBeside(canvas) === canvas)], view.theme.font);
   say(view.title, header.title);
   say(view.notes, header.axis.notes);
-  say(view.relative, words.relative);
-  view.relative.setAttribute("aria-checked", String(choice.relative));
-  [words.save_png, words.save_svg, header.save_csv].forEach((text, order) => say(view.buttons[order], text));
+  [...view.zooms, view.relativeSwitch, ...view.buttons].forEach((one, order) =>
+    say(one, [words.nearer, words.farther, words.whole, words.relative, words.save_png, words.save_svg, header.save_csv][order]));
+  view.relativeSwitch.setAttribute("aria-checked", String(view.relative));
+  view.relativeSwitch.hidden = header.centred || Boolean(header.fixed);
+  view.buttons[1].hidden = Boolean(header.long);
   view.buttons[2].hidden = !header.save_csv;
+  drawWindow(view);
   describe(view);
   makeTable(view);
+}
+
+/**
+ * What is seen of a long map, and the buttons that move it.
+ * @param {View} view
+ */
+function drawWindow(view) {
+  const { header, canvas, zooms, root } = view;
+  const isWhole = same(view.window, all(view));
+  for (const one of zooms) one.hidden = !header.long;
+  for (const one of zooms.slice(1)) one.toggleAttribute("disabled", isWhole);
+  canvas.style.touchAction = isWhole ? "auto" : "none";
+  view.block.hidden = !header.long;
+  if (!header.long) return;
+  say(view.block, seen(view));
+  const part = view.layers[view.layers.length - 1];
+  Object.assign(root.dataset, { window: JSON.stringify(view.window.map(Math.round)), block: `${part.tall}x${part.wide}` });
 }
 
 /**
@@ -141,17 +198,16 @@ function draw(view) {
  * @param {View} view
  */
 function describe(view) {
-  const { header, canvas, current, pointed, reading } = view;
-  const { words, choice } = header;
-  const { queries, keys } = choice.kind;
-  canvas.setAttribute("aria-label", fill(words.name, { title: header.title, queries: queries.texts.length, keys: keys.texts.length }));
-  canvas.setAttribute("aria-rowcount", String(queries.texts.length));
-  canvas.setAttribute("aria-colcount", String(keys.texts.length));
-  const isMarked = choice.pair?.[0] === current[0] && choice.pair[1] === current[1];
+  const { header, canvas, current, pointed, reading, pair } = view;
+  const { words, shape: [queries, keys] } = header;
+  canvas.setAttribute("aria-label", fill(words.name, { title: header.title, queries: counted(queries), keys: counted(keys) }));
+  canvas.setAttribute("aria-rowcount", String(queries));
+  canvas.setAttribute("aria-colcount", String(keys));
+  const isMarked = pair !== null && same(pair, current);
   const attributes = { "aria-colindex": current[1] + 1, "aria-selected": String(isMarked) };
   activate(canvas, "gridcell", told(view, current), attributes, ["row", { "aria-rowindex": current[0] + 1 }]);
-  const focused = focusedBeside(canvas) === canvas;
-  say(reading, pointed ? told(view, pointed) : focused ? told(view, current) : words.hint);
+  const here = pointed ?? (focusedBeside(canvas) === canvas ? current : null);
+  say(reading, here ? told(view, here) : header.long ? words.hint_long : view.hears("picked") ? words.hint : words.hint_read);
 }
 
 /**
@@ -159,39 +215,47 @@ function describe(view) {
  * @param {View} view
  * @param {[number, number]} cell
  */
-function told({ header, weights }, [query, key]) {
-  const { words, choice } = header;
-  const { queries, keys } = choice.kind;
-  const weight = weights[query * keys.texts.length + key];
-  const value = weight < 0 ? words.masked : Number.isNaN(weight) ? words.nan : weight.toFixed(3);
+function told(view, cell) {
+  const { header, layers, pair } = view;
+  if (header.long) return spoken(view, cell);
+  const { words, queries, keys } = header;
+  const [query, key] = cell;
+  const weight = layers[0].values?.[query * keys.texts.length + key] ?? NaN;
+  const value = weight === MASKED ? words.masked : written(weight, 3, words.nan);
   const said = fill(words.told, { query: queries.labels[query], key: keys.labels[key], value });
-  return choice.pair?.[0] === query && choice.pair[1] === key ? `${said} ${words.marks}` : said;
+  return pair && same(pair, cell) ? `${said} ${words.marks}` : said;
 }
 
 /** @param {View} view */
 function listen(view) {
-  const { canvas, relative, buttons } = view;
+  const { canvas, relativeSwitch, buttons } = view;
   const at = (/** @type {MouseEvent} */ event) => cellAt(view, event);
   canvas.onpointermove = (event) => point(view, at(event));
   canvas.onpointerleave = () => point(view, null);
   canvas.onclick = (event) => {
     const cell = at(event);
-    if (!cell) return;
+    if (!cell || view.header.long) return;
     view.current = cell;
     view.send("picked", cell);
+    view.draw();
   };
   canvas.onfocus = canvas.onblur = view.draw;
   canvas.onkeydown = (event) => {
-    const { queries, keys } = view.header.choice.kind;
-    const to = moved(event.key, view.current, queries.texts.length, keys.texts.length);
+    const [queries, keys] = view.header.shape;
+    const to = view.header.long ? undefined : moved(event.key, view.current, queries, keys);
     if (to) view.current = to;
-    else if (event.key === "Enter" || event.key === " ") view.send("picked", view.current);
-    else return;
+    else if (view.header.long ? !press(view, event) : event.key !== "Enter" && event.key !== " ") return;
+    else if (!view.header.long) view.send("picked", view.current);
     event.preventDefault();
     view.pointed = null;
     view.draw();
   };
-  relative.onclick = () => view.send("relative", null);
+  listenForZoom(view, at);
+  relativeSwitch.onclick = () => {
+    if (view.hears("relative")) return view.send("relative", null);
+    view.relative = !view.relative;
+    view.draw();
+  };
   buttons[0].onclick = () => saveHeatmap(view, "png");
   buttons[1].onclick = () => saveHeatmap(view, "svg");
   buttons[2].onclick = () => saveNumbers(view);
@@ -204,7 +268,7 @@ function listen(view) {
 function point(view, cell) {
   if (view.pointed?.[0] === cell?.[0] && view.pointed?.[1] === cell?.[1]) return;
   view.pointed = cell;
-  view.canvas.classList.toggle("pointing", Boolean(cell));
+  view.canvas.classList.toggle("pointing", Boolean(cell) && view.hears("picked"));
   if (view.measures) describe(view);
 }
 
@@ -214,11 +278,10 @@ function point(view, cell) {
  * @param {MouseEvent} event
  * @returns {[number, number] | null}
  */
-function cellAt({ canvas, measures, header }, event) {
+function cellAt({ canvas, measures, window: [top, bottom, left, right] }, event) {
   if (!measures) return null;
   const box = canvas.getBoundingClientRect();
-  const { queries, keys } = header.choice.kind;
-  const query = Math.floor((event.clientY - box.top - measures.top) / measures.tall);
-  const key = Math.floor((event.clientX - box.left - measures.left) / measures.cell);
-  return query >= 0 && query < queries.texts.length && key >= 0 && key < keys.texts.length ? [query, key] : null;
+  const row = top + (event.clientY - box.top - measures.top) / measures.tall;
+  const column = left + (event.clientX - box.left - measures.left) / measures.cell;
+  return row >= top && row < bottom && column >= left && column < right ? [Math.floor(row), Math.floor(column)] : null;
 }

@@ -1,29 +1,27 @@
 // The pair that is marked, in every head of its kind.
 
-import { numberOf } from "../shared/local.js";
+import { layerOf, numberOf } from "../shared/local.js";
 import { button, element } from "../shared/page.js";
 import { fill } from "../shared/words.js";
 
 /**
- * Write the table, or nothing where no pair is marked.
- * @param {Pick<import("./heatmap.js").View, "header" | "marked" | "send">} view
+ * Write the table, or nothing where no pair is marked, or the matrix is of no record.
+ * @param {Pick<import("./heatmap.js").View, "header" | "pair" | "marked" | "send">} view
  */
-export function makeTable({ header, marked, send }) {
-  const { words, choice } = header;
-  const { kind, pair } = choice;
-  const shown = JSON.stringify([words, pair, choice.layer]);
+export function makeTable({ header, pair, marked, send }) {
+  const { words, kind, layer: shownLayer } = header;
+  const shown = JSON.stringify([words, pair, shownLayer]);
   if (marked.dataset.shown === shown && found.get(marked) === kind) return;
   marked.dataset.shown = shown;
-  found.set(marked, kind);
+  if (kind) found.set(marked, kind);
   marked.replaceChildren();
-  if (!pair) return;
+  if (!pair || !kind) return;
   const [query, key] = pair;
   const [rows, columns] = [kind.queries.texts.length, kind.keys.texts.length];
-  const at = (/** @type {number} */ layer, /** @type {number} */ head) =>
-    kind.weights[((layer * kind.heads + head) * rows + query) * columns + key];
+  const at = (/** @type {number} */ layer, /** @type {number} */ head) => layerOf(kind, layer)?.[(head * rows + query) * columns + key] ?? -1;
   const seen = kind.sites.map((_, layer) => layer).filter((layer) => !(at(layer, 0) < 0)); // windows differ by layer
   const said = { query: kind.queries.labels[query], key: kind.keys.labels[key] };
-  const isHere = seen.includes(choice.layer);
+  const isHere = seen.includes(shownLayer ?? 0);
   marked.append(element("strong", "", words.pair), element("p", "said", fill(isHere ? words.looks : words.hidden, said)));
   if (seen.length) marked.append(tableOf(kind, seen, at, words));
   marked.append(button(words.unmark, () => send("picked", null)));

@@ -1,8 +1,10 @@
 // Where everything of a heatmap stands, and how it looks: cells, words beside them, the colour bar.
 
-import { NAN, scale } from "../shared/colours.js";
+import { inkOn, NAN } from "../shared/colours.js";
 import { element, pen } from "../shared/page.js";
-import { fill } from "../shared/words.js";
+import { counted, fill } from "../shared/words.js";
+import { colourOf, lookOf, marked, MASKED, paint } from "./paint.js";
+import { ticks } from "./window.js";
 
 const LARGEST = 48; // CSS pixels along a cell's side where there are few
 const LEAST = 15; // and where there are many: wider maps scroll
@@ -12,23 +14,42 @@ const TALLEST = 560; // of all rows
 const LABEL = 140; // the longest label
 const LETTERS = 12;
 const AXIS = 20; // an axis title's line
-const BAR = { gap: 10, line: 17, tall: 12, ticks: 18, steps: 64 };
+const BAR = { gap: 10, line: 17, tall: 12, ticks: 18, steps: 64, marks: 18 };
 const FEWEST = 240; // CSS pixels that the colour bar takes at least
+const NAMED = { cell: 13, rows: 98, columns: 72 }; // of a long map: a cell that is named, and what names take
+const NUMBERED = { rows: 36, columns: 14, wide: 36, tall: 16 }; // numbers beside it; a cell with its weight in it
 
 /** @typedef {import("../shared/scene.js").Item} Item */
-/** @typedef {Pick<import("./heatmap.js").View, "header" | "weights" | "theme">} Shown */
-/** @typedef {ReturnType<typeof measuresOf>} Measures */
+/** @typedef {import("./heatmap.js").View} View */
+/** @typedef {Pick<View, "header" | "theme" | "layers" | "window" | "pair" | "relative">} Shown */
+/** @typedef {{ left: number, top: number, cell: number, tall: number, upright: boolean, named: boolean, rows: number,
+ *   columns: number, across: number, down: number, width: number, height: number }} Measures
+ * The place of the cells' upper left corner, a cell's width and height (`tall`), the room of row and column names, the
+ * size of all cells, and of everything. */
 
 /**
- * The place of the cells' upper left corner, a cell's width and height (`tall`), and the size of it all, in a room of this width.
+ * @param {Shown} shown
+ * @param {number} room CSS pixels
+ * @returns {Measures}
+ */
+export function measuresOf(shown, room) {
+  const { left, top, across, down, ...found } = shown.header.long ? windowed(shown, room) : whole(shown, room);
+  const { masked, nan } = marked(shown.layers);
+  const width = left + Math.max(across, FEWEST) + 12;
+  const height = top + down + BAR.gap + BAR.line + BAR.tall + BAR.ticks + (masked || nan ? BAR.marks : 0);
+  return { left, top, across, down, ...found, width, height };
+}
+
+/**
+ * A map of which every cell is seen.
  * @param {Shown} shown
  * @param {number} room
  */
-export function measuresOf({ header, theme }, room) {
-  const { queries, keys } = header.choice.kind;
+function whole({ header, theme }, room) {
+  const { queries, keys } = header;
   const ruler = pen(element("canvas"));
   ruler.font = `600 ${LETTERS}px ${theme.font}`;
-  const longest = (/** @type {string[]} */ texts) => Math.min(Math.max(...texts.map((text) => ruler.measureText(text).width)) + 6, LABEL);
+  const longest = (/** @type {string[]} */ texts) => Math.min(texts.reduce((most, text) => Math.max(most, ruler.measureText(text).width), 0) + 6, LABEL);
   const [rows, columns] = [longest(queries.texts), longest(keys.texts)];
   const left = Math.round(AXIS + rows + 4);
   const wide = (room - left - 12) / keys.texts.length;
@@ -36,69 +57,145 @@ export function measuresOf({ header, theme }, room) {
   const tall = header.dense ? Math.max(cell, Math.min(ROW, Math.floor(TALLEST / 3 / queries.texts.length))) : cell;
   const upright = columns + 4 > cell;
   const top = Math.round(AXIS + (upright ? columns : LETTERS + 4) + 4);
-  const [across, down] = [cell * keys.texts.length, tall * queries.texts.length];
-  const width = left + Math.max(across, FEWEST) + 12;
-  return { left, top, cell, tall, upright, rows, columns, across, down, width, height: top + down + BAR.gap + BAR.line + BAR.tall + BAR.ticks };
+  return { left, top, cell, tall, upright, named: true, rows, columns, across: cell * keys.texts.length, down: tall * queries.texts.length };
 }
 
 /**
- * The largest weight here that counts, which a relative scale ends at; 0 where there is none above it.
- * @param {Float32Array} weights
+ * A long map, of which a window is seen.
+ * @param {Shown} shown
+ * @param {number} room
  */
-export function largestOf(weights) {
-  return weights.reduce((largest, weight) => (weight > largest ? weight : largest), 0);
+function windowed({ header, window: [above, bottom, before, right], layers }, room) {
+  const { shape } = header;
+  const map = Math.max(120, room - AXIS - NUMBERED.rows - 12);
+  const down = Math.min(TALLEST, Math.max(90, Math.round(map * Math.min(1, shape[0] / shape[1]))));
+  const few = shape[0] <= 40 || down / (bottom - above) >= NAMED.cell;
+  const named = Boolean(layers.at(-1)?.queries?.length) && few && map / (right - before) >= NAMED.cell && room > 360;
+  const { rows, columns } = named ? NAMED : NUMBERED;
+  const across = Math.max(120, room - AXIS - rows - 12);
+  const [cell, tall] = [across / (right - before), down / (bottom - above)];
+  return { left: AXIS + rows, top: AXIS + columns + 4, cell, tall, upright: named, named, rows: rows - 6, columns, across, down };
 }
 
 /**
- * Everything but the ring of the keyboard.
+ * Where the colours end, and the largest weight of the map that counts; 0 where there is none above it.
+ * @param {Pick<View, "header" | "layers" | "relative">} shown
+ */
+export function scaleOf({ header, layers, relative }) {
+  const most = (/** @type {number} */ most, /** @type {number} */ one) => (one > most && Number.isFinite(one) ? one : most);
+  const size = header.centred ? Math.abs : (/** @type {number} */ one) => one;
+  const largest = header.long ? header.largest : (layers[0].values ?? new Float32Array()).reduce((found, one) => most(found, size(one)), 0);
+  return { largest, end: (relative || header.centred) && largest > 0 ? largest : 1 };
+}
+
+/**
+ * Everything but the ring of the keyboard: cells as one image, or as boxes for an SVG.
  * @param {Shown & { measures: Measures }} shown
+ * @param {number} ratio pixels of the image for one CSS pixel; 0 for boxes
  */
-export function sceneOf({ header, weights, theme, measures }) {
-  const { kind, relative, pair } = header.choice;
+export function sceneOf(shown, ratio) {
+  const { header, theme, measures, pair, window } = shown;
   const { left, top, cell, tall, across, down } = measures;
-  const largest = largestOf(weights);
-  const end = relative && largest > 0 ? largest : 1;
+  const scale = scaleOf(shown);
   /** @type {Item[]} */
-  const items = [];
-  weights.forEach((weight, at) => {
-    const x = left + (at % kind.keys.texts.length) * cell;
-    const y = top + Math.floor(at / kind.keys.texts.length) * tall;
-    const colour = weight < 0 ? rgb(theme.masked) : Number.isNaN(weight) ? NAN : rgb(scale(weight / end));
-    items.push({ kind: "box", x, y, width: cell, height: tall, colour });
-    if (weight < 0) items.push({ kind: "rule", x0: x, y0: y + tall, x1: x + cell, y1: y, colour: rgb(theme.hatch), width: 1 });
-  });
+  const items = ratio ? [cellsAt(shown, ratio, scale)] : boxes(shown, scale.end);
   const [above, before] = header.axis.edges;
   for (const [colour, width] of /** @type {const} */ ([["#000000", 3], ["#ffffff", 1]])) {
-    items.push(...above.map((row) => rule(left, top + row * tall, left + across, top + row * tall, colour, width)));
-    items.push(...before.map((column) => rule(left + column * cell, top, left + column * cell, top + down, colour, width)));
+    for (const y of above.map((row) => top + (row - window[0]) * tall).filter((one) => one > top && one < top + down)) items.push(rule(left, y, left + across, y, colour, width));
+    for (const x of before.map((column) => left + (column - window[2]) * cell).filter((one) => one > left && one < left + across)) items.push(rule(x, top, x, top + down, colour, width));
   }
-  items.push(...labels(header, theme, measures), ...bar(header, theme, measures, largest, end));
-  if (pair) items.push(...around(measures, pair, theme.background, theme.text));
+  items.push(...numbers(shown, scale.end), ...labels(shown), ...bar(shown, scale));
+  if (pair) items.push(...around(shown, pair, theme.background, theme.text));
   return items;
 }
 
 /**
- * The ring where the keyboard stands.
- * @param {Pick<import("./heatmap.js").View, "measures" | "current">} view
- * @param {boolean} isSeen
+ * @param {Shown & { measures: Measures }} shown
+ * @param {number} ratio
+ * @param {{ largest: number, end: number }} scale
+ * @returns {Item}
  */
-export function ringOf({ measures, current }, isSeen) {
-  return isSeen ? around(measures, current, "#ffffff", "#000000") : [];
+function cellsAt({ header, theme, window, layers, measures: { left, top, across, down } }, ratio, { largest, end }) {
+  const image = element("canvas");
+  [image.width, image.height] = [Math.round(across * ratio), Math.round(down * ratio)];
+  const context = pen(image);
+  const data = context.createImageData(image.width, image.height);
+  paint(new Uint32Array(data.data.buffer), image.width, image.height, window, layers, largest, lookOf(end, header.centred, theme));
+  context.putImageData(data, 0, 0);
+  return { kind: "image", image, x: left, y: top, width: across, height: down };
 }
 
 /**
- * A frame of two colours around a cell, which is seen on any ground.
- * @param {Measures} measures
+ * The cells of a map that is seen whole, one by one.
+ * @param {Shown & { measures: Measures }} shown
+ * @param {number} end
+ */
+function boxes({ header, theme, layers, measures: { left, top, cell, tall } }, end) {
+  /** @type {Item[]} */
+  const items = [];
+  layers[0].values?.forEach((weight, at) => {
+    const [x, y] = [left + (at % header.keys.texts.length) * cell, top + Math.floor(at / header.keys.texts.length) * tall];
+    const colour = weight === MASKED ? rgb(theme.masked) : Number.isNaN(weight) ? NAN : rgb(colourOf(weight, end, header.centred, theme));
+    items.push({ kind: "box", x, y, width: cell, height: tall, colour });
+    if (weight === MASKED) items.push(rule(x, y + tall, x + cell, y, rgb(theme.hatch), 1));
+  });
+  return items;
+}
+
+/**
+ * Weights of a long map in cells that have room for them.
+ * @param {Shown & { measures: Measures }} shown
+ * @param {number} end
+ */
+function numbers({ header, theme, layers, window, measures: { left, top, cell, tall, across, down } }, end) {
+  const part = layers.at(-1);
+  /** @type {Item[]} */
+  const items = [];
+  if (!header.long || !part?.values || cell < NUMBERED.wide || tall < NUMBERED.tall) return items;
+  const columns = part.columns[1] - part.columns[0];
+  part.values.forEach((value, at) => {
+    const x = left + (part.columns[0] + (at % columns) - window[2]) * cell;
+    const y = top + (part.rows[0] + Math.floor(at / columns) + 0.5 - window[0]) * tall;
+    if (!Number.isFinite(value) || x < left || x + cell > left + across + 1 || y < top || y > top + down) return;
+    const colour = inkOn(colourOf(value, end, header.centred, theme));
+    items.push({ kind: "text", text: short(value), x: x + 3, y, room: cell, align: "left", colour, size: 11 });
+  });
+  return items;
+}
+
+/**
+ * A weight in at most six characters.
+ * @param {number} value
+ */
+export function short(value) {
+  return value === 0 || value >= 0.0005 ? value.toFixed(3) : value.toExponential(0);
+}
+
+/**
+ * The ring where the keyboard stands.
+ * @param {View} view
+ * @param {boolean} isSeen
+ */
+export function ringOf(view, isSeen) {
+  return isSeen ? around(view, view.current, "#ffffff", "#000000") : [];
+}
+
+/**
+ * A frame of two colours around a cell, which is seen on any ground, however small the cell is.
+ * @param {{ measures: Measures, window: import("./window.js").Window }} shown
  * @param {[number, number]} cell
  * @param {string} inner
  * @param {string} outer
  * @returns {Item[]}
  */
-function around({ left, top, cell, tall }, [query, key], inner, outer) {
-  const [x, y] = [left + key * cell, top + query * tall];
+function around({ measures: { left, top, cell, tall, across, down }, window }, [query, key], inner, outer) {
+  const [width, height] = [Math.max(cell, 9), Math.max(tall, 9)];
+  const x = left + (key + 0.5 - window[2]) * cell - width / 2;
+  const y = top + (query + 0.5 - window[0]) * tall - height / 2;
+  if (x + width < left || x > left + across || y + height < top || y > top + down) return [];
   return [
-    { kind: "frame", x, y, width: cell, height: tall, colour: outer, line: 4 },
-    { kind: "frame", x, y, width: cell, height: tall, colour: inner, line: 1.5 },
+    { kind: "frame", x, y, width, height, colour: outer, line: 4 },
+    { kind: "frame", x, y, width, height, colour: inner, line: 1.5 },
   ];
 }
 
@@ -115,73 +212,98 @@ function rule(x0, y0, x1, y1, colour, width) {
   return { kind: "rule", x0, y0, x1, y1, colour, width };
 }
 
-/**
- * @param {import("./heatmap.js").Header} header
- * @param {import("../shared/colours.js").Theme} theme
- * @param {Measures} measures
- */
-function labels(header, theme, measures) {
-  const { kind, pair } = header.choice;
-  const { left, top, cell, tall, upright, rows, columns, across, down } = measures;
+/** @param {Shown & { measures: Measures }} shown */
+function labels(shown) {
+  const { header, theme, pair, window } = shown;
+  const { left, top, cell, tall, upright, rows, columns, across, down } = shown.measures;
   /** @type {Pick<import("../shared/scene.js").Words, "kind" | "colour" | "size" | "align">} */
   const base = { kind: "text", colour: theme.text, size: LETTERS, align: "left" };
   /** @type {Item[]} */
   const items = [];
-  kind.queries.texts.forEach((text, order) => {
-    if (!isNamed(order, tall, pair?.[0])) return;
-    const y = top + (order + 0.5) * tall;
+  for (const [order, text] of named(shown, 0)) {
+    const y = top + (order + 0.5 - window[0]) * tall;
     items.push({ ...base, text, x: left - 5, y, room: rows, align: "right", bold: pair?.[0] === order });
-  });
-  kind.keys.texts.forEach((text, order) => {
-    if (!isNamed(order, cell, pair?.[1])) return;
+  }
+  for (const [order, text] of named(shown, 1)) {
     const bold = pair?.[1] === order;
-    const x = left + (order + 0.5) * cell;
+    const x = left + (order + 0.5 - window[2]) * cell;
     if (upright) items.push({ ...base, text, x, y: top - 5, room: columns, bold, upright });
-    else items.push({ ...base, text, x: x - cell / 2 + 2, y: top - LETTERS / 2 - 4, room: cell - 2, bold });
-  });
+    else items.push({ ...base, text, x: x - Math.min(cell / 2, 14) + 2, y: top - LETTERS / 2 - 4, room: Math.max(cell - 2, header.long ? 60 : 0), bold });
+  }
   items.push({ ...base, text: header.axis.keys, x: left, y: AXIS / 2, room: Math.max(across, FEWEST), size: 13 });
   items.push({ ...base, text: header.axis.queries, x: AXIS / 2, y: top + down, room: down + top - AXIS, size: 13, upright: true });
   return items;
 }
 
 /**
- * Whether there is room to name a row or column: all where cells are large, else every few, and those around a marked one
- * make room for it.
+ * The rows (or columns) that there is room to name: all where cells are large, else every few; of a long map some by
+ * their numbers.
+ * @param {Shown & { measures: Measures }} shown
+ * @param {0 | 1} axis
+ * @returns {[number, string][]}
+ */
+function named({ header, layers, pair, window, measures }, axis) {
+  const side = axis ? measures.cell : measures.tall;
+  if (!header.long) {
+    const each = side < LETTERS ? Math.ceil((LETTERS + 2) / side) : 1;
+    return [...(axis ? header.keys : header.queries).texts.entries()].filter(([order]) => isNamed(order, each, pair?.[axis]));
+  }
+  const part = layers.at(-1);
+  const [names, first] = (axis ? [part?.keys, part?.columns[0]] : [part?.queries, part?.rows[0]]);
+  const [from, to] = axis ? [window[2], window[3]] : [window[0], window[1]];
+  const apart = measures.named ? 0.99 * side : axis ? 54 : 26;
+  return ticks(from, to, side * (to - from), apart)
+    .filter((order) => order + 0.5 > from && order + 0.5 < to)
+    .map((order) => [order, (measures.named && names?.[order - (first ?? 0)]) || counted(order + 1)]);
+}
+
+/**
+ * Whether a row or column is named where every few are: those around a marked one make room for it.
  * @param {number} order
- * @param {number} side
+ * @param {number} each
  * @param {number | undefined} marked
  */
-function isNamed(order, side, marked) {
-  const each = side < LETTERS ? Math.ceil((LETTERS + 2) / side) : 1;
+function isNamed(order, each, marked) {
   if (marked !== undefined && each > 1 && Math.abs(order - marked) < each) return order === marked;
   return order % each === 0;
 }
 
 /**
  * What the colours mean.
- * @param {import("./heatmap.js").Header} header
- * @param {import("../shared/colours.js").Theme} theme
- * @param {Measures} measures
- * @param {number} largest
- * @param {number} end
+ * @param {Shown & { measures: Measures }} shown
+ * @param {{ largest: number, end: number }} scale
  */
-function bar({ words, choice }, theme, { left, top, across, down }, largest, end) {
+function bar({ header, theme, relative, layers, measures: { left, top, across, down } }, { largest, end }) {
+  const { words, centred } = header;
   const wide = Math.max(across, FEWEST);
   const y = top + down + BAR.gap;
-  const said = !choice.relative ? "" : largest > 0 ? fill(words.ends, { largest: threeDigits(largest) }) : words.nothing;
+  const said = !relative || centred ? "" : largest > 0 ? fill(words.ends, { largest: threeDigits(largest) }) : words.nothing;
+  const base = /** @type {const} */ ({ kind: "text", room: wide, align: "left", colour: theme.text, size: LETTERS });
   /** @type {Item[]} */
-  const items = [{ kind: "text", text: [words.unit, said].filter(Boolean).join(" · "), x: left, y: y + BAR.line / 2, room: wide, align: "left", colour: theme.text, size: LETTERS }];
+  const items = [{ ...base, text: [header.unit, said].filter(Boolean).join(" · "), x: left, y: y + BAR.line / 2 }];
+  const weightOf = (/** @type {number} */ share) => (centred ? 2 * share - 1 : share) * end;
   for (let step = 0; step < BAR.steps; step++) {
-    const x = left + (wide * step) / BAR.steps;
-    items.push({ kind: "box", x, y: y + BAR.line, width: wide / BAR.steps + 0.5, height: BAR.tall, colour: rgb(scale(step / (BAR.steps - 1))) });
+    const colour = rgb(colourOf(weightOf(step / (BAR.steps - 1)), end, centred, theme));
+    items.push({ kind: "box", x: left + (wide * step) / BAR.steps, y: y + BAR.line, width: wide / BAR.steps + 0.5, height: BAR.tall, colour });
   }
+  const ruler = pen(element("canvas"));
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-    const text = threeDigits(share * end);
-    const ruler = pen(element("canvas"));
+    const text = threeDigits(weightOf(share));
     ruler.font = `11px ${theme.font}`;
     const half = ruler.measureText(text).width / 2;
     const x = left + Math.min(Math.max(wide * share - half, 0), wide - 2 * half);
-    items.push({ kind: "text", text, x, y: y + BAR.line + BAR.tall + 10, room: 60, align: "left", colour: theme.text, size: 11 });
+    items.push({ ...base, text, x, y: y + BAR.line + BAR.tall + 10, room: 60, size: 11 });
+  }
+  const here = marked(layers);
+  let x = left;
+  for (const [is, name, colour] of /** @type {const} */ ([[here.masked, words.masked, rgb(theme.masked)], [here.nan, words.nan, NAN]])) {
+    if (!is) continue;
+    const below = y + BAR.line + BAR.tall + BAR.ticks;
+    items.push({ kind: "box", x, y: below, width: 12, height: 12, colour });
+    if (colour !== NAN) items.push(rule(x, below + 12, x + 12, below, rgb(theme.hatch), 1));
+    items.push({ ...base, text: name, x: x + 17, y: below + 6 });
+    ruler.font = `${LETTERS}px ${theme.font}`;
+    x += 30 + ruler.measureText(name).width;
   }
   return items;
 }

@@ -32,6 +32,24 @@ export function scale(position) {
   return STOPS[low].map((value, channel) => Math.round(value + (STOPS[low + 1][channel] - value) * (at - low)));
 }
 
+/** The two ends of the scale about 0, and its middle. */
+export function ends(/** @type {Pick<Theme, "dark">} */ theme) {
+  const middle = theme.dark ? [38, 46, 54] : [247, 245, 240];
+  const [low, high] = theme.dark ? [[92, 154, 232], [236, 140, 74]] : [[56, 118, 190], [214, 108, 34]];
+  return { low, middle, high };
+}
+
+/**
+ * [red, green, blue] of a number between -1 and 1, on a scale about 0.
+ * @param {number} share
+ * @param {Pick<Theme, "dark">} theme
+ */
+export function between(share, theme) {
+  const { low, middle, high } = ends(theme);
+  const end = share < 0 ? low : high;
+  return middle.map((from, channel) => Math.round(from + (end[channel] - from) * Math.min(Math.abs(share), 1)));
+}
+
 /**
  * Black or white, whichever is read better on this colour: at least 4.58 to 1 on any (WCAG 2.2, 1.4.3).
  * @param {number[]} channels red, green and blue

@@ -19,6 +19,7 @@ const HIGHEST_THRESHOLD = 0.5;
  * @property {number} heads
  * @property {Axis} queries
  * @property {Axis} keys
+ * @property {number[]} [there] the layers that `weights` holds, where it does not hold all of them
  * @property {Float32Array<ArrayBuffer>} weights layer, head, query, key
  */
 
@@ -27,7 +28,7 @@ const HIGHEST_THRESHOLD = 0.5;
 /**
  * The record of the page: its kinds, the place (the first kind, unless it has a number) and the head (null: the mean) that
  * are shown unless the address says otherwise, and what older addresses call the kinds.
- * @typedef {{ kind?: number, layer: number, head: number | null }} Usual
+ * @typedef {{ kind?: number, layer: number, head: number | null, threshold?: number }} Usual
  * @typedef {{ id: string, kinds: Kind[], usual: Usual, old: Record<string, string> }} RecordOfPage
  */
 
@@ -50,7 +51,8 @@ const HIGHEST_THRESHOLD = 0.5;
 /**
  * What a component draws of a record, and what an event of it changes in the address (null: nothing).
  * @typedef {object} Local
- * @property {(header: any, record: RecordOfPage, choice: Choice, allowed: any, arrays: Record<string, any>) => Seen} seen
+ * @property {(header: any, record: RecordOfPage, choice: Choice, allowed: any, arrays: Record<string, any>) => Seen | null} seen
+ *   null while what is chosen is not here yet
  * @property {(name: string, value: any, choice: Choice, record: RecordOfPage, header: any) => Partial<Said> | null} acted
  * @property {boolean} [owns] whether it owns the keys of the address for the page
  */
@@ -122,7 +124,8 @@ export function locally(local, take, tell) {
   const again = () => {
     const found = now();
     if (!received || !found || received.header.local.arrival !== addressBar().arrival()) return;
-    take(local.seen(received.header, found.record, found.choice, allowed, received.arrays));
+    const seen = local.seen(received.header, found.record, found.choice, allowed, received.arrays);
+    if (seen) take(seen);
     if (!local.owns || isDue) return;
     isDue = true;
     whenIdle(() => {
@@ -166,7 +169,7 @@ export function locally(local, take, tell) {
     act(name, value) {
       const found = now();
       const changes = found && local.acted(name, value, found.choice, found.record, received?.header);
-      if (!changes) return tell(name, value);
+      if (!changes) return tell(name, name === "asked" ? addressBar().values() : value);
       const said = { ...addressOf(found.choice, found.record), ...changes };
       const values = Object.fromEntries(Object.entries(said).filter(([, one]) => typeof one === "string"));
       addressBar().write(addressOf(choiceOf(/** @type {Values} */ (values), found.record), found.record));
@@ -200,7 +203,7 @@ export function choiceOf(values, { kinds, usual, old }) {
     head,
     pair: pairOf(values.pair ?? "", kind),
     active: values.heads === undefined || heads.includes(-1) ? null : [...new Set(heads)].sort((a, b) => a - b),
-    threshold: threshold >= 0 && threshold <= HIGHEST_THRESHOLD ? threshold : USUAL_THRESHOLD,
+    threshold: threshold >= 0 && threshold <= HIGHEST_THRESHOLD ? threshold : (usual.threshold ?? USUAL_THRESHOLD),
     relative: values.relative?.toLowerCase() === "true",
   };
 }
@@ -221,7 +224,7 @@ export function addressOf({ kind, layer, head, pair, active, threshold, relative
   if (head !== usualHead(usual, kind)) said.head = head === null ? MEAN : String(head);
   if (pair) said.pair = pairSaid(kind, ...pair);
   if (active && head !== null && !(active.length === 1 && active[0] === head)) said.heads = active.join(",") || "none";
-  if (threshold !== USUAL_THRESHOLD) said.threshold = String(threshold);
+  if (threshold !== (usual.threshold ?? USUAL_THRESHOLD)) said.threshold = String(threshold);
   if (relative) said.relative = "true";
   return said;
 }
@@ -235,20 +238,32 @@ function usualHead({ head }, { heads }) {
 }
 
 /**
- * The weights of one head of a kind, or of the mean of a layer's heads: -1 where masked.
+ * The weights of a layer's heads, one after the other: -1 where masked; null where they are not here.
+ * @param {Kind} kind
+ * @param {number} layer
+ */
+export function layerOf({ weights, there, heads, queries, keys }, layer) {
+  const size = heads * queries.texts.length * keys.texts.length;
+  const place = there ? there.indexOf(layer) : layer;
+  return place < 0 ? null : weights.subarray(place * size, (place + 1) * size);
+}
+
+/**
+ * The weights of one head of a kind, or of the mean of a layer's heads; null where they are not here.
  * @param {Kind} kind
  * @param {number} layer
  * @param {number | null} head
- * @returns {Float32Array<ArrayBuffer>}
+ * @returns {Float32Array<ArrayBuffer> | null}
  */
-export function weightsOf({ weights, heads, queries, keys }, layer, head) {
+export function weightsOf(kind, layer, head) {
+  const { heads, queries, keys } = kind;
   const size = queries.texts.length * keys.texts.length;
-  const first = layer * heads * size;
-  if (head !== null) return weights.slice(first + head * size, first + (head + 1) * size);
+  const found = layerOf(kind, layer);
+  if (!found || head !== null) return found?.slice((head ?? 0) * size, ((head ?? 0) + 1) * size) ?? null;
   const mean = new Float32Array(size);
   for (let cell = 0; cell < size; cell++) {
     let sum = 0;
-    for (let one = 0; one < heads; one++) sum += weights[first + one * size + cell];
+    for (let one = 0; one < heads; one++) sum += found[one * size + cell];
     mean[cell] = sum / heads;
   }
   return mean;

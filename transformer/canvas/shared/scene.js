@@ -11,7 +11,9 @@ import { element, pen, shortened } from "./page.js";
  * @typedef {{ kind: "rule", x0: number, y0: number, x1: number, y1: number, colour: string, width: number, alpha?: number }} Rule
  * @typedef {{ kind: "frame", x: number, y: number, width: number, height: number, colour: string, line: number,
  *   alpha?: number }} Edges
- * @typedef {Stroke | Box | Words | Rule | Edges} Item
+ * @typedef {{ kind: "image", image: HTMLCanvasElement, x: number, y: number, width: number, height: number,
+ *   alpha?: number }} Image on a canvas alone
+ * @typedef {Stroke | Box | Words | Rule | Edges | Image} Item
  */
 
 /**
@@ -32,6 +34,8 @@ export function paintScene(context, items, font) {
       context.moveTo(item.x0, item.y0);
       context.bezierCurveTo(half, item.y0, half, item.y1, item.x1, item.y1);
       context.stroke();
+    } else if (item.kind === "image") {
+      context.drawImage(item.image, item.x, item.y, item.width, item.height);
     } else if (item.kind === "box") {
       context.fillStyle = item.colour;
       context.fillRect(item.x, item.y, item.width, item.height);
@@ -103,7 +107,7 @@ export function svgOf(items, width, height, font) {
       const frame = make("rect", { x: short(x), y: short(y), width: short(wide), height: short(high), fill: "none", stroke: item.colour });
       frame.setAttribute("stroke-width", String(item.line));
       root.append(frame);
-    } else {
+    } else if (item.kind === "text") {
       measure.font = fontOf(item, font);
       const anchor = { left: "start", right: "end" }[item.align];
       const look = { x: short(item.x), y: short(item.y), fill: item.colour, "font-size": item.size ?? 13 };
@@ -125,7 +129,7 @@ export function svgOf(items, width, height, font) {
  * @returns {Item}
  */
 export function shifted(item, right, down) {
-  if (item.kind === "box" || item.kind === "text" || item.kind === "frame") return { ...item, x: item.x + right, y: item.y + down };
+  if ("x" in item) return { ...item, x: item.x + right, y: item.y + down };
   return { ...item, x0: item.x0 + right, x1: item.x1 + right, y0: item.y0 + down, y1: item.y1 + down };
 }
 

@@ -5,13 +5,12 @@ process that calls them.
 """
 
 import io
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
+from functools import lru_cache
 from io import BufferedIOBase
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -192,25 +191,25 @@ def tried_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Trial:
     Raises:
         CheckpointError: it cannot be loaded, or that or its run takes too much memory or time.
     """
-    other_library = is_hugging_face(path)
-    if other_library:
+    if is_hugging_face(path):
         check_installed()
-    files = [file for file in sorted(path.iterdir()) if file.is_file()]
-    key = (str(path), limits, *((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
-    known = _TRIED.get(key)
-    if known is None:
-        n_bytes = sum(file.stat().st_size for file in files)
-        budget = Budget.of(n_bytes, FOLDER_MEMORY, FOLDER_SECONDS)
-        with as_safetensors(path, limits, read_path) as folder:
-            request = {"path": str(folder.resolve()), "limits": asdict(limits)}
-            answers = answers_of("folder", path.name, request, budget=budget, other_library=other_library)
-            try:
-                known = Trial.of(only(answers, path.name).header)
-            except GarbledError as error:
-                raise garbled(path.name, error) from error
-        known.check(path.name, n_bytes)
-        _TRIED.put(key, known)
-    return known
+    files = [(file.name, file.stat()) for file in sorted(path.iterdir()) if file.is_file()]
+    return _tried(path, limits, tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in files))
+
+
+@lru_cache(_REMEMBERED)
+def _tried(path: Path, limits: ReadLimits, stamps: tuple[tuple[str, int, int], ...]) -> Trial:
+    n_bytes = sum(size for _, _, size in stamps)
+    budget = Budget.of(n_bytes, FOLDER_MEMORY, FOLDER_SECONDS)
+    with as_safetensors(path, limits, read_path) as folder:
+        request = {"path": str(folder.resolve()), "limits": asdict(limits)}
+        answers = answers_of("folder", path.name, request, budget=budget, other_library=is_hugging_face(path))
+        try:
+            found = Trial.of(only(answers, path.name).header)
+        except GarbledError as error:
+            raise garbled(path.name, error) from error
+    found.check(path.name, n_bytes)
+    return found
 
 
 def load_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
@@ -225,28 +224,6 @@ def load_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
             return reader_of(path).load(path, limits, {}, folder_tokenizer)
         found = reader_of(folder).load(folder, limits, {}, lambda _: folder_tokenizer(path))
     return replace(found, folder=path)
-
-
-class _Remembered:
-    """Folders that were tried, the last few; safe to use from many threads."""
-
-    def __init__(self) -> None:
-        self._lock, self._values = Lock(), OrderedDict[Any, Trial]()
-
-    def get(self, key: Any) -> Trial | None:
-        """What is known of a folder that was tried; None for another."""
-        with self._lock:
-            return self._values.get(key)
-
-    def put(self, key: Any, value: Trial) -> None:
-        """Remember one."""
-        with self._lock:
-            self._values[key] = value
-            while len(self._values) > _REMEMBERED:
-                self._values.popitem(last=False)
-
-
-_TRIED = _Remembered()
 
 
 def _contents(

@@ -25,6 +25,15 @@ Side = Literal["source", "target"]
 class RemoteTokenizer:
     """A `Tokenizer` whose every call on a text is answered by a worker. Safe to use from many threads."""
 
+    pad_id: int
+    bos_id: int
+    eos_id: int
+    unknown_id: int
+    mask_id: int
+    mask: str
+    max_length: int | None
+    languages: tuple[str, str]
+
     def __init__(
         self,
         resident: Resident | Here,
@@ -34,6 +43,9 @@ class RemoteTokenizer:
     ) -> None:
         """`other` is the side whose worker this one shares; without one, the worker ends with this object."""
         self._resident, self._about, self._side, self._other = resident, about, side, other
+        self.about = about[side]
+        for name in ("pad_id", "bos_id", "eos_id", "unknown_id", "mask_id", "mask", "max_length", "languages"):
+            setattr(self, name, getattr(self.about, name))
         self._labels = dict[int, str]()
         if other is None:
             weakref.finalize(self, resident.leave)
@@ -42,51 +54,6 @@ class RemoteTokenizer:
         """The same tokenizer for what is written, where its model reads one language and writes another."""
         return RemoteTokenizer(self._resident, self._about, "target", self)
 
-    @property
-    def about(self) -> About:
-        """What it says of itself."""
-        return self._about[self._side]
-
-    @property
-    def pad_id(self) -> int:
-        """Fills up short rows of a batch; -1 where there is none."""
-        return self.about.pad_id
-
-    @property
-    def bos_id(self) -> int:
-        """Starts a text; -1 where there is no such token."""
-        return self.about.bos_id
-
-    @property
-    def eos_id(self) -> int:
-        """Ends a text; -1 where there is no such token."""
-        return self.about.eos_id
-
-    @property
-    def unknown_id(self) -> int:
-        """Stands for what the vocabulary lacks; -1 where there is none."""
-        return self.about.unknown_id
-
-    @property
-    def mask_id(self) -> int:
-        """Stands for a word that is to be filled in; -1 where there is none."""
-        return self.about.mask_id
-
-    @property
-    def mask(self) -> str:
-        """How a word that is to be filled in is typed; empty where there is no such token."""
-        return self.about.mask
-
-    @property
-    def max_length(self) -> int | None:
-        """Most tokens that its model reads, if it knows."""
-        return self.about.max_length
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """What it reads and writes, if it knows; empty otherwise."""
-        return self.about.languages
-
     def __len__(self) -> int:
         return self.about.size
 
@@ -94,59 +61,35 @@ class RemoteTokenizer:
         """Ids of `text`, without special tokens.
 
         Raises:
-            InputError: the tokenizer cannot cut it, or takes too much for it.
+            InputError: the tokenizer cannot cut it, or takes too much for it; so do all calls below.
         """
         return self._ids("encode", text)
 
     def pieces(self, text: str) -> list[str]:
-        """The tokens of `text` as they stand in it.
-
-        Raises:
-            InputError: as `encode`.
-        """
+        """The tokens of `text` as they stand in it."""
         return self._texts("pieces", text)
 
     def source_ids(self, text: str) -> list[int]:
-        """What an encoder reads.
-
-        Raises:
-            InputError: as `encode`.
-        """
+        """What an encoder reads."""
         return self._ids("source_ids", text)
 
     def encoder_ids(self, text: str) -> list[int]:
-        """What an encoder without a decoder reads.
-
-        Raises:
-            InputError: as `encode`.
-        """
+        """What an encoder without a decoder reads."""
         return self._ids("encoder_ids", text)
 
     def target_ids(self, text: str) -> list[int]:
-        """A whole target.
-
-        Raises:
-            InputError: as `encode`.
-        """
+        """A whole target."""
         return self._ids("target_ids", text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; special tokens and padding leave no trace.
-
-        Raises:
-            InputError: as `encode`.
-        """
+        """The text of `ids`; special tokens and padding leave no trace."""
         found = self._asked("decode", [int(i) for i in ids])
         if not isinstance(found, str) or len(found) > MOST_LETTERS:
             raise self._garbled("no text")
         return found
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        """What a person reads for each id; a leading ▁ starts a word.
-
-        Raises:
-            InputError: as `encode`.
-        """
+        """What a person reads for each id; a leading ▁ starts a word."""
         wanted = [int(i) for i in ids]
         new = sorted({i for i in wanted if i not in self._labels})
         known = self._labels

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby, islice
 
 import numpy as np
@@ -15,7 +14,7 @@ from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification,
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord, label_of
 from transformer.sequences.folding import received
-from transformer.sequences.motifs import Motif, motif, q_values, top_site
+from transformer.sequences.motifs import Motif, motif, q_values
 from transformer.sites import Site
 
 MAX_SEQUENCES = 500
@@ -24,12 +23,14 @@ MAX_SEQUENCES = 500
 MAX_SET_LETTERS = 512
 """Longest sequence of a set."""
 
-
 MOST_FALSE = 0.05
 """A head's motif passes if its q-value, over the heads of one class and width, is at most this."""
 
 AT_ONCE = 32
 """Most sequences of one length that share a pass; together they have at most about `LETTERS_AT_ONCE` letters."""
+
+Motifs = Mapping[tuple[Site, int], tuple[Motif, float]]
+"""The motif of each head, and the q-value of its enrichment."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,6 @@ class ReadSequence:
     id: str
     text: str
     label: int
-    predicted: int
     spans: tuple[Window, ...]
     received: Mapping[Site, Float[np.ndarray, "head window"]]
 
@@ -58,7 +58,7 @@ class SequenceSet:
     problems: tuple[str, ...] = ()
     more: bool = False
 
-    @cached_property
+    @property
     def sites(self) -> dict[Site, int]:
         """How many heads each site has."""
         return {site: len(values) for site, values in self.sequences[0].received.items()}
@@ -68,50 +68,41 @@ class SequenceSet:
         """Window widths of the model."""
         return tuple(dict.fromkeys(span.width for span in self.sequences[0].spans))
 
-    def motif(self, label: int, site: str, head: int, width: int) -> Motif:
+    def motif(self, label: int, site: Site, head: int, width: int) -> Motif:
         """What the windows of one width have in common that a head attends to most in the sequences of one class.
 
         Raises:
-            InputError: the set has no sequence of this class, or the model no such window.
+            InputError: the set has no sequence of this class.
         """
-        texts = [one.text for one in self.sequences]
-        found = [
-            (one.label, top_site(one.received[Site(site)][head], one.spans, one.text, i, width))
-            for i, one in enumerate(self.sequences)
-        ]
-        chosen, others = ([s for its, s in found if (its == label) is wanted] for wanted in (True, False))
-        return motif(chosen, others, texts, width, self.letters)
+        tops: dict[bool, list[tuple[str, int]]] = {True: [], False: []}
+        for one in self.sequences:
+            windows = [i for i, span in enumerate(one.spans) if span.width == width]
+            top = windows[int(one.received[site][head, windows].argmax())]
+            tops[one.label == label].append((one.text, one.spans[top].start))
+        return motif(tops[True], tops[False], width, self.letters)
 
-    def every_head(self, label: int, width: int) -> dict[tuple[Site, int], tuple[Motif, float]]:
+    def every_head(self, label: int, width: int) -> Motifs:
         """The motif of every head for one class, with the q-value of its enrichment over all of these heads.
 
         Raises:
             InputError: as `motif`.
         """
-        kept = self._every_head
-        if (label, width) not in kept:
-            heads = [(site, head) for site, count in self.sites.items() for head in range(count)]
-            motifs = [self.motif(label, site, head, width) for site, head in heads]
-            q = q_values([one.enrichment.p_value for one in motifs])
-            kept[label, width] = dict(zip(heads, zip(motifs, q, strict=True), strict=True))
-        return kept[label, width]
+        heads = [(site, head) for site, count in self.sites.items() for head in range(count)]
+        motifs = [self.motif(label, site, head, width) for site, head in heads]
+        q = q_values([one.enrichment.p_value for one in motifs])
+        return dict(zip(heads, zip(motifs, q, strict=True), strict=True))
 
-    @cached_property
-    def _every_head(self) -> dict[tuple[int, int], dict[tuple[Site, int], tuple[Motif, float]]]:
-        """What was computed, by class and width."""
-        return {}
 
-    def clearest(self, label: int, width: int) -> tuple[Site, int]:
-        """The site and head whose motif holds most information among those that pass; where none does, the nearest.
+def clearest(every: Motifs) -> tuple[Site, int]:
+    """The site and head whose motif holds most information among those that pass; where none does, the nearest.
 
-        A motif passes with a q-value of at most `MOST_FALSE`, so that letters that stand by chance, or as often in the
-        other classes, are not chosen for their height.
-        """
-        every = self.every_head(label, width)
-        passing = [one for one, (_, q) in every.items() if q <= MOST_FALSE]
-        if not passing:
-            return min(every, key=lambda one: every[one][0].enrichment.p_value)
-        return max(passing, key=lambda one: every[one][0].information.sum())
+    A motif passes with a q-value of at most `MOST_FALSE`, so that letters that are common by chance, or as common in
+    the other classes, are not chosen for their height.
+    """
+    passing = [one for one, (_, q) in every.items() if q <= MOST_FALSE]
+    if not passing:
+        return min(every, key=lambda one: every[one][0].enrichment.p_value)
+    return max(passing, key=lambda one: every[one][0].information.sum())
 
 
 def read_set(
@@ -148,7 +139,7 @@ def read_set(
         while rows := list(islice(same, size)):
             for i, run in zip(rows, classify_together(checkpoint, [sequences[i] for i in rows]), strict=True):
                 label = task.classes.index(words[i]) if labelled else run.predicted
-                found[i] = ReadSequence(known[i].id, run.letters.text, label, run.predicted, run.spans, _received(run))
+                found[i] = ReadSequence(known[i].id, run.letters.text, label, run.spans, _received(run))
             if progress:
                 progress(len(found) / len(known))
     return SequenceSet(

@@ -15,8 +15,16 @@ from jaxtyping import Float
 from transformer.attention.measures import rank_correlation
 from transformer.attribution.trust import PERCENTS, RANDOM_ORDERS, Trust, counted, mean_of, orders_of
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.sequences.attribution import METHODS, MUTATIONS, log_odds_of_rows, method_track
+from transformer.runs.sequences.attribution import integrated_gradients, log_odds_of_rows, mutations
 from transformer.runs.sequences.classify import Classification, classifier
+from transformer.sequences.folding import folded
+
+MUTATIONS, GRADIENTS, WEIGHTS = "mutations", "integrated_gradients", "weights"
+"""The tracks of a sequence: the first is what the others are compared with, the last the attention of the pooling."""
+
+METHODS = (GRADIENTS, WEIGHTS)
+
+POOLING = "pooling"
 
 Scores = dict[str, Float[np.ndarray, " letter"]]
 """What each method says of each letter: more of it speaks for the class."""
@@ -27,12 +35,22 @@ def letter_scores(
 ) -> Scores:
     """What every method, or `only` some, says of the letters that `run` read, about class `target`; mutations first.
 
+    Integrated gradients that did not converge hold no numbers. A pooling that averages gives all windows even weights.
+
     Raises:
         InputError: the sequence is too long.
         CheckpointError: the checkpoint does not classify sequences.
     """
-    asked = (MUTATIONS, *(method for method in METHODS if only is None or method in only))
-    return {method: method_track(checkpoint, run, method, target) for method in asked}
+    found = {MUTATIONS: mutations(checkpoint, run.letters, target).lost}
+    if only is None or GRADIENTS in only:
+        walked = integrated_gradients(checkpoint, run.letters, target)
+        found[GRADIENTS] = walked.added if walked.converged else np.full(len(run.letters), np.nan)
+    if only is None or WEIGHTS in only:
+        pooled = np.full(len(run.spans), 1 / len(run.spans))
+        if POOLING in run.record:
+            pooled = run.record[POOLING].head_average().astype(np.float64).mean(0)
+        found[WEIGHTS] = folded(pooled, run.spans, len(run.letters)).relative
+    return found
 
 
 def letter_trust(checkpoint: Checkpoint, run: Classification, scores: Scores, target: int) -> dict[str, Trust]:

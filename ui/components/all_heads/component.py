@@ -96,18 +96,13 @@ def all_heads(
     )
 
 
-def all_heads_of_record(local: Local, grids: Mapping[str, Grid], *, key: str) -> None:
+def all_heads_of_record(local: Local, grids: Mapping[str, Grid], arrays: Mapping[str, np.ndarray], *, key: str) -> None:
     """The same grid of the page's record, which the browser has: a pick is written into the address, without a run.
 
-    `grids` are told by kind; a record's maps have at most `LARGEST_SIDE` queries and keys.
+    `grids` are told by kind. Where the browser has a part of the record, `arrays` are the thumbnails of one kind.
     """
-    component(
-        key=key,
-        header={**local.message(), **all_heads_header(grids)},
-        arrays={},
-        options={},
-        events={},
-    )
+    header = {**local.message(), **all_heads_header(grids)}
+    component(key=key, header=header, arrays=arrays, options={}, events={})
 
 
 def all_heads_of_kinds(

@@ -7,7 +7,6 @@ import { fill, sameTexts } from "../../../transformer/canvas/shared/words.js";
 import { saveBitext } from "./files.js";
 import { chosen, pathOf, strength } from "./lines.js";
 import { local } from "./local.js";
-import { makePlayer } from "./player.js";
 import { across, spoken } from "./sentences.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -22,7 +21,7 @@ const SVG = "http://www.w3.org/2000/svg";
  * @property {Words} target
  * @property {string} head what the head is called within a sentence
  * @property {string} file_name
- * @property {Record<"save_png" | "empty" | "play" | "stop" | "hint" | "source" | "target" | "looked" | "from" |
+ * @property {Record<"save_png" | "empty" | "hint" | "source" | "target" | "looked" | "from" |
  *   "weighted" | "listed" | "nothing" | "nobody", string>} words
  */
 
@@ -39,44 +38,24 @@ const SVG = "http://www.w3.org/2000/svg";
  *   hovered: Position | null,
  *   focus: Position | null,
  *   current: Record<Side, number>,
- *   written: number,
  *   made: Record<Side, HTMLElement[]>,
  *   boxes: Record<Side, Box[]>,
- *   player: ReturnType<typeof makePlayer>,
  * }} View
- * `selected` is the word that Python keeps, `focus` the position that is lit, `written` how many words are to be seen.
+ * `selected` is the word that Python keeps, `focus` the position that is lit.
  */
 
 export default component("bitext", (frame) => {
   /** @type {Partial<View>} */
-  const start = { selected: null, hovered: null, focus: null, current: { source: 0, target: 0 }, written: 0 };
+  const start = { selected: null, hovered: null, focus: null, current: { source: 0, target: 0 } };
   const view = /** @type {View} */ (Object.assign(frame, build(frame.root), start));
   view.made = { source: [], target: [] };
   view.boxes = { source: [], target: [] };
-  view.player = makePlayer({
-    count: () => view.header.shape[0],
-    show: (written) => {
-      view.written = written;
-      view.hovered = { side: "target", index: written - 1 };
-      view.draw();
-    },
-    ended: () => {
-      view.written = view.header.shape[0];
-      view.hovered = null;
-      view.draw();
-    },
-  });
-  view.play.onclick = () => {
-    view.player.toggle();
-    view.draw();
-  };
   view.save.onclick = () => saveBitext(view);
   listen(view);
   return {
     receive: (received) => receive(view, received),
     adopt: (options) => (view.selected = options.selected),
     draw: () => draw(view),
-    close: () => view.player.stop(),
   };
 }, local);
 
@@ -91,15 +70,14 @@ function build(root) {
   const sheet = element("div", "sheet");
   sheet.append(rows.source, lines, rows.target);
   const reading = element("div", "reading", "", { "aria-live": "polite" });
-  const play = button("", () => {});
   const save = button("", () => {});
   const bar = element("div", "foot");
   const tools = element("div", "tools");
-  tools.append(play, save);
+  tools.append(save);
   bar.append(reading, tools);
   const empty = element("p", "empty");
   root.append(sheet, bar, empty);
-  return { rows, lines, sheet, reading, play, save, bar, empty };
+  return { rows, lines, sheet, reading, save, bar, empty };
 }
 
 /**
@@ -113,10 +91,8 @@ function receive(view, { header, arrays }) {
   const same = before && sameTexts(before.source.texts, header.source.texts) && sameTexts(before.target.texts, header.target.texts);
   Object.assign(view, { header, weights: arrays.weights });
   if (same) return;
-  view.player.stop();
   view.hovered = null;
   view.current = { source: 0, target: 0 };
-  view.written = header.shape[0];
   for (const side of /** @type {const} */ (["source", "target"])) makeWords(view, side);
 }
 
@@ -147,9 +123,7 @@ function draw(view) {
   say(view.empty, words.empty);
   if (nothing) return;
   view.theme = themeOf(root);
-  const playing = view.player.playing();
-  view.focus = view.hovered ?? (view.selected === null || playing ? null : { side: "target", index: view.selected });
-  say(view.play, playing ? words.stop : words.play);
+  view.focus = view.hovered ?? (view.selected === null ? null : { side: "target", index: view.selected });
   say(view.save, words.save_png);
   drawWords(view);
   measure(view);
@@ -171,7 +145,6 @@ function drawWords(view) {
       const light = `rgb(${red} ${green} ${blue} / ${(0.6 * weight).toFixed(3)})`;
       made.style.backgroundImage = weight > 0.02 ? `linear-gradient(${light}, ${light})` : "";
       made.classList.toggle("focus", focus?.side === side && focus.index === index);
-      made.classList.toggle("unwritten", side === "target" && index >= view.written);
       made.setAttribute("tabindex", index === view.current[side] ? "0" : "-1");
       made.setAttribute("aria-label", spoken(view, { side, index }));
       if (side === "target") made.setAttribute("aria-pressed", String(view.selected === index));
@@ -195,7 +168,7 @@ function drawLines(view) {
   const { lines, sheet, theme, focus } = view;
   lines.setAttribute("width", String(sheet.clientWidth));
   lines.setAttribute("height", String(sheet.clientHeight));
-  const drawn = chosen(view, focus, view.written).map((line) => {
+  const drawn = chosen(view, focus).map((line) => {
     const path = document.createElementNS(SVG, "path");
     const look = strength(line.weight, Boolean(focus));
     path.setAttribute("d", pathOf(view.boxes.source[line.key], view.boxes.target[line.query]));
@@ -217,7 +190,6 @@ function listen(view) {
   sheet.onclick = (event) => {
     const position = positionOf(event.target);
     if (!position) return;
-    view.player.stop();
     view.current[position.side] = position.index;
     if (position.side === "target") pick(view, position.index);
     else hover(view, position);
@@ -251,7 +223,6 @@ function positionOf(target) {
  * @param {Position | null} position
  */
 function hover(view, position) {
-  if (view.player.playing()) return;
   view.hovered = position;
   view.draw();
 }

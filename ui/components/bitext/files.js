@@ -21,7 +21,7 @@ export function saveBitext(view) {
   context.fillRect(0, 0, width, canvas.height);
   context.translate(PAD, PAD);
   context.strokeStyle = theme.primary;
-  for (const line of chosen(view, view.focus, view.written)) {
+  for (const line of chosen(view, view.focus)) {
     const look = strength(line.weight, Boolean(view.focus));
     context.globalAlpha = look.opacity;
     context.lineWidth = look.width;
@@ -32,7 +32,7 @@ export function saveBitext(view) {
   context.textBaseline = "middle";
   context.textAlign = "center";
   for (const side of /** @type {const} */ (["source", "target"])) {
-    header[side].texts.slice(0, side === "target" ? view.written : undefined).forEach((text, index) => {
+    header[side].texts.forEach((text, index) => {
       const box = view.boxes[side][index];
       context.font = `${index === view.focus?.index && side === view.focus.side ? 700 : 400} 17px ${theme.font}`;
       context.fillText(text, box.left + box.width / 2, box.top + box.height / 2);

@@ -10,14 +10,13 @@ const LINES = 1500; // at most
 /** @typedef {{ left: number, top: number, width: number, height: number }} Box */
 
 /**
- * The lines to draw, the strongest last: all of them, or those of the word in focus; none of words not yet written.
+ * The lines to draw, the strongest last: all of them, or those of the word in focus.
  * @param {import("./sentences.js").Shown} view
  * @param {import("./sentences.js").Position | null} focus
- * @param {number} written
  * @returns {Line[]}
  */
-export function chosen(view, focus, written) {
-  const rows = Array.from({ length: written }, (_, query) => query);
+export function chosen(view, focus) {
+  const rows = Array.from({ length: view.header.shape[0] }, (_, query) => query);
   const lines = rows.flatMap((query) =>
     across(view, { side: "target", index: query }).map(({ index, weight }) => ({ query, key: index, weight })),
   );

@@ -7,6 +7,8 @@ export const local = {
   seen(header, record, choice) {
     const { kind, layer, head, isOther } = shownOf(header, record, choice);
     const order = head ?? kind.heads;
+    const weights = weightsOf(kind, layer, head);
+    if (!weights) return null;
     return {
       header: {
         ...header,
@@ -14,14 +16,14 @@ export const local = {
         head: header.heads[layer][order],
         file_name: header.file_names[layer][order],
       },
-      arrays: { weights: weightsOf(kind, layer, head) },
+      arrays: { weights },
       options: { selected: isOther ? null : (choice.pair?.[0] ?? null) },
     };
   },
   acted(_, { query }, choice, record, header) {
     const { kind, layer, head, isOther } = shownOf(header, record, choice);
     const count = kind.keys.texts.length;
-    const row = weightsOf(kind, layer, head).slice(query * count, (query + 1) * count);
+    const row = (weightsOf(kind, layer, head) ?? new Float32Array()).slice(query * count, (query + 1) * count);
     const key = row.reduce((best, weight, at) => (weight > row[best] || Number.isNaN(row[best]) ? at : best), 0);
     const again = !isOther && choice.pair?.[0] === query && choice.pair?.[1] === key;
     const pair = again ? null : pairSaid(kind, query, key);

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import streamlit as st
+
 from transformer.canvas.views import Known, Link, Picker, head_choice_header
 from ui.components.shared.mounting import CanvasComponent
-from ui.components.shared.record import Local
+from ui.components.shared.record import TOLD, Local
 
 component = CanvasComponent("head_choice")
 
@@ -24,8 +26,8 @@ def head_choice(
 
     Where the record's layers have names that tell the kind too, there are none for the kind.
 
-    A choice is written into the address by the browser, and every component of the page that draws from the record
-    follows; no run is started. `known` holds, by site, one entry a head. `links` are shown whatever the head is.
+    A choice is written behind # in the address by the browser, and every component of the page that draws from the
+    record follows; no run is started. `known` holds, by site, one entry a head. `links` are shown whatever the head is.
 
     It is `followed` where the server draws something that depends on the choice: `drawn` is the kind, layer and head
     (None: the mean) that it draws. Once another one is chosen, and none for a quarter of a second, a run starts.
@@ -39,5 +41,6 @@ def head_choice(
     )
 
 
-def _ask(_: Any) -> None:
-    """Nothing is left to do: the browser has changed the address, and the run that this starts reads it."""
+def _ask(chosen: Any) -> None:
+    """The run that this starts takes what stands behind # in the address."""
+    st.session_state[TOLD] = chosen

@@ -1,12 +1,56 @@
-"""Heatmap: one head of the page's record, large; queries down, keys across, one colour a weight."""
+"""Heatmap: one matrix of any size; queries down, keys across, one colour a number.
 
-from collections.abc import Mapping
+It is the chosen head of the page's record, which the browser has, or one picture, or a long map through a window.
+"""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transformer.attention.zoom import View
+from transformer.canvas import blob
+from transformer.canvas.about import About
 from transformer.canvas.views import Axes, Site, heatmap_header
+from transformer.errors import InputError
+from transformer.messages import say, words
+from transformer.pictures.picture import Picture
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
 
+NAMED = 64
+"""Cells along a side of a window up to which their names, and their values as they are, are sent."""
+
+LONGEST_NAME = 48
+"""Characters of a name that are sent."""
+
+GAMMA = 0.5
+"""Codes of a long map stand for the square root of weight / largest: what is drawn lies within 1/254 of the largest,
+small ones nearer."""
+
+Names = Callable[[slice], Sequence[str]]
+"""What some cells of a side are called."""
+
 component = CanvasComponent("heatmap")
+
+
+class Window(NamedTuple):
+    """A rectangle of cells: rows and columns from the first to after the last, from 0."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @property
+    def rows(self) -> slice:
+        """The queries."""
+        return slice(self.top, self.bottom)
+
+    @property
+    def keys(self) -> slice:
+        """The keys."""
+        return slice(self.left, self.right)
 
 
 def heatmap(
@@ -26,10 +70,139 @@ def heatmap(
     site, `axes` by kind. A `dense` map shrinks its cells until it fits its room, and does not name each query and key.
     `save_csv` is what the button says that saves the numbers; without it there is none.
     """
+    header = {**local.message(), **heatmap_header(sites, axes, dense, save_csv)}
+    component(key=key, header=header, arrays={}, options={}, events={})
+
+
+def heatmap_of(
+    picture: Picture,
+    *,
+    key: str,
+    file_name: str,
+    notes: str = "",
+    facts: Sequence[str] = (),
+    selected: tuple[int, int] | None = None,
+    relative: bool = False,
+    on_pick: Callable[[int, int], None] | None = None,
+) -> None:
+    """One picture, drawn alike. Probabilities have the scale 0 to 1, other numbers one that is centred at 0.
+
+    `notes` stand below it, `facts` in the files that are saved. `on_pick` is called with the query and key of a cell
+    that is clicked, or reached and entered, before the run that this starts. `selected` is framed.
+    """
+    shown = picture.values[picture.visible & np.isfinite(picture.values)]
+    low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
+    centred = "" if picture.quantity.is_probability else words("figure_centred", low=low, high=high)
+    values = np.where(np.isfinite(picture.values), picture.values, np.nan)
+
+    def pick(value: Any) -> None:
+        match value:
+            case [int(query), int(column)] if query < picture.values.shape[0] and column < picture.values.shape[1]:
+                if on_pick:
+                    on_pick(query, column)
+
     component(
         key=key,
-        header={**local.message(), **heatmap_header(sites, axes, dense, save_csv)},
-        arrays={},
-        options={},
-        events={},
+        header={
+            "title": say(picture.title),
+            "file_name": file_name,
+            "unit": " · ".join(filter(None, [say(picture.unit), centred])),
+            "centred": bool(centred),
+            "axis": {
+                "queries": words("figure_query", text=picture.queries.name),
+                "keys": words("figure_key", text=picture.keys.name),
+                "notes": notes,
+                "facts": About("", facts).message()["lines"],
+                "edges": [[], []],
+            },
+            **{
+                side: {"labels": list(map(say, axis.labels)), "texts": list(map(say, axis.texts))}
+                for side, axis in (("queries", picture.queries), ("keys", picture.keys))
+            },
+            "dense": False,
+            "save_csv": "",
+        },
+        arrays={"weights": np.where(picture.visible, values, -np.inf).astype(np.float32)},
+        options={"pair": None if selected is None else [int(place) for place in selected], "relative": relative},
+        events={"picked": pick if on_pick else None},
     )
+
+
+def heatmap_window(
+    whole: View,
+    part: View,
+    window: Window,
+    *,
+    shape: tuple[int, int],
+    largest: float,
+    queries: Names,
+    keys: Names,
+    axes: Axes,
+    title: str,
+    key: str,
+    relative: bool = False,
+    file_name: str = "attention",
+    on_window: Callable[[Window], None] | None = None,
+) -> None:
+    """A long map through a window; `part` is what the window shows, `whole` lies below it while the browser moves.
+
+    Wheel, drag, buttons and keys move the window. Once it rests, `on_window` is called with it before the run that this
+    starts, which is to bring its part. `queries` and `keys` name some of the cells of `shape`. Colours go from 0 to 1,
+    or to `largest`, the map's largest weight, where they are `relative`. Blocks of several cells show their largest
+    weight, and say so.
+
+    Raises:
+        InputError: weights lie outside 0 to 1, or the window outside of the map.
+    """
+    if not (0 <= window.top < window.bottom <= shape[0] and 0 <= window.left < window.right <= shape[1]):
+        raise InputError("component_tiles_window", window=str(tuple(window)), rows=shape[0], columns=shape[1])
+    for name, view in (("whole", whole), ("part", part)):
+        blob.refuse_outside_unit(name, view.values, view.visible)
+
+    def settled(value: Any) -> None:
+        match value:
+            case {"rows": [int(top), int(bottom)], "columns": [int(left), int(right)]}:
+                if 0 <= top < bottom <= shape[0] and 0 <= left < right <= shape[1] and on_window:
+                    on_window(Window(top, bottom, left, right))
+
+    layers, arrays = layers_of([whole, part], largest, queries, keys)
+    component(
+        key=key,
+        header={
+            "long": True,
+            "shape": list(shape),
+            "largest": largest,
+            "layers": layers,
+            "title": title,
+            "file_name": file_name,
+            "unit": words("heatmap_unit"),
+            "axis": axes.message(),
+            "fixed": True,
+            "save_csv": "",
+        },
+        arrays=arrays,
+        options={"window": list(window), "relative": relative},
+        events={"window": settled if on_window else None},
+    )
+
+
+def layers_of(
+    views: Sequence[View], largest: float, queries: Names, keys: Names
+) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+    """What the browser is sent of the whole and of a part: a byte a block, at most 64 kB each."""
+    layers, arrays = list[dict[str, Any]](), dict[str, np.ndarray]()
+    for order, view in enumerate(views):
+        layer = {"rows": _span(view.rows), "columns": _span(view.keys), "tall": view.tall, "wide": view.wide}
+        codes = blob.codes(view.values / (largest or 1.0), view.visible, gamma=GAMMA)
+        sent = {"codes": codes, **blob.nan_bits(view.values, view.visible)}
+        if view.is_exact and max(view.values.shape) <= NAMED:
+            layer["queries"] = [name[:LONGEST_NAME] for name in queries(view.rows)]
+            layer["keys"] = [name[:LONGEST_NAME] for name in keys(view.keys)]
+            sent = {"values": np.where(view.visible, view.values, -np.inf).astype(np.float32)}
+        layers.append(layer)
+        arrays |= {f"{name}_{order}": array for name, array in sent.items()}
+    return layers, arrays
+
+
+def _span(positions: slice) -> list[int]:
+    return [positions.start, positions.stop]

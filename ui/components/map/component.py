@@ -106,7 +106,6 @@ def model_map(
     steps: Steps,
     *,
     key: str,
-    run: str,
     about: str,
     step: int,
     opened: int | None = None,
@@ -120,10 +119,9 @@ def model_map(
 ) -> None:
     """Draw one tower, or two beside each other (one above the other where it is narrow).
 
-    `run` names the run: the first time that a browser gets it, the words rise through the layers once. `about` says
-    what is drawn, `folds` is the text of the button that folds or unfolds layers (none where it is empty). A click or
-    Enter calls `on_open` with a part's number and, on a thumbnail, the head; Escape calls `on_close`; `on_step` gets
-    the step at which the slider, or playing, came to rest. `saved` is said in a picture that is saved.
+    `about` says what is drawn, `folds` is the text of the button that folds or unfolds layers (none where it is empty).
+    A click or Enter calls `on_open` with a part's number and, on a thumbnail, the head; Escape calls `on_close`;
+    `on_step` gets the step at which the slider, or playing, came to rest. `saved` is said in a picture that is saved.
 
     Raises:
         InputError: the step or the opened part is not there.
@@ -162,7 +160,6 @@ def model_map(
                 "title": steps.title,
                 "written": steps.written,
             },
-            "run": run,
             "about": about,
             "folds": folds,
             "file_name": file_name,

@@ -13,7 +13,6 @@ import { headAt } from "./thumbnails.js";
 const SMALL = 680; // CSS pixels for which the map is laid out where it is shrunk
 const ABOVE = 226; // CSS pixels of the page above the map
 const SMALLEST = 0.86; // how far the map may shrink to fit the screen
-const SEEN = "heedmapRuns"; // where the page keeps which runs have risen already
 
 /**
  * What Python sends.
@@ -22,7 +21,6 @@ const SEEN = "heedmapRuns"; // where the page keeps which runs have risen alread
  * @property {string[][]} axes
  * @property {import("./sentences.js").PartHeader[]} parts
  * @property {{ labels: string[], attached: boolean[], next: [string, number][][], title: string, written: boolean }} steps
- * @property {string} run
  * @property {string} about
  * @property {string} folds
  * @property {string} file_name
@@ -142,7 +140,6 @@ function draw(view) {
     view.bar.style.maxWidth = view.opened === null && layout.beside ? `${share * (layout.towers[0].width + layout.towers[0].x)}px` : "";
     if (!view.made.has(view.current)) view.current = 0;
     if (focused) view.made.get(view.current)?.focus();
-    rise(view);
   }
   view.lights = lightsOf(view);
   view.update();
@@ -177,19 +174,6 @@ function updateBar(view) {
   say(view.save, header.words.save_png);
   say(view.legend, crossing(header).length ? `${header.words.legend} ${header.words.lights}` : header.words.legend);
   say(view.about, header.about);
-}
-
-/**
- * The words rise through the layers once for every run; who wants no motion gets none, by the style sheet.
- * @param {View} view
- */
-function rise(view) {
-  const page = /** @type {Record<string, Set<string>>} */ (/** @type {unknown} */ (window));
-  const seen = (page[SEEN] ??= new Set());
-  if (seen.has(view.header.run)) return;
-  seen.add(view.header.run);
-  view.sheet.classList.add("rising");
-  setTimeout(() => view.sheet.classList.remove("rising"), 2500);
 }
 
 /**

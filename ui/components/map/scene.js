@@ -74,8 +74,8 @@ function buildTower(view, tower, number, updates) {
   buildWords(view, tower, number, updates);
   const slim = tower.rows.filter(({ row }) => row.slim).length;
   let told = false;
-  tower.rows.forEach((placed, order) => {
-    buildRow(view, tower, number, placed, order, updates);
+  tower.rows.forEach((placed) => {
+    buildRow(view, tower, number, placed, updates);
     if (placed.row.slim && !told) {
       told = true;
       const x = placed.boxes[0].x + placed.boxes[0].width / 2;
@@ -94,7 +94,7 @@ function buildTower(view, tower, number, updates) {
 function buildWords(view, tower, number, updates) {
   const { sheet, header } = view;
   const { reads, stepped } = header.towers[number];
-  const box = partGroup(view, reads, updates, 0);
+  const box = partGroup(view, reads, updates);
   const from = tower.mirrored ? tower.x : tower.x + 34;
   box.append(svg("rect", "ground", { x: from - 4, y: tower.wordsTop, width: tower.width - 30, height: tower.bottom - tower.wordsTop, rx: 6 }));
   sheet.append(box);
@@ -121,10 +121,9 @@ function buildWords(view, tower, number, updates) {
  * @param {PlacedTower} tower
  * @param {number} number
  * @param {PlacedRow} placed
- * @param {number} order
  * @param {(() => void)[]} updates
  */
-function buildRow(view, tower, number, placed, order, updates) {
+function buildRow(view, tower, number, placed, updates) {
   const { sheet, arrays } = view;
   const { row, y, height, boxes, read } = placed;
   const inLayer = row.layer >= 0 && !row.slim;
@@ -141,12 +140,12 @@ function buildRow(view, tower, number, placed, order, updates) {
       band.setAttribute("d", bandOf(tower, placed, share ?? 0.06));
     });
     const middle = (edge + from) / 2;
-    row.before.forEach((part) => dot(view, part, "norm", middle, into, updates, order));
-    row.sums.forEach((part) => dot(view, part, "sum", tower.stream + sign * STREAM, placed.merge + 1, updates, order));
-    row.after.forEach((part) => dot(view, part, "norm", tower.stream + (sign * STREAM) / 2, placed.merge - 3, updates, order));
+    row.before.forEach((part) => dot(view, part, "norm", middle, into, updates));
+    row.sums.forEach((part) => dot(view, part, "sum", tower.stream + sign * STREAM, placed.merge + 1, updates));
+    row.after.forEach((part) => dot(view, part, "norm", tower.stream + (sign * STREAM) / 2, placed.merge - 3, updates));
   }
   for (const { part, x, width } of boxes) {
-    const box = partGroup(view, part, updates, order + 1);
+    const box = partGroup(view, part, updates);
     sheet.append(box);
     box.append(svg("rect", `box ${view.header.parts[part].kind}${row.slim ? " slim" : ""}`, { x, y, width, height, rx: row.slim ? 3 : 6 }));
     if (!row.slim) fillBox(view, number, placed, box, part, x, width, updates);
@@ -236,10 +235,9 @@ function buildChain(box, steps, x, width, y, height, position, updates) {
  * @param {number} x
  * @param {number} y
  * @param {(() => void)[]} updates
- * @param {number} order
  */
-function dot(view, part, className, x, y, updates, order) {
-  const made = partGroup(view, part, updates, order + 1, "circle");
+function dot(view, part, className, x, y, updates) {
+  const made = partGroup(view, part, updates, "circle");
   made.classList.add(className);
   for (const [name, value] of Object.entries({ cx: x.toFixed(1), cy: y.toFixed(1), r: className === "sum" ? 4 : 3.6 })) made.setAttribute(name, String(value));
   view.sheet.append(made);
@@ -250,11 +248,9 @@ function dot(view, part, className, x, y, updates, order) {
  * @param {View} view
  * @param {number} part
  * @param {(() => void)[]} updates
- * @param {number} order
  */
-function partGroup(view, part, updates, order, tag = "g") {
+function partGroup(view, part, updates, tag = "g") {
   const made = svg(tag, "part", { role: "button", tabindex: -1, "data-part": part });
-  made.style.setProperty("--order", String(order));
   view.made.set(part, made);
   updates.push(() => {
     made.setAttribute("aria-label", spoken(view, part));

@@ -1,7 +1,7 @@
 // One matrix on a canvas: colours for all cells, numbers where they fit, marks for what is lit.
 
 import { bit } from "../../../transformer/canvas/shared/blob.js";
-import { NAN, inkOn, scale } from "../../../transformer/canvas/shared/colours.js";
+import { between, inkOn, NAN, scale } from "../../../transformer/canvas/shared/colours.js";
 import { pen, shortened } from "../../../transformer/canvas/shared/page.js";
 import { written } from "../../../transformer/canvas/shared/words.js";
 
@@ -246,13 +246,6 @@ export function largestOf(values) {
   return finite.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 }
 
-/** The two ends of the scale about 0, and its middle. */
-export function ends(/** @type {Pick<Theme, "dark">} */ theme) {
-  const middle = theme.dark ? [38, 46, 54] : [247, 245, 240];
-  const [low, high] = theme.dark ? [[92, 154, 232], [236, 140, 74]] : [[56, 118, 190], [214, 108, 34]];
-  return { low, middle, high };
-}
-
 /**
  * value -> [fill, ink]: weights on the sequential scale, other numbers on a diverging one about 0.
  * @param {Matrix} matrix
@@ -263,13 +256,10 @@ export function ends(/** @type {Pick<Theme, "dark">} */ theme) {
 export function colouring(matrix, values, theme) {
   const largest = largestOf(values) || 1;
   const css = (/** @type {number[]} */ channels) => `rgb(${channels.join(",")})`;
-  const { low, middle, high } = ends(theme);
   return (value) => {
     if (Number.isNaN(value)) return [NAN, "#000"];
     if (Math.abs(value) >= 1e5) return [css(theme.masked), theme.text];
-    const share = Math.min(Math.abs(value) / largest, 1);
-    const end = value < 0 ? low : high;
-    const channels = matrix.weights ? scale(value) : middle.map((from, i) => Math.round(from + (end[i] - from) * share));
+    const channels = matrix.weights ? scale(value) : between(value / largest, theme);
     return [css(channels), inkOn(channels)];
   };
 }

@@ -1,7 +1,6 @@
 // What colours and the outlines of cells mean.
 
-import { scale } from "../../../transformer/canvas/shared/colours.js";
-import { ends } from "./canvas.js";
+import { ends, scale } from "../../../transformer/canvas/shared/colours.js";
 
 /** @typedef {[keyof import("./canvas.js").Paints, string]} Outline A colour by its name, and its meaning. */
 

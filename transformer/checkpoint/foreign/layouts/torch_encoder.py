@@ -11,7 +11,15 @@ from dataclasses import fields, replace
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, root_of, size
-from transformer.checkpoint.foreign.layouts.torch_layers import Biases, Stack, layers, norm_after, stacks, templates
+from transformer.checkpoint.foreign.layouts.torch_layers import (
+    Biases,
+    Stack,
+    layers,
+    lone_layers,
+    norm_after,
+    stacks,
+    templates,
+)
 from transformer.checkpoint.foreign.layouts.torch_roles import (
     FORMULAS,
     OuterTensors,
@@ -97,8 +105,10 @@ def _fit(contents: Contents, answers: Answers, stack: Stack, axes: tuple[str, st
     used |= {name for source in sources.values() for name in source.names}
     free = {name: shape for name, shape in shapes.items() if name not in used and not name.startswith(stack.path)}
     after, doubts = after_layers(contents, free, d_model, answers)
-    head = head_options(after, d_model, vocab, answers)
-    names = head_maps(after, d_model)
+    alone = lone_layers(shapes)
+    maps = {name: shape for name, shape in after.items() if not name.startswith(alone)}
+    head = head_options(maps, d_model, vocab, answers)
+    names = head_maps(maps, d_model)
     writes = any(after[name][0] == vocab for name in names[-1:])
     if head:
         for i, name in enumerate(names):

@@ -1,7 +1,7 @@
 """Layers of torch.nn.Transformer: how their tensors become ours, and where in a module they stand."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from transformer.checkpoint.foreign.layouts.base import Source, linear
@@ -67,9 +67,13 @@ def templates(contents: Contents) -> dict[str, str]:
 
     Such a layer is never trained, so that its norms are as they were made.
     """
-    paths = [found["path"] for name in contents.tensors if (found := _LONE_LAYER.match(name))]
-    unused = tuple(path for path in paths if _untouched(contents, path))
+    unused = tuple(path for path in lone_layers(contents.tensors) if _untouched(contents, path))
     return {name: Message("ignored_template") for name in contents.tensors if unused and name.startswith(unused)}
+
+
+def lone_layers(names: Iterable[str]) -> tuple[str, ...]:
+    """Paths of single layers beside the stacks."""
+    return tuple(found["path"] for name in names if (found := _LONE_LAYER.match(name)))
 
 
 def _untouched(contents: Contents, path: str) -> bool:

@@ -1,1 +1,0 @@
-"""Cells of a heatmap by keyboard."""

@@ -1,0 +1,276 @@
+"""The state of the open page in one session, and how it agrees with the browser's address.
+
+What Streamlit 1.67 does, read in its sources: a run brings the query string that the browser had when it asked for the
+run, and says whether Back or Forward asked. Every write to `st.query_params` sends a message, for each of which the
+browser makes an entry of its history, unless its address is that already, or the run is one of Back or Forward: then it
+changes the present entry. Values of controls come along with every run, with those of Back and Forward too.
+
+| the run is by | known by                                  | its values    | its controls         | the address is |
+|---------------|-------------------------------------------|---------------|----------------------|----------------|
+| `first`       | a session begins                          | the address's | follow, but the sent | written if new |
+| `history`     | Streamlit says so                         | the address's | follow               | written        |
+| `link`        | another page, or an address not of ours   | the address's | follow               | written        |
+| `own`         | an address that this page wrote (or late) | as they were  | those moved win      | written if new |
+
+Values of keys that scripts of the page own (`own`) stand behind # in the browser: what is known of them here is what a
+link said, or what a view told that the server draws.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import streamlit as st
+
+from ui.components.shared.record import TOLD
+from ui.patches import session
+
+STATE = "address.state"
+"""Where a session keeps it."""
+
+REMEMBERED = 200
+"""So many addresses of a page are known again as our own, when the browser was slower than its user."""
+
+
+class Shown(NamedTuple):
+    """What a control showed at the end of a run, and among what: its labels or its range."""
+
+    value: object
+    among: tuple[object, ...]
+
+
+@dataclass
+class Run:
+    """One run of the script, or of a part of its page."""
+
+    by: Literal["first", "history", "link", "own"]
+    address: dict[str, str]
+    brought: frozenset[str] = frozenset()
+    """Keys of controls whose values a browser sent that knows the page from another server."""
+    is_under_way: bool = True
+    is_in_part: bool = False
+    is_alone: bool = False
+    """Whether a part of the page runs without the rest."""
+    is_whole: bool = False
+    """Whether the page is drawn without parts."""
+
+
+@dataclass
+class Controls:
+    """What the page's controls showed last, by key, and which of them belong to a part."""
+
+    shown: dict[str, Shown] = field(default_factory=dict)
+    seeded: dict[str, Shown] = field(default_factory=dict)
+    of_part: set[str] = field(default_factory=set)
+    put: set[str] = field(default_factory=set)
+    """Keys that a click has put since the last run."""
+    owners: dict[tuple[str, ...], object] = field(default_factory=dict)
+    decided: set[tuple[str | None, str]] = field(default_factory=set)
+    """Pages and keys of which a control was drawn, so that no suggestion counts."""
+
+
+class PageState:
+    """The state of the open page: `values`, by key, as the address holds them, and `kept_out` of it.
+
+    A control whose value is not what it showed last was moved by the user; any other follows the address.
+    """
+
+    def __init__(self) -> None:
+        self.page: str | None = None
+        self.values: dict[str, str] = {}
+        self.kept_out: set[str] = set()
+        self.owned: frozenset[str] = frozenset()
+        self.left: dict[str, dict[str, str]] = {}
+        self.arrival, self._brought = 0, dict[str, str]()
+        self.run = Run("first", {}, is_under_way=False)
+        self.controls = Controls()
+        self._ours: deque[dict[str, str]] = deque(maxlen=REMEMBERED)
+        self._wants_whole = False
+
+    def begin(self, keep: Sequence[str]) -> None:
+        """Take the address that the browser came with, if it is none that this page wrote, or if Back brought it."""
+        arrived = dict(st.query_params.to_dict())
+        is_first, is_back = self.page is None and not self._ours, session.came_by_history()
+        if is_back:
+            self.run = Run("history", arrived)
+        elif is_first:
+            self.run = Run("first", arrived, session.brought())
+        else:
+            self.run = Run("own" if arrived in self._ours else "link", arrived)
+        self.run.is_whole, self._wants_whole = self._wants_whole, False
+        self._hear()
+        if self.run.by != "own":
+            self._arrive(keep)
+
+    def go_on(self, keys: Collection[str] = ()) -> bool:
+        """Begin a run of a part of the open page; False where it concerns the rest of the page too.
+
+        So it does where the browser's address is none that this page wrote, or a click in the part has put the value of
+        a control outside; of a part that alone follows `keys`, any other value.
+        """
+        arrived = dict(st.query_params.to_dict())
+        here = self.controls
+        elsewhere = here.put.difference(keys) if keys else (here.put & here.shown.keys()) - here.of_part
+        if elsewhere or arrived not in self._ours:
+            return False
+        self.run = Run("own", arrived)
+        self._hear()
+        return True
+
+    def want_whole(self) -> None:
+        """Have the page's next run draw all of the page by itself (`is_whole`), without parts."""
+        self._wants_whole = True
+
+    def enter(self, page: str, keep: Sequence[str]) -> None:
+        """Show a page: coming from another one, by its address alone."""
+        if self.page != page:
+            self._ours.clear()
+            self._arrive(keep)
+            if self.page is not None and self.run.by == "own":
+                self.run.by = "link"
+        self.page = page
+
+    def end(self) -> None:
+        """Write the address, if it is not what the browser came with, or may not be what stands there by now.
+
+        A run that was under way when Back or a link asked for this one may have written its own address since.
+        """
+        self.run.is_under_way = False
+        self.controls.put.clear()
+        address = {key: value for key, value in self.values.items() if key not in self.kept_out}
+        if self.page is not None:
+            self.left[self.page] = address
+        self._ours.append(address)
+        if address != self.run.address or self.run.by in {"history", "link"}:
+            st.query_params.from_dict(address)
+
+    def belong_to(self, owner: object, keys: tuple[str, ...]) -> None:
+        """See `address.belong_to`."""
+        if self.controls.owners.get(keys, owner) != owner:
+            for key in keys:
+                self.put(key, None)
+        self.controls.owners[keys] = owner
+
+    def suggest(self, key: str, value: str) -> None:
+        """See `address.suggest`."""
+        is_open = key not in self.values and (self.page, key) not in self.controls.decided
+        if is_open and self.left and self.run.by != "history":
+            self.values[key] = value
+
+    def undecide(self, key: str) -> None:
+        """Let a suggestion for this key count again on every page."""
+        self.controls.decided = {one for one in self.controls.decided if one[1] != key}
+
+    def put(self, key: str, value: str | None) -> None:
+        """A value under a key, or none; whatever its control holds in this run is out of date."""
+        here = self.controls
+        here.put.add(key)
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
+        if key in st.session_state:
+            here.shown[key] = Shown(st.session_state[key], here.shown.get(key, Shown(None, ())).among)
+
+    def own(self, keys: Collection[str]) -> dict[str, Any]:
+        """See `address.held`. What the server knew of keys that nobody owned before is news to the browser."""
+        if not self.owned.issuperset(keys):
+            self.arrival += 1
+            self._brought = {key: value for key, value in self.values.items() if key in keys}
+        self.owned |= frozenset(keys)
+        self.kept_out |= self.owned
+        return {"arrival": self.arrival, "values": self._brought}
+
+    def seed(
+        self,
+        key: str,
+        valid: Callable[[Any], Any],
+        default: Any,
+        among: tuple[object, ...] = (),
+        *,
+        always: bool = False,
+    ) -> tuple[Any, bool]:
+        """Before a control is drawn: the value that it shows, and whether the session's state says so.
+
+        `valid` gives None for a value that the control cannot have. The state says only what is news to the browser
+        (unless `always`): told in every run, a control would undo what its user does meanwhile. Where it does not, the
+        value has to be the control's own initial value, since Streamlit may take it for a new control.
+        """
+        here, is_fresh = self.controls, self.run.by != "own"
+        (here.of_part.add if self.run.is_in_part else here.of_part.discard)(key)
+        self.kept_out.discard(key)
+        self.owned -= {key}
+        said = self.values.get(key)
+        value = None if said is None else valid(said)
+        last = here.shown.get(key)
+        held = st.session_state.get(key)
+        left_alone = not is_fresh or (always and key in self.run.brought)
+        if held is not None and left_alone and (last is None or held != last.value):
+            moved = valid(held)
+            value = value if moved is None else moved
+        value = default if value is None else value
+        news = held is None or held != value or last is None or last.among != among
+        # A run that a script asked for itself begins before the browser has answered: what was told is news still.
+        told = always or is_fresh or news or session.is_unanswered(key)
+        told = told and (always or key not in self.run.brought)
+        if told:
+            st.session_state[key] = value
+        here.seeded[key] = Shown(value, among)  # shown once it is drawn: a run may end before that
+        here.decided.add((self.page, key))
+        return value, told
+
+    def written(self, key: str, value: Any, default: Any, word: str | None = None) -> Any:
+        """After a control is drawn: its value (as `word`, if the address has another) stands here, but no default.
+
+        None as the default lets every value stand here.
+        """
+        self.controls.shown[key] = self.controls.seeded[key]._replace(value=value)
+        if value == default:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = str(value) if word is None else word
+        return value
+
+    def _hear(self) -> None:
+        """Take what scripts of the page told of the keys that they own."""
+        told: Mapping[str, str] | None = st.session_state.pop(TOLD, None)
+        if told is not None:
+            rest = {key: value for key, value in self.values.items() if key not in self.owned}
+            self.values = {**rest, **{key: str(value) for key, value in told.items() if key in self.owned}}
+
+    def _arrive(self, keep: Sequence[str]) -> None:
+        """The browser's address is the state; `keep` goes along where it says nothing."""
+        kept = {key: self.values[key] for key in keep if key in self.values and self.run.by != "history"}
+        self.values = {**kept, **self.run.address}
+        self.owned = frozenset()
+        self._ours.append(self.run.address)
+        self.controls.owners.clear()
+        self.kept_out.clear()
+
+
+_OPEN: ContextVar[PageState | None] = ContextVar("page state", default=None)
+"""The state that `opened` has looked up."""
+
+
+@contextmanager
+def opened() -> Iterator[PageState]:
+    """Inside, this session's state is looked up once: a page needs it a hundred times; Streamlit's is slow."""
+    token = _OPEN.set(page_state())
+    try:
+        yield page_state()
+    finally:
+        _OPEN.reset(token)
+
+
+def page_state() -> PageState:
+    """This session's state of the open page."""
+    known = _OPEN.get()
+    if known is not None:
+        return known
+    if STATE not in st.session_state:
+        st.session_state[STATE] = PageState()
+    found: PageState = st.session_state[STATE]
+    return found
