@@ -13,9 +13,10 @@ from jaxtyping import Float
 from transformer.attention.measures import rank_correlation
 from transformer.attention.record import AttentionMap
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.runs.class_reasons import Reasons
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import SHORT, Cost
-from transformer.runs.sequences.attribution import Gradients, Mutations, integrated_gradients, mutations
+from transformer.runs.sequences.attribution import Mutations, integrated_gradients, mutations
 from transformer.runs.sequences.classify import Classification, classify, pace, read
 from transformer.runs.sequences.sets import Motifs, SequenceSet, read_set
 from transformer.sequences.fasta import fasta_of
@@ -170,11 +171,11 @@ def key_of(run: Classification) -> tuple[Revision, str]:
     return store.revision(run.checkpoint), run.letters.text
 
 
-def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Gradients] | None:
+def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Reasons] | None:
     """What every letter did for a class; the first time with a bar and a button that stops it, then None."""
     checkpoint = store.checkpoint(name)
 
-    def compute(progress: Callable[[float], None]) -> tuple[Mutations, Gradients]:
+    def compute(progress: Callable[[float], None]) -> tuple[Mutations, Reasons]:
         return (
             mutations(checkpoint, run.letters, target, lambda done: progress(0.8 * done)),
             integrated_gradients(checkpoint, run.letters, target, progress=lambda done: progress(0.8 + 0.2 * done)),
