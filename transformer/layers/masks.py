@@ -18,8 +18,8 @@ class Mask:
     `keys` is None when every key is real, so a sentence without padding costs no mask at all. One row may
     stand for the whole batch.
 
-    A row whose keys are all hidden sees nothing, and gets zeros. With `uniform_if_masked`, it sees every key alike instead: so do
-    models that hide with a large number such as -1e9, the same at every key (those with -inf get NaN).
+    A row whose keys are all hidden sees nothing, and gets zeros. With `uniform_if_masked`, it sees every key alike
+    instead: so do models that hide with a large number such as -1e9 (those with -inf get NaN).
     """
 
     keys: Bool[Tensor, "#batch key"] | None = None
