@@ -16,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from transformer.canvas.blob import unpack
 from ui.components.shared.record import TOLD
+from ui.shared.page_state import STATE, PageState
 
 ROOT = Path(__file__).parents[2]
 UNSURE = (":material/quiz:", ":material/warning:")
@@ -102,8 +103,10 @@ def is_whole(at: AppTest) -> bool:
 
 
 def address_of(at: AppTest) -> dict[str, str]:
-    """The page's address: one value a name."""
-    return {key: value if isinstance(value, str) else value[0] for key, value in at.query_params.items()}
+    """The page's address, one value a name: its query, and what is known of keys that stand behind #."""
+    here: PageState = at.session_state[STATE]
+    behind = {key: here.values[key] for key in here.owned if key in here.values}
+    return {key: value if isinstance(value, str) else value[0] for key, value in at.query_params.items()} | behind
 
 
 def sent(at: AppTest, key: str | None = None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -116,7 +116,7 @@ class Checkpoint:
             CheckpointError: this PyTorch has no such device; or the model is of another library, which stays as it is.
         """
         place = device_here(device)
-        if isinstance(self.model, OtherModel) and (place.type != "cpu" or dtype is not None):
+        if self.is_of_other_library and (place.type != "cpu" or dtype is not None):
             raise CheckpointError("placed_elsewhere", name=self.name)
         self.model.to(place, dtype)
         return self
@@ -130,6 +130,11 @@ class Checkpoint:
     def architecture(self) -> str:
         """A key of `ARCHITECTURES`; or, after `HUGGING_FACE`, which stacks another library's model has."""
         return self.model.architecture
+
+    @property
+    def is_of_other_library(self) -> bool:
+        """Whether the model is another library's, which stays as that library made it."""
+        return self.architecture.startswith(HUGGING_FACE)
 
     @property
     def translates(self) -> bool:
@@ -147,11 +152,11 @@ class Checkpoint:
         Raises:
             CheckpointError: it does not translate, or has no tokenizer.
         """
-        if not isinstance(self.model, Decodable):
+        if not self.translates:
             raise CheckpointError("no_encoder_decoder", name=self.name)
         if self.tokenizer is None or self.writer is None:
             raise CheckpointError("no_tokenizer", name=self.name)
-        return self.model, self.tokenizer, self.writer
+        return cast(Decodable[Any], self.model), self.tokenizer, self.writer
 
     def model_as(self, kind: type[M]) -> M:
         """The model, as one of ours of this class.

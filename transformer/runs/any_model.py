@@ -201,9 +201,9 @@ def read(checkpoint: Checkpoint, text: str, longest: int | None = MAX_POSITIONS)
 
 def _axis(checkpoint: Checkpoint, ids: list[int], pieces: list[str]) -> Axis:
     """Positions of an encoder are tokens; those of a k-mer classifier are windows of them."""
-    tokenizer, model = checkpoint.tokenizer, checkpoint.model
-    if isinstance(model, KmerClassifier):
-        spans = model.windows(len(ids))
+    tokenizer = checkpoint.tokenizer
+    if checkpoint.model.abilities.reads_windows:
+        spans = checkpoint.model_as(KmerClassifier).windows(len(ids))
         return _of_windows(pieces, [(span.start, span.start + span.width) for span in spans])
     return Axis.of_pieces(
         Message("axis_token"), pieces, [tokenizer is not None and tokenizer.is_special(i) for i in ids]

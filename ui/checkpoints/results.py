@@ -7,7 +7,6 @@ import pandas as pd
 import streamlit as st
 
 from transformer import Checkpoint
-from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.safe.contents import shape_text
 from transformer.models.protocols import written_length
 from transformer.runs.any_model import AnyRun
@@ -98,7 +97,7 @@ def _added(shown: AnyRun, checkpoint: Checkpoint) -> None:
 def _assumptions(checkpoint: Checkpoint, noted: Sequence[str]) -> None:
     """What is known of a folder that had no questions, but for what the record's own notes say."""
     for assumption in checkpoint.assumptions:
-        if checkpoint.architecture.startswith(HUGGING_FACE) and assumption not in noted:
+        if checkpoint.is_of_other_library and assumption not in noted:
             st.caption(controls.sentence(assumption))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import count
 from threading import RLock
-from typing import Protocol
+from typing import Any
 
 from transformer.checkpoint.safe.limits import MEGABYTE
 from ui.store import machine, settings, upload_quota
@@ -26,25 +26,11 @@ ANEW = 8
 EACH, EACH_BUFFER = 512, 256
 """Bytes that it takes to keep a result at all, however small it is, and to know each of its buffers."""
 
-
 BESIDES = 450 * MEGABYTE
 """What a server may take besides its results, models and uploads: libraries, sessions, runs, and holes of its heaps."""
 
 BETWEEN_LOOKS, LEAST = 5.0, 4
 """Seconds between two looks at the whole process, and the share of the limit that results keep whatever it takes."""
-
-
-class Keeper(Protocol):
-    """What keeps results: a store."""
-
-    pinned: bool
-    """Whether its results count, and stay: work on its way, which would have to begin again."""
-
-    def peek(self, key: Hashable) -> object:
-        """The result of a key, without using it; None where there is none."""
-
-    def drop(self, key: Hashable) -> None:
-        """Keep the result of a key no longer."""
 
 
 Name = tuple[int, Hashable]
@@ -53,12 +39,9 @@ Name = tuple[int, Hashable]
 
 @dataclass
 class _Entry:
-    keeper: weakref.ref[Keeper]
+    store: weakref.ref[Any]
     size: Size
-    pinned: bool
     uses: int = 0
-    measured_after: int = 1
-    """Uses after which it is measured again."""
 
 
 class Budget:
@@ -73,14 +56,12 @@ class Budget:
         self, limit: Callable[[], int], newest_stays: bool = False, excess: Callable[[], int] = lambda: 0
     ) -> None:
         self._limit, self._newest_stays, self._excess = limit, newest_stays, excess
-        self._looked = -math.inf
+        self._looked, self._held = -math.inf, 0
         self._lock = RLock()
         self._entries = OrderedDict[Name, _Entry]()
-        self._used = OrderedDict[Name, None]()
+        self._grown = OrderedDict[Name, None]()
         self._shares = dict[int, tuple[int, int]]()
-        self._held = 0
-        self._numbers = count()
-        self._gone = deque[int]()
+        self._numbers, self._gone = count(), deque[int]()
 
     @property
     def held(self) -> int:
@@ -89,52 +70,47 @@ class Budget:
             self._strike_gone()
             return self._held
 
-    def join(self, keeper: Keeper) -> int:
+    def join(self, store: object) -> int:
         """A number for a store; what it kept is struck when nothing refers to it any more."""
         number = next(self._numbers)
         # A finalizer runs at any moment of any thread: it only leaves a note.
-        weakref.finalize(keeper, self._gone.append, number).atexit = False
+        weakref.finalize(store, self._gone.append, number).atexit = False
         return number
 
-    def count(self, number: int, keeper: Keeper, key: Hashable, value: object) -> None:
+    def count(self, number: int, store: object, key: Hashable, value: object) -> None:
         """Count a new result, and make room for it."""
-        size = _size_kept(key, value)
-        measured = self._measured_anew()
-        excess = self._looked_at_process()
+        name, size, measured, excess = (number, key), _size_kept(key, value), self._measured_anew(), self._too_large()
         with self._lock:
             self._strike_gone()
-            for name, new in measured:
-                if name in self._entries:
-                    self._remove(self._entries[name].size)
-                    self._entries[name].size = new
-                    self._put(new)
-            name = number, key
+            for other, new in measured:
+                if other in self._entries:
+                    self._add(self._entries[other].size, -1)
+                    self._entries[other].size = new
+                    self._add(new, 1)
             self._strike(name)
-            self._entries[name] = _Entry(weakref.ref(keeper), size, keeper.pinned)
-            self._put(size)
+            self._entries[name] = _Entry(weakref.ref(store), size)
+            self._add(size, 1)
             limit = self._limit()
             self._make_room(name, min(limit, max(limit // LEAST, self._held - excess)))
         if excess:
             machine.trim()
 
     def use(self, number: int, key: Hashable) -> None:
-        """A result was used."""
+        """A result was used: after one use, two, four and so on it is measured again."""
         with self._lock:
             name = number, key
             if name in self._entries:
                 self._entries.move_to_end(name)
-                entry = self._entries[name]
-                entry.uses += 1
-                if entry.uses >= entry.measured_after:
-                    entry.measured_after = 2 * entry.uses
-                    self._used[name] = None
+                self._entries[name].uses += 1
+                if self._entries[name].uses.bit_count() == 1:
+                    self._grown[name] = None
 
     def strike(self, number: int, key: Hashable) -> None:
         """A result is kept no more."""
         with self._lock:
             self._strike((number, key))
 
-    def _looked_at_process(self) -> int:
+    def _too_large(self) -> int:
         """By how many bytes the process is too large; 0 between two looks, since what goes takes time to be gone."""
         now = time.monotonic()
         with self._lock:
@@ -153,56 +129,42 @@ class Budget:
                 self._let_go(name)
 
     def _let_go(self, name: Name) -> None:
-        entry = self._entries[name]
-        if entry.pinned:
-            return
-        self._strike(name)
-        keeper = entry.keeper()
-        if keeper is not None:
-            keeper.drop(name[1])
+        store = self._entries[name].store()
+        if store is None or not store.pinned:
+            self._strike(name)
+        if store is not None and not store.pinned:
+            store.drop(name[1])
 
     def _measured_anew(self) -> list[tuple[Name, Size]]:
         """New sizes of results that were used since they were measured, those first whose time came last."""
         with self._lock:
-            names = [self._used.popitem()[0] for _ in range(min(ANEW, len(self._used)))]
-            found = [(name, self._entries[name].keeper()) for name in names if name in self._entries]
-        measured = []
-        for name, keeper in found:
-            value = None if keeper is None else keeper.peek(name[1])
-            if value is not None:
-                measured.append((name, _size_kept(name[1], value)))
-        return measured
+            names = [self._grown.popitem()[0] for _ in range(min(ANEW, len(self._grown)))]
+            found = [(name, self._entries[name].store()) for name in names if name in self._entries]
+        values = [(name, store.peek(name[1])) for name, store in found if store is not None]
+        return [(name, _size_kept(name[1], value)) for name, value in values if value is not None]
 
     def _strike(self, name: Name) -> None:
-        self._used.pop(name, None)
+        self._grown.pop(name, None)
         entry = self._entries.pop(name, None)
         if entry is not None:
-            self._remove(entry.size)
+            self._add(entry.size, -1)
 
-    def _put(self, size: Size) -> None:
-        self._held += size.rest
+    def _add(self, size: Size, times: int) -> None:
+        """Count a size (1), or no more (-1): a buffer that several results hold counts once."""
+        self._held += times * size.rest
         for place, n_bytes in size.buffers.items():
             holders, counted = self._shares.get(place, (0, n_bytes))
-            self._held += 0 if holders else counted
-            self._shares[place] = holders + 1, counted
-
-    def _remove(self, size: Size) -> None:
-        self._held -= size.rest
-        for place in size.buffers:
-            holders, counted = self._shares.pop(place)
-            if holders > 1:
-                self._shares[place] = holders - 1, counted
+            if holders + times:
+                self._shares[place] = holders + times, counted
             else:
-                self._held -= counted
+                del self._shares[place]
+            self._held += times * counted if min(holders, holders + times) == 0 else 0
 
     def _strike_gone(self) -> None:
         """Strike what stores kept that are no more: with a session go its stores."""
-        gone = set[int]()
-        while self._gone:
-            gone.add(self._gone.popleft())
-        if gone:
-            for name in [name for name in self._entries if name[0] in gone]:
-                self._strike(name)
+        gone = {self._gone.popleft() for _ in range(len(self._gone))}
+        for name in [name for name in self._entries if name[0] in gone] if gone else ():
+            self._strike(name)
 
 
 def _size_kept(key: Hashable, value: object) -> Size:

@@ -63,7 +63,7 @@ class Store:
             found = self._find(key)
             if found is _MISSING:
                 found = compute()
-                self._keep(key, found)
+                self.put(key, found)
             return found
 
     def find(self, key: Hashable) -> Any | None:
@@ -73,7 +73,13 @@ class Store:
 
     def put(self, key: Hashable, value: Any) -> None:
         """Keep this result of a key from now on."""
-        self._keep(key, value)
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            extra = list(self._values)[: -self.entries] if self.entries else []
+        for one in extra:
+            self.drop(one)
+        self._budget.count(self._number, self, key, value)
 
     def clear(self) -> None:
         """Forget every result."""
@@ -100,15 +106,6 @@ class Store:
             found = self._values[key]
         self._budget.use(self._number, key)
         return found
-
-    def _keep(self, key: Hashable, value: Any) -> None:
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            extra = list(self._values)[: -self.entries] if self.entries else []
-        for one in extra:
-            self.drop(one)
-        self._budget.count(self._number, self, key, value)
 
     @contextmanager
     def _alone(self, key: Hashable) -> Iterator[None]:

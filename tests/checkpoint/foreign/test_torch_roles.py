@@ -2,6 +2,7 @@
 
 import random
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def _refused(path: Path, *named: str, **answers: Any) -> str:
     return str(refused.value)
 
 
-BEFORE = {
+BEFORE: dict[str, Callable[[], Any]] = {
     "norm": lambda: nn.LayerNorm(D),
     "final_norm": lambda: nn.LayerNorm(D, bias=False),
     "token_type_embeddings": lambda: nn.Embedding(3, D),

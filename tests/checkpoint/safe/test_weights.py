@@ -71,9 +71,6 @@ ADAM = {
             "best_model.weights_of_it",
         ),
         ({"student": STATE, "teacher": dict(STATE)}, "student"),
-        (list(STATE.items()), ""),
-        ({"model": list(STATE.items()), "epoch": 3}, "model"),
-        ({"saved": {"pairs": tuple(STATE.items())}, "loss": LONE}, "saved.pairs"),
         ({"results": [{"epoch": 1}, {"epoch": 2, "net_state": STATE}]}, "results.1.net_state"),
     ],
 )
@@ -128,8 +125,7 @@ def test_a_tensor_under_a_tuple_of_words_is_called_after_them() -> None:
             read({"model": STATE | {key: LONE}})
 
 
-def test_tensors_in_a_list_are_refused_with_their_place_and_number() -> None:
-    with pytest.raises(CheckpointError, match=r"holds 2 tensors in a list \('best\.weights'\), without names"):
-        read({"best": {"weights": list(STATE.values())}, "few": [LONE]})
-    with pytest.raises(CheckpointError, match=r"holds 1 tensor in a list \(the whole file\)"):
-        read([LONE, "a"])
+def test_tensors_in_lists_are_refused() -> None:
+    for root in ({"best": {"weights": list(STATE.values())}}, [LONE, "a"], list(STATE.items())):
+        with pytest.raises(CheckpointError, match="holds no tensors"):
+            read(root)

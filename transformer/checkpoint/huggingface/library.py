@@ -83,3 +83,26 @@ def quiet() -> Iterator[None]:
             logging.set_verbosity(level)
             if bars:
                 logging.enable_progress_bar()
+
+
+PANIC = ("pyo3_runtime", "PanicException")
+"""The module and the name of the class; it can be imported from nowhere."""
+
+
+class PanicError(Exception):
+    """Native code gave up; the message is its own."""
+
+
+@contextmanager
+def panics_raised() -> Iterator[None]:
+    """Turn a panic into an error that can be caught as others are.
+
+    Raises:
+        PanicError: native code gave up.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if (type(error).__module__, type(error).__name__) != PANIC:
+            raise
+        raise PanicError(f"its native code gave up: {error}") from error

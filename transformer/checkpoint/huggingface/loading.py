@@ -20,8 +20,17 @@ from torch.overrides import TorchFunctionMode
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface.folder import FolderContents, check_sizes, checked_contents, unreadable
-from transformer.checkpoint.huggingface.heads import MAKERS, MANY, UNSHOWN, head_of, labels_of, saved_by
-from transformer.checkpoint.huggingface.kinds import check_of_text, kind_of, no_model_of_text
+from transformer.checkpoint.huggingface.kinds import (
+    MAKERS,
+    MANY,
+    UNSHOWN,
+    check_of_text,
+    head_of,
+    kind_of,
+    labels_of,
+    no_model_of_text,
+    saved_by,
+)
 from transformer.checkpoint.huggingface.library import library, quiet
 from transformer.checkpoint.huggingface.model import (
     HuggingFaceConfig,

@@ -12,8 +12,7 @@ from threading import RLock
 from typing import Any
 
 from transformer.checkpoint.huggingface.folder import unreadable
-from transformer.checkpoint.huggingface.library import library, quiet
-from transformer.checkpoint.huggingface.panics import PanicError, panics_raised
+from transformer.checkpoint.huggingface.library import PanicError, library, panics_raised, quiet
 from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.pictures.axes import WORD_START

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from safetensors import SafetensorError
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from transformer.attention.capture import watch
 from transformer.checkpoint import weight_files
-from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, Checkpoint, Model, OtherModel
+from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, Checkpoint, Model
 from transformer.checkpoint.ours.retired import current_options
 from transformer.checkpoint.safe.refusal import refused, refused_because, said
 from transformer.errors import CheckpointError, ConfigError, InputError
@@ -195,10 +195,10 @@ def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
     Raises:
         CheckpointError: the file cannot be read, or holds another model.
     """
-    if isinstance(checkpoint.model, OtherModel):
+    if checkpoint.is_of_other_library:
         raise CheckpointError("no_snapshots", name=checkpoint.name)
     with torch.random.fork_rng(devices=[]):
-        model = _like(checkpoint.model)
+        model = _like(cast(Model, checkpoint.model))
     fill(model, _read_weights(path), path.name)
     return Checkpoint(
         name=f"{checkpoint.name}@{path.stem}",

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -89,15 +89,6 @@ def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, 
         remedy = Message("remedy_save_state_dict")
         if isinstance(root, TensorInfo):
             raise refused("holds_one_tensor", source, remedy)
-        place, count = _nameless(root)
-        if count:
-            raise refused(
-                "holds_nameless_tensors",
-                source,
-                remedy,
-                place=shown(place) if place else Message("noun_whole_file"),
-                count=count,
-            )
         raise refused("holds_no_tensors", source, remedy)
     check_names(tensors, source, limits)
     return tensors, place
@@ -126,14 +117,10 @@ def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
     waiting: list[tuple[Any, str]] = [(root, "")]
     while waiting:
         node, place = waiting.pop()
-        if not isinstance(node, Mapping | list | tuple) or id(node) in seen:
+        if not isinstance(node, Mapping) or id(node) in seen:
             continue
         seen.add(id(node))
         tensors = _lying_in(node, known)
-        if not isinstance(node, Mapping):
-            if tensors:
-                return tensors, place
-            continue
         below = max(len(_named(node.get(name), known)) for name in WRAPPERS)
         if tensors and len(tensors) >= below:  # fewer are what a trainer keeps beside the weights: a loss, a score
             return tensors, place
@@ -141,12 +128,10 @@ def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
     return {}, ""
 
 
-def _lying_in(node: Any, known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
+def _lying_in(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
     """The tensors of one module that lie in `node`, or of several that are used together."""
-    if not isinstance(node, Mapping):
-        return _named(node, known)
     together = [_joined(node, pair, known) for pair in (*HALVES, *_called_halves(node, known))]
-    return max([_named(node, known), *together, _with_generator(node, known)], key=len)
+    return max([_named(node, known), *together], key=len)
 
 
 def _joined(
@@ -167,14 +152,6 @@ def _called_halves(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInf
     named = [(half[0], key) for key in keys if (half := _HALF.search(key.lower())) and _named(node[key], known)]
     found = dict(named)
     return [(found["enc"], found["dec"])] if len(named) == len(found) == len(HALVES[0]) else []
-
-
-def _with_generator(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
-    """The tensors of a model and those of its generator, which OpenNMT-py keeps beside it; none without one."""
-    model, generator = (_named(node.get(name), known) for name in ("model", "generator"))
-    if not model or not generator or any(name.startswith("generator.") for name in model):
-        return {}
-    return model | {f"generator.{name}": info for name, info in generator.items()}
 
 
 def _elsewhere(root: Any, source: str, known_size: int) -> tuple[dict[str, TensorInfo], str]:
@@ -201,9 +178,6 @@ def _elsewhere(root: Any, source: str, known_size: int) -> tuple[dict[str, Tenso
                 best.append((tensors, place))
             inside = [(key, value) for key, value in node.items() if isinstance(key, str) and not _is_no_weights(key)]
         elif isinstance(node, list | tuple):
-            tensors = _named(node, known)
-            if len(tensors) > len(best[0][0]):
-                best = [(tensors, place)]
             inside = [(str(i), value) for i, value in enumerate(node)]
         else:
             continue
@@ -229,38 +203,13 @@ def _is_no_weights(key: str) -> bool:
     return any(map(_NO_WEIGHTS.fullmatch, words)) and not {"dict", "model", "net", "ema"} & set(words)
 
 
-def _nameless(root: Any) -> tuple[str, int]:
-    """The place of the list that holds most tensors without names, and how many; each container is looked at once."""
-    seen: set[int] = set()
-    best: tuple[_Place, int] = ((), 0)
-    waiting: list[tuple[Any, _Place]] = [(root, ())]
-    while waiting:
-        node, place = waiting.pop()
-        if not isinstance(node, Mapping | list | tuple) or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if not isinstance(node, Mapping):
-            best = max(best, (place, sum(isinstance(one, TensorInfo) for one in node)), key=lambda found: found[1])
-        inside = node.items() if isinstance(node, Mapping) else enumerate(node)
-        waiting.extend((value, (place, key if isinstance(key, str) else str(key))) for key, value in inside)
-    return _written(best[0]), best[1]
-
-
 def _named(node: Any, known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
-    """The tensors that lie in `node` itself, or in a list of (name, tensor); what was found is kept in `known`."""
-    if not isinstance(node, Mapping | list | tuple):
+    """The tensors that lie in `node` itself; what was found is kept in `known`."""
+    if not isinstance(node, Mapping):
         return {}
     if id(node) not in known:
-        items = node.items() if isinstance(node, Mapping) else _pairs(node)
-        known[id(node)] = {key: v for key, v in items if isinstance(key, str) and isinstance(v, TensorInfo)}
+        known[id(node)] = {key: v for key, v in node.items() if isinstance(key, str) and isinstance(v, TensorInfo)}
     return known[id(node)]
-
-
-def _pairs(node: Sequence[Any]) -> Sequence[tuple[Any, Any]]:
-    """What `list(state_dict.items())` is: pairs, each name once; nothing where any entry is something else."""
-    pairs = [one for one in node if isinstance(one, list | tuple) and len(one) == 2 and isinstance(one[0], str)]
-    whole = len(pairs) == len(node) and len({one[0] for one in pairs}) == len(node)
-    return [(one[0], one[1]) for one in pairs] if whole else []
 
 
 def _is_plain(value: Any) -> bool:
