@@ -61,7 +61,7 @@ def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_
         page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"part=encoder\.0\.self_attention"))
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_be_visible()
-    expect(page.locator(".js-plotly-plot .heatmaplayer image")).to_be_visible()
+    expect(page.locator(".st-key-part-heatmap canvas")).to_be_visible()
     address = path_of(page)
     with here.run():
         page.keyboard.press("Escape")

@@ -151,7 +151,7 @@ def test_a_long_sequence_is_zoomed_from_the_whole_to_its_cells_and_back(opened) 
     here = opened("sequences?model=core-promoters&view=windows&layer=0&head=3", width=1280, height=1000)
     page = here.page
     run_text(here, letters)
-    tiles = page.locator(".tiles")
+    tiles = page.locator(".heatmap")
     expect(tiles).to_have_attribute("data-window", "[0,2490,0,2490]")
     expect(tiles).to_have_attribute("data-block", "16x16")
     with here.run():

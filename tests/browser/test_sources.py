@@ -32,13 +32,12 @@ def test_a_word_its_sources_and_what_is_known_of_the_methods(serve, visit):
     expect(page.get_by_text("Agreement of the two")).to_be_visible()
     expect(page.locator(".js-plotly-plot .main-svg .barlayer .point").last).to_be_visible()  # nothing moves any more
     expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)
-    drawn = page.locator(".js-plotly-plot .heatmaplayer").first
+    drawn = page.locator(".heatmap canvas").first
     drawn.scroll_into_view_if_needed()
-    cells = box(drawn)
+    left, top, wide, tall = (float(part) for part in (drawn.get_attribute("data-cells") or "").split())
+    place = box(drawn)
     with opened.run():
-        page.mouse.click(
-            cells["x"] + cells["width"] / 20, cells["y"] + 0.3 * cells["height"]
-        )  # the second of five rows
+        page.mouse.click(place["x"] + left + wide / 2, place["y"] + top + 1.5 * tall)  # the second row
     expect(page).to_have_url(re.compile("word=Hunde"))
     expect(strips[0].locator('span[style*="60%"]')).to_contain_text("dogs")
     with page.expect_download() as taken:
