@@ -138,7 +138,7 @@ def long_windows(run: Classification, place: Place) -> None:
         about=About(place.text, [facts, run.checkpoint]),
         edges=(() if pools else edges, edges),
     )
-    zoom_panel(zoom, (run.checkpoint, run.letters.text, pools), shown, key="windows-tiles")
+    zoom_panel(zoom, (run.checkpoint, run.letters.text), shown, key="windows-tiles")
 
 
 def width(run: Classification) -> int:
