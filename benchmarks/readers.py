@@ -136,13 +136,13 @@ class Scoring:
     async def act(self) -> Answer | None:
         """Another head, one time in four another layer."""
         moved(self._at, self._chance, self._truth)
-        return await self._session.choose({key: str(value) for key, value in self._at.items()})
+        return await self._session.trigger("head-choice", "asked", _texts(self._at))
 
     def is_wrong(self, answer: Answer) -> bool:
-        """Whether the heatmap is not, number for number, the library's."""
-        found = answer.keyed("heatmap")
-        expected = self._truth.scores[self._text, self._at["layer"], self._at["head"]]
-        return found is None or not np.array_equal(_array(_figure(found)["data"][0]["z"]), expected)
+        """Whether the map of scores is not, number for number, the library's."""
+        found = answer.keyed("scores-map")
+        expected = np.float32(self._truth.scores[self._text, self._at["layer"], self._at["head"]])
+        return found is None or not np.array_equal(unpack(found.bidi_component.bytes)[1]["weights"], expected.ravel())
 
     async def leave(self) -> None:
         """Close the session."""

@@ -199,7 +199,7 @@ def test_hidden_scores_go_nowhere():
     assert np.isneginf(board["M0"].values[0, 1])
     assert board["A0"].values[0, 1] == 0
     assert set(board.highlight("D0", 0, 1).targets) == set()
-    assert r"M_0[0,1] &= -\infty \\ &= -\infty" in board.equation("M0", 0, 1).latex
+    assert r"S''_0[0,1] &= -\infty \\ &= -\infty" in board.equation("M0", 0, 1).latex
 
 
 def test_without_the_scale_rows_are_sharper():

@@ -17,8 +17,8 @@ from transformer.lessons.expressions.board import Board
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.inside import norms
 from transformer.lessons.inside.boards import embedding_board, feed_forward_board, order_board, residual_board
-from transformer.lessons.inside.layers import Run, in_float64
 from transformer.lessons.inside.outputs import is_tied, likeliest, output_board, positions_of
+from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import Sentence
 from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
 from transformer.models.encoder import Encoder, EncoderConfig

@@ -94,7 +94,7 @@ def test_the_page_starts_at_the_first_step_and_next_leads_through_all():
         ({"stage": "norm"}, "divided by n (biased)", "RMSNorm is"),
         ({"stage": "norm", "form": "annotated"}, "(unbiased), as torch.std does", "under the root, with"),
         ({"stage": "norm", "norm_first": "true"}, "stands before the sub-layer", "reads the sum"),
-        ({"stage": "order", "norm_first": "true"}, "This model is pre-norm: Z", "is post-norm"),
+        ({"stage": "order", "norm_first": "true"}, "This model is pre-norm: R\N{PRIME}", "is post-norm"),
         ({"stage": "order"}, "This model is post-norm: Y", "is pre-norm"),
         ({"stage": "feed_forward"}, "The bend is ReLU", "GELU"),
         ({"stage": "feed_forward", "gelu": "true"}, "The bend is GELU", "ReLU"),

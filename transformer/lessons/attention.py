@@ -4,10 +4,8 @@ Source: Vaswani et al. 2017, sections 3.1 to 3.4. Everything is float64. Rows ar
 in scores and weights rows are queries, columns keys.
 """
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,18 +13,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer.errors import ConfigError, InputError
-from transformer.layers import masks
-from transformer.layers.attention import MultiHeadAttention
-from transformer.layers.blocks import DecoderBlock, Residual
-from transformer.layers.norms import AnnotatedLayerNorm
-from transformer.lessons.calls import calls
 from transformer.lessons.expressions.board import Axes, Board, Matrix, dimensions, plain
 from transformer.lessons.expressions.cellwise import Concatenate, Drop, Hide, Scale, Sum
 from transformer.lessons.expressions.operations import Given, Operation, number
-from transformer.lessons.expressions.rowwise import Normalise, Product, Softmax
+from transformer.lessons.expressions.rowwise import Product, Softmax
+from transformer.lessons.inside.boards import input_matrices, normalised, row, states
 from transformer.lessons.recipe import Recipe, Steps, entropy_curve, softmax_steps
+from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import Sentence
-from transformer.models.protocols import written_pad
 from transformer.models.seq2seq import Seq2Seq
 from transformer.sites import Site
 
@@ -85,30 +79,15 @@ class AttentionLayer:
     def __init__(self, model: Seq2Seq, source: Sentence, target: Sentence | None, site: str) -> None:
         if site not in model.attention_sites():
             raise InputError("lesson_site_not_in_model", site=site, sites=tuple(model.attention_sites()))
-        at = Site(site)
-        read = source if target is None and at.stack == "encoder" else target
-        if read is None or not source.ids or not read.ids:
+        at = self.at = Site(site)
+        if target is None and at.stack == "decoder":
             raise InputError("lesson_no_token")
-        self.model = copy.deepcopy(model).double().eval()
-        self.stack, self.index, self.kind = at.stack, at.layer, at.kind
-        block = getattr(self.model, self.stack)[self.index]
-        self.attention: MultiHeadAttention = getattr(block, f"{self.kind}_attention")
-        self.residual: Residual = getattr(block, f"{self.kind}_residual")
-        self.queries = source if self.stack == "encoder" else read
-        self.keys = read if self.kind == "self" and self.stack == "decoder" else source
-        with torch.no_grad(), calls(self.residual, self.attention.key) as seen:
-            memory, source_mask = self.model.encode(torch.tensor([source.ids]))
-            if self.stack == "decoder":
-                self.model.decode(torch.tensor([read.ids]), memory, source_mask)
-        self.x = seen[self.residual][0]
-        self.memory = seen[self.attention.key][0] if self.kind == "cross" else None
-        key_ids = torch.tensor([self.keys.ids])
-        own_past = isinstance(block, DecoderBlock) and self.kind == "self"
-        pad_id = written_pad(model.config) if own_past else model.config.pad_id
-        mask = (masks.causal if own_past else masks.padding)(key_ids, pad_id)
-        shape = (len(self.queries.ids), len(self.keys.ids))
-        dense = mask.dense(*shape, torch.device("cpu"))
-        self.visible = torch.ones(shape, dtype=torch.bool) if dense is None else dense[0, 0].expand(shape).clone()
+        self.run = Run(in_float64(model), source, target if at.stack == "decoder" else None)
+        sub = self.run.sub_layer(at.stack, at.layer, at.kind)
+        self.x, self.residual = sub.x, sub.residual
+        self.attention, self.memory, self.visible = self.run.attention(at.stack, at.layer, at.kind)
+        self.rows = self.run.labels(at.stack)
+        self.keys = self.run.labels("encoder") if at.kind == "cross" else self.rows
         self._projections: dict[int, _Projections] = {}
 
     def board(self, recipe: Recipe) -> Board:
@@ -129,7 +108,7 @@ class AttentionLayer:
 
     def _matrices(self, recipe: Recipe, visible: Tensor) -> Iterator[Matrix]:
         """All matrices, in the order of their making."""
-        attention, rows = self.attention, self.queries.labels
+        attention, rows = self.attention, self.rows
         n_heads = recipe.n_heads or attention.n_heads
         made = self._projections.get(n_heads) or self._projected_to(n_heads)
         self._projections[n_heads] = made
@@ -142,21 +121,21 @@ class AttentionLayer:
             yield from self._attended(head, steps, mixed, visible.numpy(), recipe, factor)
         joined = mixed.transpose(0, 1).flatten(1)
         parts = Concatenate(tuple(f"Z{head}" for head in range(n_heads)))
-        columns, wide = dimensions(joined.shape[1]), dimensions(self.model.config.d_model)
+        columns, wide = dimensions(joined.shape[1]), dimensions(self.x.shape[1])
         yield Matrix("Z", "Z", "concatenate", plain(joined), rows, columns, parts, axes=QUERIES)
         weight = attention.output.weight.T
         yield Matrix("W_O", "W^O", "output", plain(weight), columns, wide, Given(), axes=SQUARE)
         bias = None
         if attention.output.bias is not None:
             bias = "b_O"
-            yield _row(bias, "b^O", "output", attention.output.bias)
-        output = attention.output(joined[None])
+            yield row(bias, "b^O", "output", attention.output.bias)
+        output = attention.output(joined)
         yield Matrix("O", "O", "output", plain(output), rows, wide, Product("Z", "W_O", bias=bias), axes=QUERIES)
         total = self.x + output
         yield Matrix("R", "R", "residual", plain(total), rows, wide, Sum(("X", "O")), axes=QUERIES)
         if not self.residual.norm_first:
             normed = self.residual.norm(total)
-            yield from _normalised("Y", "Y", "residual", normed, rows, self.residual.norm, "R")
+            yield from normalised("Y", "Y", "residual", normed, rows, self.residual.norm, "R")
 
     def _projected_to(self, n_heads: int) -> "_Projections":
         """What comes before the scores, with the same projections cut into `n_heads` heads."""
@@ -164,65 +143,40 @@ class AttentionLayer:
         for name, size in (("d_k", attention.query.out_features), ("d_v", attention.value.out_features)):
             if size % n_heads:
                 raise ConfigError("lesson_heads_do_not_divide", n_heads=n_heads, size=name, width=size)
-        rows, keys = self.queries.labels, self.keys.labels
+        rows, keys = self.rows, self.keys
         made = [*self._input()]
-        queries, attended = self.x, self.memory
+        queries = self.x
         query_name = key_name = "X"
         if self.residual.norm_first:
             queries = self.residual.norm(self.x)
-            made += _normalised("N", r"\hat X", "input", queries, rows, self.residual.norm, "X")
+            made += normalised("N", r"\hat X", "input", queries, rows, self.residual.norm, "X")
             query_name = key_name = "N"
-        if attended is None:
-            attended = queries
-        else:
-            key_name = "H"
-            made.append(
-                Matrix("H", "H", "input", plain(attended), keys, dimensions(attended.shape[2]), Given(), axes=KEYS)
-            )
+        if self.at.kind == "cross":
+            key_name, wide = "H", dimensions(self.memory.shape[1])
+            made.append(Matrix("H", "H", "input", plain(self.memory), keys, wide, Given(), axes=KEYS))
         heads = []
         for name, operand, linear, labels, axes in (
             ("Q", query_name, attention.query, rows, QUERIES),
             ("K", key_name, attention.key, keys, KEYS),
             ("V", key_name, attention.value, keys, KEYS),
         ):
-            projected = linear(queries if name == "Q" else attended)[0]
+            projected = linear(queries if name == "Q" else self.memory)
             heads.append(projected.unflatten(-1, (n_heads, -1)).transpose(0, 1))
             made += _projected(name, operand, linear, heads[-1], labels, axes)
         return _Projections(tuple(made), *heads)
 
     def _input(self) -> Iterator[Matrix]:
         """What reaches the layer; in the first layer of a stack, how it is made from embeddings and positions."""
-        config = self.model.config
-        if self.index or self.kind == "cross":
-            yield self._of_queries("X", "X", self.x, Given())
-            return
-        side = "source" if self.stack == "encoder" else "target"
-        parts = (getattr(self.model, f"{side}_{part}") for part in ("embedding", "positions", "norm"))
-        embedding, positions, norm = parts
-        ids = torch.tensor([self.queries.ids])
-        yield self._of_queries("E", "E", embedding(ids), Given())
-        scaled, summand = self.model.embed(embedding, ids), "E"
-        if config.scale_embedding:
-            summand, d_model = "sE", config.d_model
-            by = Scale(("E",), d_model**0.5, rf"\sqrt{{{d_model}}}", letters=r"\sqrt{d}", where=(f"d = {d_model}",))
-            yield self._of_queries("sE", "E'", scaled, by)
-        yield self._of_queries("P", "P", positions(torch.zeros_like(scaled)), Given())
-        if isinstance(norm, nn.Identity):
-            yield self._of_queries("X", "X", self.x, Sum((summand, "P")))
+        if self.at.layer or self.at.kind == "cross":
+            yield states("X", "X", "input", self.x, self.rows, Given())
         else:
-            yield self._of_queries("EP", "X'", positions(scaled), Sum((summand, "P")))
-            yield from _normalised("X", "X", "input", self.x, self.queries.labels, norm, "EP")
-
-    def _of_queries(self, name: str, symbol: str, values: Tensor, operation: Operation) -> Matrix:
-        """A matrix of the input: a row for each word that asks."""
-        wide = dimensions(self.model.config.d_model)
-        return Matrix(name, symbol, "input", plain(values), self.queries.labels, wide, operation, axes=QUERIES)
+            yield from input_matrices(self.run, self.at.stack, "input")
 
     def _attended(
         self, head: int, steps: Steps, mixed: Tensor, visible: Bool[np.ndarray, "query key"], recipe: Recipe, by: Scale
     ) -> Iterator[Matrix]:
         """Scores to mixed values of one head."""
-        rows, keys, h = self.queries.labels, self.keys.labels, head
+        rows, keys, h = self.rows, self.keys, head
         order = ("S", "D", "M") if recipe.scale_first else ("S", "M", "D")
         before = dict(zip(order[1:], order, strict=False))
         used = "B" if recipe.dropout else "A"
@@ -230,7 +184,7 @@ class AttentionLayer:
         made: dict[str, tuple[str, str, Tensor, Operation]] = {
             "S": (f"S_{h}", "scores", steps.scores, Product(f"Q{h}", f"K{h}", transposed=True)),
             "D": (f"S'_{h}", "scale", steps.scaled, replace(by, operands=(f"{before['D']}{h}",))),
-            "M": (f"M_{h}", "mask", steps.masked, Hide((f"{before['M']}{h}",), visible, recipe.fill)),
+            "M": (f"S''_{h}", "mask", steps.masked, Hide((f"{before['M']}{h}",), visible, recipe.fill)),
             "A": (f"A_{h}", "softmax", steps.weights, softmax),
             "B": (rf"\tilde A_{h}", "dropout", steps.used, Drop((f"A{h}",), steps.kept[h].numpy(), recipe.dropout)),
         }
@@ -266,7 +220,7 @@ def _projected(
         bias = None
         if linear.bias is not None:
             bias = f"b_{name}{head}"
-            yield _row(bias, f"b^{name}_{head}", "project", linear.bias[part], head)
+            yield row(bias, f"b^{name}_{head}", "project", linear.bias[part], head=head)
         made = Product(operand, f"W_{name}{head}", bias=bias)
         yield Matrix(f"{name}{head}", f"{name}_{head}", "project", plain(values), rows, columns, made, head, axes=axes)
 
@@ -282,20 +236,3 @@ def _scale(recipe: Recipe, scale: float, d_k: int, any_temperature: bool = False
     written, letters, where = zip(*parts, strict=True) if parts else ((), (), ())
     known = tuple(filter(None, where))
     return Scale((), recipe.factor(scale), r" \cdot ".join(written), True, r" \cdot ".join(letters), known)
-
-
-def _row(name: str, symbol: str, stage: str, values: Tensor, head: int | None = None) -> Matrix:
-    """A vector of parameters, as one row."""
-    columns = dimensions(len(values))
-    return Matrix(name, symbol, stage, plain(values[None]), ("",), columns, Given(), head, axes=("", "dimension"))
-
-
-def _normalised(
-    name: str, symbol: str, stage: str, values: Tensor, rows: tuple[str, ...], norm: Any, operand: str
-) -> Iterator[Matrix]:
-    """Gain and shift of a norm, and what it makes."""
-    yield _row(f"g_{name}", rf"\gamma^{operand[0]}", stage, norm.weight)
-    yield _row(f"b_{name}", rf"\beta^{operand[0]}", stage, norm.bias)
-    unbiased = isinstance(norm, AnnotatedLayerNorm)
-    made = Normalise(operand, f"g_{name}", f"b_{name}", float(norm.eps), unbiased=unbiased)
-    yield Matrix(name, symbol, stage, plain(values), rows, dimensions(values.shape[-1]), made, axes=QUERIES)

@@ -58,7 +58,7 @@ def recurrent_board(model: Recurrent, source: Sentence, target: Sentence, step: 
         made.append(
             Matrix("A", "A", "softmax", plain(weights[0]), query, scores.columns, weights_of, axes=("query", "key"))
         )
-        made.append(Matrix("Z", "c", "mix", plain(context), query, wide, Product("A", "V"), axes=QUERIES))
+        made.append(Matrix("Z", "z", "mix", plain(context), query, wide, Product("A", "V"), axes=QUERIES))
         return Board.of(made)
 
 
@@ -77,9 +77,9 @@ def _additive(
         product = Product(operand, f"W_{name}", bias=f"b_{name}")
         yield Matrix(name, name, "project", plain(linear(source)), rows, hidden, product, axes=axes)
     met = torch.tanh(attention.query(state)[:, None] + states.keys)[0]
-    yield Matrix("T", "T", "scores", plain(met), keys, hidden, TanhSum("Q", "K"), axes=KEYS)
-    yield Matrix("v", "v", "scores", plain(attention.score.weight), ("",), hidden, Given(), axes=SQUARE)
-    yield Matrix("b_v", "b^v", "scores", plain(attention.score.bias[None]), ("",), ("",), Given())
+    yield Matrix("T", "J", "scores", plain(met), keys, hidden, TanhSum("Q", "K"), axes=KEYS)
+    yield Matrix("v", "w", "scores", plain(attention.score.weight), ("",), hidden, Given(), axes=SQUARE)
+    yield Matrix("b_v", "b^w", "scores", plain(attention.score.bias[None]), ("",), ("",), Given())
     scores = attention.score(met).T
     product = Product("v", "T", transposed=True, bias="b_v")
     yield Matrix("S", "S", "scores", plain(scores), query, keys, product, axes=("query", "key"))
@@ -121,7 +121,7 @@ def _location(
     yield Matrix("V", "H", "input", values, positions, dimensions(values.shape[1]), Given(), axes=KEYS)
     both = Concatenate(("e", "s"))
     yield Matrix("Q", "q", "project", plain(joined), query, dimensions(joined.shape[1]), both, axes=QUERIES)
-    yield Matrix("W", "W", "scores", plain(weight), dimensions(len(weight)), positions, Given(), axes=("", "key"))
-    yield Matrix("b", "b", "scores", plain(attention.where.bias[None]), ("",), positions, Given(), axes=("", "key"))
+    yield Matrix("W", "W^S", "scores", plain(weight), dimensions(len(weight)), positions, Given(), axes=("", "key"))
+    yield Matrix("b", "b^S", "scores", plain(attention.where.bias[None]), ("",), positions, Given(), axes=("", "key"))
     scores = plain(attention.where(joined))
     yield Matrix("S", "S", "scores", scores, query, positions, Product("Q", "W", bias="b"), axes=("query", "key"))

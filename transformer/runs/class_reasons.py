@@ -89,9 +89,9 @@ def class_reasons(checkpoint: Checkpoint, run: AnyRun, target: int, way: Way, pr
     parts = [part for part in parts if not any(axis.special[i] for i in part)]
     merged = axis.merged()
     words = tuple(merged.labels[axis.words[part[0]]] for part in parts)
-    question = _Question(checkpoint, torch.tensor(run.ids), target, _each(checkpoint, run))
+    question = ClassQuestion(checkpoint, torch.tensor(run.ids), target, _each(checkpoint, run))
     if way == "integrated_gradients":
-        return _integrated(question, words, parts, progress)
+        return integrated(question, words, parts, progress)
     unknown = checkpoint.tokenizer.unknown_id if checkpoint.tokenizer and way == "deletion_unknown" else None
     return Reasons(words, _deleted(question, parts, unknown, progress))
 
@@ -105,7 +105,7 @@ def log_odds(logits: Float[Tensor, "row class"], target: int, each: bool) -> Flo
 
 
 @dataclass(frozen=True, eq=False)
-class _Question:
+class ClassQuestion:
     """What is asked: of which model, about which text, and which class."""
 
     checkpoint: Checkpoint
@@ -133,17 +133,28 @@ def _each(checkpoint: Checkpoint, run: AnyRun) -> bool:
 
 
 @torch.inference_mode(mode=False)
-def _integrated(
-    question: _Question, words: tuple[str, ...], parts: Sequence[Sequence[int]], progress: Heard
+def integrated(
+    question: ClassQuestion,
+    words: tuple[str, ...],
+    parts: Sequence[Sequence[int]],
+    progress: Heard | None = None,
+    baseline: Float[Tensor, " width"] | None = None,
+    points: int | None = None,
 ) -> Reasons:
-    """Slopes on the way, at as many points as bring their sum close enough."""
+    """Integrated gradients of `words`, whose tokens are `parts`, from `baseline` (the mean row of the table if None).
+
+    At `points` points of the straight line; if None, at as many as bring the gap to at most `CLOSE` of the difference.
+
+    Raises:
+        AttributionError: the model embeds its tokens elsewhere, or `points` is below 1.
+    """
     twin: Any = share_weights_clone(question.checkpoint.model)
     table: nn.Module = twin.embedding
     moves = torch.zeros(len(question.ids), dtype=torch.bool)
     moves[[i for part in parts for i in part]] = True
     with torch.no_grad():
         end = table(question.ids)
-        start = torch.where(moves[:, None], mean_row(table)[0], end)
+        start = torch.where(moves[:, None], mean_row(table)[0] if baseline is None else baseline, end)
 
     def at(places: Float[Tensor, " point"]) -> Float[Tensor, "point token width"]:
         return torch.lerp(start, end, places[:, None, None].to(end.dtype))
@@ -161,12 +172,12 @@ def _integrated(
         added = (slope.double() * (end - start).double()).sum(-1)
         return torch.stack([added[:, list(part)].sum(1) for part in parts], dim=1)[:, None]
 
-    found = integral(slopes, values, CLOSE, LEAST, at_once=question.at_once, progress=progress)
+    found = integral(slopes, values, CLOSE, LEAST, points, question.at_once, progress)
     return Reasons(words, found.added[0].numpy(), float(found.difference[0]), found.points, bool(found.converged[0]))
 
 
 def _embedded(
-    question: _Question, twin: Any, table: nn.Module, moved: Float[Tensor, "row token width"]
+    question: ClassQuestion, twin: Any, table: nn.Module, moved: Float[Tensor, "row token width"]
 ) -> Float[Tensor, " row"]:
     """The answer where tokens are embedded like this."""
     fed = Fed([moved])
@@ -181,7 +192,7 @@ def _embedded(
 
 
 def _deleted(
-    question: _Question, parts: Sequence[Sequence[int]], unknown: int | None, progress: Heard
+    question: ClassQuestion, parts: Sequence[Sequence[int]], unknown: int | None, progress: Heard
 ) -> Float[np.ndarray, " word"]:
     """What the answer loses without each word; `unknown` stands in its place, or it is taken out if None.
 

@@ -1,5 +1,6 @@
 """The panels of one sequence on the Sequences page: its class, its letters, its windows."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,9 @@ from transformer.attention.measures import rank_correlation
 from transformer.canvas.about import About
 from transformer.figures.export import plot_config
 from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
+from transformer.runs.class_reasons import Reasons
 from transformer.runs.measures.faithfulness import shipped
-from transformer.runs.sequences.attribution import MAX_MUTATED, Gradients, Mutations
+from transformer.runs.sequences.attribution import MAX_MUTATED, Mutations
 from transformer.runs.sequences.classify import Classification
 from transformer.runs.sequences.held_out import HeldOut, composition
 from transformer.runs.sequences.trust import GRADIENTS, WEIGHTS
@@ -111,7 +113,7 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
     if effects is not None:
         _agreement(run, track, place, label, effects)
         gradients = effects[1]
-        told = dict(sum=float(gradients.contribution.sum()), whole=gradients.difference, gap=gradients.gap)
+        told = dict(sum=float(gradients.added.sum()), whole=gradients.difference, gap=gradients.gap)
         said_of = "gap" if gradients.converged else "not_converged"
         st.caption(t(f"sequences.{said_of}", points=gradients.points, **told))
         _say_trust(name)
@@ -172,7 +174,7 @@ def _agreeing(run: Classification, task: SequenceTask) -> tuple[Span, ...]:
 def _tracks(
     run: Classification,
     track: LetterTrack,
-    effects: tuple[Mutations, Gradients] | None,
+    effects: tuple[Mutations, Reasons] | None,
     target: str,
     spans: tuple[Span, ...],
 ) -> Tracks:
@@ -180,7 +182,7 @@ def _tracks(
     if effects is None:
         return shown
     changes, gradients = effects
-    walked = gradients.contribution if gradients.converged else None
+    walked = gradients.added if gradients.converged else None
     return replace(shown, letters=changes.letters, change=changes.change, contribution=walked)
 
 
@@ -195,14 +197,14 @@ def _say_trust(name: str) -> None:
 
 
 def _agreement(
-    run: Classification, track: LetterTrack, place: Place, target: int, effects: tuple[Mutations, Gradients]
+    run: Classification, track: LetterTrack, place: Place, target: int, effects: tuple[Mutations, Reasons]
 ) -> None:
     """How far attention and effect on the class `target` order the letters alike, for this head and for every other."""
     changes, gradients = effects
     rho = rank_correlation(track.relative, changes.effect)
     told = t("sequences.agreement", rho=rho, place=place.text)
     if gradients.converged:
-        other = rank_correlation(np.abs(gradients.contribution), changes.effect)
+        other = rank_correlation(np.abs(gradients.added), changes.effect)
         told = f"{told} {t('sequences.agreement_of_gradients', rho=other)}"
     st.markdown(told)
     rows = runs.agreement_of_heads(run, target, changes)
@@ -216,7 +218,7 @@ def _agreement(
 def _downloads(
     run: Classification,
     track: LetterTrack,
-    effects: tuple[Mutations, Gradients] | None,
+    effects: tuple[Mutations, Reasons] | None,
     target: str,
     sequence_id: str,
     place: Place,
@@ -230,32 +232,18 @@ def _downloads(
         }
         columns["mutation effect"] = changes.effect
         if gradients.converged:
-            columns["integrated gradients"] = gradients.contribution
+            columns["integrated gradients"] = gradients.added
     browser = {name: columns[name] for name in columns if name.startswith(("attention, ", "mutation", "integrated"))}
     stem = f"{sequence_id}-{place.stem}"
+    files: dict[str, tuple[str, Callable[[], str | bytes], str]] = {
+        "tracks_csv": (f"{stem}.csv", lambda: tracks.csv(run.letters.text, columns), "text/csv"),
+        "tracks_bedgraph": (f"{stem}.bedgraph", lambda: tracks.bedgraph(sequence_id, browser), "text/plain"),
+    }
+    if len(run.spans) <= 1_000:
+        files["record"] = f"{sequence_id}.npz", run.record.npz, "application/octet-stream"
     with st.container(horizontal=True):
-        st.download_button(
-            t("sequences.download_tracks_csv"),
-            lambda: tracks.csv(run.letters.text, columns),
-            f"{stem}.csv",
-            "text/csv",
-            on_click="ignore",
-        )
-        st.download_button(
-            t("sequences.download_tracks_bedgraph"),
-            lambda: tracks.bedgraph(sequence_id, browser),
-            f"{stem}.bedgraph",
-            "text/plain",
-            on_click="ignore",
-        )
-        if len(run.spans) <= 1_000:
-            st.download_button(
-                t("sequences.download_record"),
-                run.record.npz,
-                f"{sequence_id}.npz",
-                "application/octet-stream",
-                on_click="ignore",
-            )
+        for name, (file, data, kind) in files.items():
+            st.download_button(t(f"sequences.download_{name}"), data, file, kind, on_click="ignore")
 
 
 def groups(run: Classification) -> str:

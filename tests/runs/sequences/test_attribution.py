@@ -8,16 +8,16 @@ from tests.classifiers import sequence_checkpoint
 from transformer.attribution.path_integral import FIRST_POINTS
 from transformer.errors import InputError
 from transformer.layers.masks import Mask
-from transformer.runs.sequences.attribution import MAX_MUTATED, integrated_gradients, log_odds, mutations
+from transformer.runs.sequences.attribution import MAX_MUTATED, integrated_gradients, mutations
 from transformer.runs.sequences.classify import read
 
 SEQUENCE = "ACGTTGCANGTACCAGTTGACGT"
 
 
-def test_log_odds_are_of_the_calibrated_probability():
-    logits = torch.randn(5, 3, dtype=torch.float64)
-    p = (logits / 1.7).softmax(1)[:, 1]
-    torch.testing.assert_close(log_odds(logits, 1.7, 1), (p / (1 - p)).log())
+def log_odds(logits: torch.Tensor, target: int) -> float:
+    """Of the only row, calibrated by the small checkpoint's temperature."""
+    p = (logits[0] / 1.7).softmax(0)[target]
+    return (p / (1 - p)).log().item()
 
 
 def test_each_mutation_is_the_change_that_a_run_of_its_own_shows(monkeypatch):
@@ -29,7 +29,7 @@ def test_each_mutation_is_the_change_that_a_run_of_its_own_shows(monkeypatch):
 
     def answer(text: str) -> float:
         logits = checkpoint.model.outputs(torch.tensor([read(checkpoint, text).ids]))["logits"]
-        return log_odds(logits, 1.7, 2).item()
+        return log_odds(logits, 2)
 
     for place, new in ((0, "T"), (8, "A"), (22, "G"), (12, "C")):
         mutant = SEQUENCE[:place] + new + SEQUENCE[place + 1 :]
@@ -49,7 +49,7 @@ def test_integrated_gradients_add_up_to_the_difference():
     assert abs(fine.difference) > 1e-3
     assert fine.gap < 1e-2 * abs(fine.difference)
     assert fine.gap < coarse.gap
-    assert fine.contribution.shape == (23,)
+    assert fine.added.shape == (23,)
     assert all(parameter.grad is None for parameter in checkpoint.model.parameters())
 
 
@@ -57,8 +57,8 @@ def test_points_are_added_until_the_gap_is_small_and_are_told(monkeypatch):
     checkpoint = sequence_checkpoint(double=True, activation="gelu")
     letters = read(checkpoint, SEQUENCE)
     seen: list[float] = []
-    monkeypatch.setattr("transformer.runs.sequences.attribution.LEAST", 1e-9)
-    monkeypatch.setattr("transformer.runs.sequences.attribution.CLOSE", 1e-6)
+    monkeypatch.setattr("transformer.runs.class_reasons.LEAST", 1e-9)
+    monkeypatch.setattr("transformer.runs.class_reasons.CLOSE", 1e-6)
     found = integrated_gradients(checkpoint, letters, 0, progress=seen.append)
     assert found.converged
     assert found.gap <= 1e-6 * abs(found.difference)
@@ -73,7 +73,7 @@ def test_points_are_added_until_the_gap_is_small_and_are_told(monkeypatch):
 @pytest.mark.parametrize(("places", "shares"), [([0.5], [1.0]), ([0.5 - 0.5 / 3**0.5, 0.5 + 0.5 / 3**0.5], [0.5, 0.5])])
 def test_gradients_are_taken_on_the_line_from_the_mean_of_all_known_letters(monkeypatch, places, shares):
     """The definition, one point of Gauss and Legendre after the other; the unknown letter is no part of the mean."""
-    monkeypatch.setattr("transformer.runs.sequences.attribution.LETTERS_AT_ONCE", 4 * 23)  # a batch a point
+    monkeypatch.setattr("transformer.runs.class_reasons.POSITIONS_AT_ONCE", 23)  # a batch a point
     checkpoint = sequence_checkpoint(double=True, activation="gelu")
     model, letters = checkpoint.model, read(checkpoint, SEQUENCE)
     table = model.embedding.weight.detach()
@@ -86,7 +86,7 @@ def test_gradients_are_taken_on_the_line_from_the_mean_of_all_known_letters(monk
         (logits[1] - torch.logsumexp(logits[[0, 2]], 0)).backward()
         expected += share * ((end - start) * point.grad).sum(1)
     found = integrated_gradients(checkpoint, letters, 1, len(places))
-    np.testing.assert_allclose(found.contribution, expected.numpy(), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.added, expected.numpy(), rtol=0, atol=1e-12)
 
 
 def test_long_sequences_are_refused():

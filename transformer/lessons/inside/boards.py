@@ -16,10 +16,8 @@ from transformer.lessons.expressions.cellwise import Scale, Sum
 from transformer.lessons.expressions.operations import Given, Operation
 from transformer.lessons.expressions.rowwise import Normalise, Product
 from transformer.lessons.expressions.written import bent, length, share_above_zero, share_of
-from transformer.lessons.inside.layers import Run
-from transformer.models.decoder import Decoder
-from transformer.models.encoder import Encoder
-from transformer.models.seq2seq import Seq2Seq
+from transformer.lessons.run import Run
+from transformer.models.protocols import HasPairStacks
 
 STAGES = ("embedding", "residual", "norm", "order", "feed_forward", "output")
 """The steps of the lesson, in the order in which a model runs them."""
@@ -42,26 +40,16 @@ def embedding_board(run: Run, stack: str) -> Board:
     Raises:
         KeyError: the stack did not run.
     """
-    model, labels, stage = run.model, run.labels(stack), STAGES[0]
-    d_model = model.config.d_model
-    embedding, positions, norm = _input(run, stack)
-    with torch.no_grad():
-        words = embedding(torch.tensor(run.sentences[stack].ids))
-        table = _positions(model, positions, words)
-    by = Scale(("E",), d_model**0.5, rf"\sqrt{{{d_model}}}", letters=r"\sqrt{d}", where=(f"d = {d_model}",))
-    scaled = words * d_model**0.5
-    is_scaled, normed = model.config.scale_embedding, not isinstance(norm, nn.Identity)
+    labels, stage = run.labels(stack), STAGES[0]
+    words, scaled, table = _input(run, stack)
+    is_scaled = run.model.config.scale_embedding
     ways = {"sE": scaled, "E": words}
     own, other = ("sE", "E") if is_scaled else ("E", "sE")
-    made = "EP" if normed else "X"
 
     def matrices() -> Iterator[Matrix]:
-        yield states("E", "E", GIVEN, words, labels, Given())
-        yield states("sE", "E'", stage, scaled, labels, by)
-        yield states("P", "P", GIVEN, table, labels, Given())
-        yield states(made, "X'" if normed else "X", stage, ways[own] + table, labels, Sum((own, "P")))
-        if normed:
-            yield from _normalised("X", "X", stage, ways[own] + table, labels, norm, "EP")
+        yield from input_matrices(run, stack, stage, GIVEN)
+        if not is_scaled:
+            yield _scaled(scaled, labels, stage)
         yield states("U", "U", stage, ways[other] + table, labels, Sum((other, "P")))
         for name, symbol in (("sE", "E'"), ("E", "E"), ("P", "P")):
             values = table if name == "P" else ways[name]
@@ -119,10 +107,10 @@ def order_board(run: Run, stack: str, layer: int, part: str) -> Board:
         yield states("R", "R", stage, sub.x + after, labels, Sum(("X", "F")))
         yield states("Y", "Y", stage, post, labels, _normalise(norm, "R"))
         yield states("N", r"\hat X", stage, normed, labels, _normalise(norm, "X"))
-        yield states("G", "G", GIVEN, before, labels, Given())
-        yield states("Z", "Z", stage, pre, labels, Sum(("X", "G")))
-        for name, values in (("X", sub.x), ("Y", post), ("Z", pre)):
-            yield column(f"l{name}", f"|{name}|", stage, values.norm(dim=-1), labels, length(name))
+        yield states("G", "F'", GIVEN, before, labels, Given())
+        yield states("Z", "R'", stage, pre, labels, Sum(("X", "G")))
+        for name, symbol, values in (("X", "X", sub.x), ("Y", "Y", post), ("Z", "R'", pre)):
+            yield column(f"l{name}", f"|{symbol}|", stage, values.norm(dim=-1), labels, length(name))
 
     return Board.of(matrices())
 
@@ -141,12 +129,12 @@ def feed_forward_board(run: Run, stack: str, layer: int) -> Board:
     units: Axes = ("query", "unit")
 
     def matrices() -> Iterator[Matrix]:
-        yield states("H", "H", GIVEN, reads, labels, Given())
+        yield states("H", "I", GIVEN, reads, labels, Given())
         yield matrix("W_in", "W_1", GIVEN, net.widen.weight.T, None, Given(), ("", "unit"))
         yield row("b_in", "b_1", GIVEN, net.widen.bias, "unit")
-        yield matrix("A", "A", stage, wide, labels, Product("H", "W_in", bias="b_in"), units)
-        yield matrix("B", "B", stage, hidden, labels, bent("A", run.model.config.activation), units)
-        yield column("on", "c", stage, (hidden > 0).double().mean(-1), labels, share_above_zero("B"))
+        yield matrix("A", "F_1", stage, wide, labels, Product("H", "W_in", bias="b_in"), units)
+        yield matrix("B", "F_2", stage, hidden, labels, bent("A", run.model.config.activation), units)
+        yield column("on", "a", stage, (hidden > 0).double().mean(-1), labels, share_above_zero("B"))
         yield matrix("W_out", "W_2", GIVEN, net.narrow.weight.T, None, Given(), ("unit", "dimension"))
         yield row("b_out", "b_2", GIVEN, net.narrow.bias)
         yield states("F", "F", stage, found, labels, Product("B", "W_out", bias="b_out"))
@@ -181,40 +169,72 @@ def column(
     return Matrix(name, symbol, stage, plain(values[:, None]), tuple(rows), ("",), operation, axes=NUMBERS)
 
 
-def row(name: str, symbol: str, stage: str, values: Float[Tensor, " d_model"], axis: str = "dimension") -> Matrix:
+def row(
+    name: str,
+    symbol: str,
+    stage: str,
+    values: Float[Tensor, " d_model"],
+    axis: str = "dimension",
+    head: int | None = None,
+) -> Matrix:
     """A vector of parameters."""
-    return Matrix(name, symbol, stage, plain(values[None]), ("",), dimensions(len(values)), Given(), axes=("", axis))
+    columns = dimensions(len(values))
+    return Matrix(name, symbol, stage, plain(values[None]), ("",), columns, Given(), head, axes=("", axis))
 
 
 def _normalise(norm: Any, operand: str) -> Normalise:
     return Normalise(operand, "g", "b", float(norm.eps), unbiased=isinstance(norm, AnnotatedLayerNorm))
 
 
-def _normalised(
+def normalised(
     name: str, symbol: str, stage: str, values: Tensor, labels: Sequence[str], norm: Any, operand: str
 ) -> Iterator[Matrix]:
-    """Gain and shift of a norm, and what it makes in one step."""
-    yield row("g_X", r"\gamma", GIVEN, norm.weight)
-    yield row("b_X", r"\beta", GIVEN, norm.bias)
-    made = Normalise(operand, "g_X", "b_X", float(norm.eps), unbiased=isinstance(norm, AnnotatedLayerNorm))
+    """Gain and shift of a norm, and what it makes of an operand in one step."""
+    yield row(f"g_{name}", rf"\gamma^{operand[0]}", stage, norm.weight)
+    yield row(f"b_{name}", rf"\beta^{operand[0]}", stage, norm.bias)
+    made = Normalise(operand, f"g_{name}", f"b_{name}", float(norm.eps), unbiased=isinstance(norm, AnnotatedLayerNorm))
+    yield states(name, symbol, stage, values, labels, made)
+
+
+def input_matrices(run: Run, stack: str, stage: str, given: str | None = None) -> Iterator[Matrix]:
+    """What the first layer of a stack reads: `given` is the stage of what is looked up, `stage` of what is made."""
+    labels, given = run.labels(stack), given or stage
+    words, scaled, table = _input(run, stack)
+    yield states("E", "E", given, words, labels, Given())
+    summand = "sE" if run.model.config.scale_embedding else "E"
+    if summand == "sE":
+        yield _scaled(scaled, labels, stage)
+    yield states("P", "P", given, table, labels, Given())
+    together = (scaled if summand == "sE" else words) + table
+    norm = _norm_of(run, stack)
+    if isinstance(norm, nn.Identity):
+        yield states("X", "X", stage, together, labels, Sum((summand, "P")))
+        return
+    yield states("EP", "X'", stage, together, labels, Sum((summand, "P")))
     with torch.no_grad():
-        yield states(name, symbol, stage, norm(values), labels, made)
+        yield from normalised("X", "X", stage, norm(together), labels, norm, "EP")
 
 
-def _input(run: Run, stack: str) -> tuple[nn.Embedding, Any, nn.Module]:
-    """A stack's embedding table, its positions, and the norm after them."""
-    model: Any = run.model
-    if isinstance(model, Seq2Seq):
-        side = "source" if stack == "encoder" else "target"
-        embedding, positions, norm = (getattr(model, f"{side}_{part}") for part in ("embedding", "positions", "norm"))
-        return embedding, positions, norm
-    norm = model.embedding_norm if isinstance(model, Decoder) else nn.Identity()
-    return model.embedding, model.positions, norm
+def _scaled(values: Tensor, labels: Sequence[str], stage: str) -> Matrix:
+    d_model = values.shape[1]
+    by = Scale(("E",), d_model**0.5, rf"\sqrt{{{d_model}}}", letters=r"\sqrt{d}", where=(f"d = {d_model}",))
+    return states("sE", "E'", stage, values, labels, by)
 
 
-def _positions(model: Any, positions: Any, words: Float[Tensor, "position d_model"]) -> Tensor:
-    """What a model adds to the words of one sentence."""
+def _norm_of(run: Run, stack: str) -> nn.Module:
+    """The norm after a stack's embedding and positions."""
+    side = "source" if stack == "encoder" else "target"
+    found: nn.Module = getattr(run.model, f"{side}_norm", None) or getattr(run.model, "embedding_norm", nn.Identity())
+    return found
+
+
+@torch.no_grad()
+def _input(run: Run, stack: str) -> tuple[Tensor, Tensor, Tensor]:
+    """A stack's embeddings, the same scaled, and what its positions add."""
+    model, side = run.model, "source_" if stack == "encoder" else "target_"
+    side = side if isinstance(model, HasPairStacks) else ""
+    words = getattr(model, f"{side}embedding")(torch.tensor(run.sentences[stack].ids))
     nothing = torch.zeros_like(words)
-    by_batch = isinstance(model, Encoder) and model.config.position_axis == "batch"
-    added: Tensor = positions(nothing[:, None] if by_batch else nothing[None])
-    return added.reshape(words.shape)
+    by_batch = getattr(model.config, "position_axis", "sequence") == "batch"
+    added: Tensor = getattr(model, f"{side}positions")(nothing[:, None] if by_batch else nothing[None])
+    return words, words * model.config.d_model**0.5, added.reshape(words.shape)

@@ -19,7 +19,7 @@ from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.expressions.written import fitted, less, mean, mean_square, root, through
 from transformer.lessons.inside.boards import GIVEN, STAGES, column, row, states
-from transformer.lessons.inside.layers import Run
+from transformer.lessons.run import Run
 
 Kind = Literal["torch", "annotated", "rms"]
 KINDS: tuple[Kind, ...] = ("torch", "annotated", "rms")
@@ -124,7 +124,7 @@ def _forms(x: Float[Tensor, "position d_model"], norm: Any, labels: tuple[str, .
         end, prime = _ENDS[kind]
         is_rms, of = kind == "rms", "X" if kind == "rms" else "C"
         square, divisor = ("q", "r") if is_rms else (f"v{end}", f"s{end}")
-        symbols = ("q", "r") if is_rms else (f"v{prime}", f"s{prime}")
+        symbols = ("u", "r") if is_rms else (f"v{prime}", rf"\delta{prime}")
         unbiased = kind == "annotated"
         yield column(square, symbols[0], stage, squares[kind], labels, mean_square(of, unbiased))
         yield column(divisor, symbols[1], stage, divisors[kind], labels, root(square, eps, outside=unbiased))
@@ -132,7 +132,7 @@ def _forms(x: Float[Tensor, "position d_model"], norm: Any, labels: tuple[str, .
         yield states(f"N{end}", f"N{prime}", stage, scaled, labels, through(of, divisor, "row"))
         fit = fitted(f"N{end}", "g", None if is_rms else "b")
         yield states(RESULT[kind], f"Y{prime}", stage, made[kind], labels, fit)
-    for kind, name, symbol in (("annotated", "Da", "D'"), ("rms", "Dr", "D''")):
+    for kind, name, symbol in (("annotated", "Da", r"\Delta'"), ("rms", "Dr", r"\Delta''")):
         difference = less(RESULT[kind], "Y", "cell")
         yield states(name, symbol, stage, made[kind] - made["torch"], labels, difference)
 

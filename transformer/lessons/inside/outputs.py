@@ -17,9 +17,8 @@ from transformer.lessons.expressions.operations import Given, Operation, number
 from transformer.lessons.expressions.rowwise import Product
 from transformer.lessons.expressions.written import exponential, largest, less, less_logarithm, through, total
 from transformer.lessons.inside.boards import GIVEN, STAGES
-from transformer.lessons.inside.layers import Run
-from transformer.models.encoder import Encoder
-from transformer.models.seq2seq import Seq2Seq
+from transformer.lessons.run import Run
+from transformer.models.protocols import TokenInterface
 from transformer.pictures.axes import Axis
 
 TOP = 10
@@ -39,9 +38,10 @@ class Ahead:
 
 def is_tied(run: Run) -> bool:
     """Whether the rows of the output layer are those of the embedding table."""
-    model = run.model
-    table = model.target_embedding if isinstance(model, Seq2Seq) else model.embedding
-    return not isinstance(model, Encoder) and model.projection.weight is table.weight
+    if not run.scores_words:
+        return False
+    tokens: TokenInterface = run.model.token_interface()
+    return tokens.embeddings[-1].weight is tokens.projection.weight
 
 
 def positions_of(run: Run) -> tuple[str, ...]:
@@ -94,11 +94,11 @@ def _matrices(
 
     wide = dimensions(len(state))
     yield Matrix("h", "h", GIVEN, plain(state[None]), ("",), wide, Given(), axes=("", "dimension"))
-    yield Matrix("T", "T", GIVEN, plain(last.weight[chosen]), words, wide, Given(), axes=("word", "dimension"))
+    yield Matrix("T", "W^L", GIVEN, plain(last.weight[chosen]), words, wide, Given(), axes=("word", "dimension"))
     bias = None
     if last.bias is not None:
         bias = "b"
-        yield one(bias, "b", last.bias[chosen], Given(), GIVEN)
+        yield one(bias, "b^L", last.bias[chosen], Given(), GIVEN)
     product = Product("h", "T", transposed=True, bias=bias)
     if factor == 1.0:
         yield one("L", "L", logits[chosen], product)
@@ -109,14 +109,14 @@ def _matrices(
     lowered = logits - top
     powers = lowered.exp()
     yield single("m", "m", top, largest("L"))
-    yield one("S", "S", lowered[chosen], less("L", "m", "row"))
-    yield one("G", "G", powers[chosen], exponential("S"))
+    yield one("S", "L'", lowered[chosen], less("L", "m", "row"))
+    yield one("G", "p'", powers[chosen], exponential("S"))
     rest = None
     if len(chosen) < len(logits):
         rest, others = "r", torch.ones_like(logits, dtype=torch.bool)
         others[chosen] = False
-        yield single(rest, "r", powers[others].sum(), Given(), GIVEN)
-    yield single("Z", "Z", powers.sum(), total("G", rest))
+        yield single(rest, r"\rho", powers[others].sum(), Given(), GIVEN)
+    yield single("Z", r"\Sigma", powers.sum(), total("G", rest))
     yield one("l", r"\ell", logits.log_softmax(-1)[chosen], less_logarithm("S", "Z"))
     yield one("p", "p", logits.softmax(-1)[chosen], through("G", "Z", "row"))
 
@@ -140,11 +140,10 @@ def _logits(run: Run) -> Float[Tensor, "position vocab"]:
 
 
 def _factor(run: Run) -> float:
-    model = run.model
-    return model.config.projection_scale if isinstance(model, Seq2Seq) else 1.0
+    scale: float = getattr(run.model.config, "projection_scale", 1.0)
+    return scale
 
 
 def _each(run: Run) -> bool:
     """Whether every position has an output of its own."""
-    model = run.model
-    return not isinstance(model, Encoder) or model.config.head_reads == "each"
+    return getattr(run.model.config, "head_reads", "each") == "each"

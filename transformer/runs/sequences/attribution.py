@@ -12,20 +12,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.attribution.deletion import Progress
-from transformer.attribution.path_integral import integral
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.layers.masks import Mask
 from transformer.models.common import refuse_elsewhere
+from transformer.runs.class_reasons import ClassQuestion, Reasons, integrated, log_odds
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, classifier
 from transformer.sequences.alphabet import Letters
 
 MAX_MUTATED = 512
 """Longest sequence whose every letter is changed: three runs a letter."""
-
-CLOSE, LEAST = 0.01, 0.1
-"""The share of the difference by which the sum may miss it, and the nats that a smaller difference counts as."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,32 +50,6 @@ class Mutations:
         return [sum(letter != given for letter in self.letters) for given in self.sequence]
 
 
-@dataclass(frozen=True, eq=False)
-class Gradients:
-    """Integrated gradients of a class's log-odds (nats): what each position adds, against no letter in particular.
-
-    They sum to `difference`, the log-odds of the sequence less those of the baseline, up to `gap`, the error of
-    adding up a finite number of `points`, which is small enough where it `converged`.
-    """
-
-    contribution: Float[np.ndarray, " position"]
-    difference: float
-    points: int
-    converged: bool
-
-    @property
-    def gap(self) -> float:
-        """How far the sum lies from where it must."""
-        return float(abs(self.contribution.sum() - self.difference))
-
-
-def log_odds(logits: Float[Tensor, "batch classes"], temperature: float, target: int) -> Float[Tensor, " batch"]:
-    """log(p / (1 - p)) of the class `target`, calibrated; unlike p, it does not flatten out near 1."""
-    scaled = logits / temperature
-    others = torch.arange(logits.shape[1]) != target
-    return scaled[:, target] - scaled[:, others].logsumexp(1)
-
-
 def log_odds_of_rows(
     checkpoint: Checkpoint, rows: Int[Tensor, "row letter"], target: int, progress: Progress | None = None
 ) -> Float[Tensor, " row"]:
@@ -88,7 +58,7 @@ def log_odds_of_rows(
     size, found = max(1, LETTERS_AT_ONCE // rows.shape[1]), []
     for some in rows.split(size):
         with forward_slot(), torch.no_grad():
-            found.append(log_odds(model(some).double(), task.temperature, target))
+            found.append(log_odds(model(some).double() / task.temperature, target, each=False))
         if progress:
             progress(min(1.0, len(found) * size / len(rows)))
     return torch.cat(found)
@@ -119,11 +89,10 @@ def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: P
 
 def integrated_gradients(
     checkpoint: Checkpoint, letters: Letters, target: int, points: int | None = None, progress: Progress | None = None
-) -> Gradients:
-    """Walk from the mean of all letters' embeddings, at every position, to the letters given, and add up gradients.
+) -> Reasons:
+    """What each letter adds to the log-odds of class `target`: the walk begins at the mean of all known letters.
 
-    At `points` points of the straight line; if None, at as many as bring the gap to at most `CLOSE` of the difference
-    (`attribution.path_integral`).
+    As `class_reasons.integrated`.
 
     Raises:
         InputError: the sequence is longer than `MAX_MUTATED`.
@@ -131,30 +100,9 @@ def integrated_gradients(
     """
     model, task = classifier(checkpoint)
     refuse_long(checkpoint, letters)
-    table = model.embedding.weight.detach()
-    end = table[torch.tensor(letters.ids)]
-    start = table[: len(task.alphabet.letters)].mean(0).expand_as(end)
-
-    def answers(moved: Float[Tensor, "point position d_model"]) -> Float[Tensor, " point"]:
-        return log_odds(model.decide(moved, Mask()).double(), task.temperature, target)
-
-    def at(places: Float[Tensor, " point"]) -> Float[Tensor, "point position d_model"]:
-        return torch.lerp(start, end, places[:, None, None].to(end.dtype))
-
-    def values(places: Float[Tensor, " point"]) -> Float[Tensor, "point 1"]:
-        with forward_slot(), torch.no_grad():
-            return answers(at(places))[:, None]
-
-    def slopes(places: Float[Tensor, " point"], told: Progress) -> Float[Tensor, "point 1 position"]:
-        with forward_slot(), torch.inference_mode(mode=False), torch.enable_grad():
-            moved = at(places).requires_grad_()
-            (slope,) = torch.autograd.grad(answers(moved).sum(), moved)
-        told(1.0)
-        return (slope.double() * (end - start).double()).sum(-1)[:, None]
-
-    at_once = max(1, LETTERS_AT_ONCE // (4 * len(letters)))  # gradients keep what a forward pass drops
-    found = integral(slopes, values, CLOSE, LEAST, points, at_once, progress)
-    return Gradients(found.added[0].numpy(), float(found.difference[0]), found.points, bool(found.converged[0]))
+    baseline = model.embedding.weight.detach()[: len(task.alphabet.letters)].mean(0)
+    question = ClassQuestion(checkpoint, torch.tensor(letters.ids), target, each=False)
+    return integrated(question, tuple(letters.text), [[i] for i in range(len(letters))], progress, baseline, points)
 
 
 def refuse_long(checkpoint: Checkpoint, letters: Letters) -> None:

@@ -44,7 +44,7 @@ def letter_scores(
     found = {MUTATIONS: mutations(checkpoint, run.letters, target).lost}
     if only is None or GRADIENTS in only:
         walked = integrated_gradients(checkpoint, run.letters, target)
-        found[GRADIENTS] = walked.contribution if walked.converged else np.full(len(run.letters), np.nan)
+        found[GRADIENTS] = walked.added if walked.converged else np.full(len(run.letters), np.nan)
     if only is None or WEIGHTS in only:
         pooled = np.full(len(run.spans), 1 / len(run.spans))
         if POOLING in run.record:

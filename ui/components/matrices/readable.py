@@ -29,6 +29,11 @@ _PLAIN = (
     (r"\\mu", "μ"),
     (r"\\sigma", "\N{GREEK SMALL LETTER SIGMA}"),
     (r"\\epsilon", "ε"),
+    (r"\\delta", "δ"),
+    (r"\\Delta", "Δ"),
+    (r"\\rho", "\N{GREEK SMALL LETTER RHO}"),
+    (r"\\Sigma", "Σ"),
+    (r"\\Omega", "Ω"),
     (r"\^2", "²"),
 )
 """What stands for what, in this order."""

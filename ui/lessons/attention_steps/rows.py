@@ -59,7 +59,7 @@ def rows_panel(example: controls.Example, board: Board, changed: Recipe, head_pl
     matrices(
         both, list(both), None, key="rows", weights=list(both), titles=titles, elided=True, about=told, file_name=name
     )
-    st.latex(r"H_i = -\sum_j A[i,j] \ln A[i,j]")
+    st.latex(r"\mathcal{H}_i = -\sum_j A[i,j] \ln A[i,j]")
     spread = {name: _entropy(both[name].values) for name in both}
     table = _heads_table(both, spread, titles) if split else _table(both, spread, head)
     texts = table.map(lambda value: number_text(value) if isinstance(value, float) else value)

@@ -82,12 +82,12 @@ def _cosine(board: Board, head: int) -> None:
     lengths = (np.linalg.norm(q.values, axis=1)[:, None], np.linalg.norm(k.values, axis=1)[None])
     made = (
         ("S", f"S_{head}", scores.values, scores.rows, scores.columns),
-        ("C", "C", cosine, scores.rows, scores.columns),
+        ("C", "G", cosine, scores.rows, scores.columns),
         ("q", "|q|", lengths[0], scores.rows, ("",)),
         ("k", "|k|", lengths[1], ("",), scores.columns),
     )
     compared = Board.of(Matrix(name, symbol, "why", values, a, b, Given()) for name, symbol, values, a, b in made)
-    st.latex(rf"S_{head}[i,j] = q_i \cdot k_j = |q_i|\,|k_j|\,C[i,j] \qquad C[i,j] = \cos(q_i, k_j)")
+    st.latex(rf"S_{head}[i,j] = q_i \cdot k_j = |q_i|\,|k_j|\,G[i,j] \qquad G[i,j] = \cos(q_i, k_j)")
     titles = {name: plain(f"attention_steps.title_why_{name}") for name in compared}
     matrices(compared, list(compared), None, key="cosines", titles=titles, elided=True)
     known = np.nan_to_num(cosine, nan=-2.0).argmax(axis=1)

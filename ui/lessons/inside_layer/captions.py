@@ -6,7 +6,6 @@ from transformer.layers.blocks import Residual
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.inside.norms import bare_lengths, bare_limit, kind_of
 from transformer.lessons.inside.outputs import is_tied, likeliest, positions_of
-from transformer.models.encoder import Encoder
 from ui.lessons.inside_layer.controls import Place
 from ui.lessons.inside_layer.examples import Example
 from ui.texts import plain
@@ -71,7 +70,7 @@ def _output(example: Example, board: Board, position: int) -> str:
     run = example.run
     ahead = likeliest(run)[position]
     each = len(positions_of(run)) > 1
-    key = "class" if isinstance(run.model, Encoder) else "word"
+    key = "word" if run.scores_words else "class"
     fields = {"word": ahead.word, "after": ahead.label, "probability": ahead.probability}
     said = [plain(f"inside_layer.look_output_{key if each or key == 'word' else 'whole'}", **fields)]
     if key == "word":

@@ -9,9 +9,9 @@ import streamlit as st
 from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.lessons.inside.boards import STAGES
-from transformer.lessons.inside.layers import Run
 from transformer.lessons.inside.norms import BESIDE, SHOWN, kind_of
 from transformer.lessons.inside.outputs import positions_of
+from transformer.lessons.run import Run
 from transformer.lessons.toy import toy_sentences
 from ui.lessons import shared
 from ui.lessons.inside_layer.examples import Example, own_translation, run_of, toy_run

@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from torch import nn
+
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.decoding.search import DecodingOptions
-from transformer.lessons.inside.layers import Model, Run, in_float64
+from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import MAX_TOKENS, Sentence, encoder_sentence, source_sentence, target_sentence
 from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
 from transformer.runs.continuing import continues
@@ -66,11 +68,8 @@ def run_of(name: str, text: str, target: str | Translation | None) -> Callable[[
 
 
 @cached()
-def _weights(revision: Revision) -> Model:
-    model = store.load(revision).model
-    if isinstance(model, Model):
-        return in_float64(model)
-    raise TypeError(f"{revision} is no model of {Model}")
+def _weights(revision: Revision) -> nn.Module:
+    return in_float64(store.load(revision).model)
 
 
 @cached()

@@ -40,7 +40,7 @@ def counted(n: int) -> tuple[str, ...]:
 def table_downloads(tables: Mapping[str, np.ndarray], columns: tuple[str, ...] | None = None) -> None:
     """Tables as downloads, by name; rows and columns count from 0, unless `columns` names these."""
     made = [
-        Matrix(name, "T", "input", table, counted(len(table)), columns or counted(table.shape[1]), Given())
+        Matrix(name, "P", "input", table, counted(len(table)), columns or counted(table.shape[1]), Given())
         for name, table in tables.items()
     ]
     shared.matrix_downloads(Board.of(made), list(tables))

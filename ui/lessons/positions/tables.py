@@ -131,7 +131,7 @@ def _rotation_board(table: np.ndarray, turn: np.ndarray, start: int, k: int) -> 
         "turned": ((turn @ table[start])[None], (f"{start} → {start + k}",), Product("t_p", "R", transposed=True)),
         "t_q": (table[start + k][None], (str(start + k),), Given()),
     }
-    symbols = {"t_p": "t", "R": "R", "turned": "R t", "t_q": "t"}
+    symbols = {"t_p": "t", "R": r"\Omega", "turned": r"\Omega t", "t_q": "t"}
     board = Board.of(
         Matrix(name, symbols[name], "input", values, rows, wide, operation)
         for name, (values, rows, operation) in made.items()

@@ -1,28 +1,26 @@
-"""One run of a model in float64, with all that reached its sub-layers, as boards of matrices.
+"""One run of a model in float64, with all that reached its sub-layers: what the lessons about layers take apart.
 
-Source: Vaswani et al. 2017, sections 3.1 (residual sum and norm), 3.3 (feed-forward net), 3.4 (embeddings, output
-layer); Xiong et al. 2020 (norm before). Rows are positions, columns dimensions.
+Source: Vaswani et al. 2017, sections 3.1 to 3.4; Xiong et al. 2020 (norm before).
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer.errors import InputError
-from transformer.layers.blocks import DecoderBlock, EncoderBlock, FeedForward, Residual
-from transformer.lessons.calls import calls
+from transformer.layers.attention import MultiHeadAttention
+from transformer.layers.blocks import Block, FeedForward, Residual
 from transformer.lessons.sentences import Sentence
-from transformer.models.decoder import Decoder
-from transformer.models.encoder import Encoder
-from transformer.models.seq2seq import Seq2Seq
+from transformer.models.common import share_weights_clone
+from transformer.models.protocols import HasPairStacks, HasTokenInterface
 
-Model = Seq2Seq | Encoder | Decoder
-"""Models whose layers are built of the library's own blocks, and read tokens."""
+Model = TypeVar("Model", bound=nn.Module)
 
 Words = Callable[[Sequence[int]], Sequence[str]]
 """What a person reads for each id of the output."""
@@ -33,7 +31,7 @@ PARTS = ("self", "cross", "feed_forward")
 
 @dataclass(frozen=True, eq=False)
 class SubLayer:
-    """One sub-layer of a run: the state that reached it, what it found, and what stands around it.
+    """One sub-layer of a run: the state that reached it, what it found, and its residual connection.
 
     `again` is what the same sub-layer finds when it reads something else.
     """
@@ -44,36 +42,67 @@ class SubLayer:
     again: Callable[[Tensor], Tensor]
 
 
+class AttentionCall(NamedTuple):
+    """One attention of a run: its module, what its keys were made of, and which of them each query sees."""
+
+    module: MultiHeadAttention
+    memory: Float[Tensor, "key d_model"]
+    visible: Bool[Tensor, "query key"]
+
+
 def in_float64(model: Model) -> Model:
     """A copy of a model, ready for runs whose numbers can be held against each other to the last digit."""
     return copy.deepcopy(model).double().eval()
 
 
+@contextmanager
+def calls(*modules: nn.Module) -> Iterator[dict[nn.Module, tuple[Any, ...]]]:
+    """The arguments of each module's last call inside the block."""
+    seen: dict[nn.Module, tuple[Any, ...]] = {}
+
+    def keep(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        seen[module] = arguments
+
+    handles = [module.register_forward_pre_hook(keep) for module in modules]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 class Run:
     """A run of a model `in_float64` on one sentence pair, or on one text alone; `words` reads the ids of its output.
 
-    It shares the model's weights, and its hooks stand on a twin: runs of other threads do not meet in it.
+    It shares the model's weights, and its hooks stand on a clone: runs of other threads do not meet in it.
 
     Raises:
         InputError: a sentence has no token; or the first layer reads more than embedding and positions.
     """
 
-    def __init__(self, model: Model, source: Sentence, target: Sentence | None, words: Words) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        source: Sentence,
+        target: Sentence | None,
+        words: Words = str,
+    ) -> None:
         if not source.ids or (target is not None and not target.ids):
             raise InputError("lesson_no_token")
-        if isinstance(model, Encoder) and _reads_more(model):
+        self.model: Any = share_weights_clone(model)
+        config = self.model.config
+        if getattr(config, "cls_id", -1) >= 0 and (config.scale_embedding or not config.cls_positioned):
             raise InputError("lesson_reads_more")
-        shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-        self.model: Model = copy.deepcopy(model, shared)
-        stack = "decoder" if isinstance(model, Decoder) else "encoder"
+        ids = torch.tensor([source.ids])
+        stack = self.model.text_stack(ids).name
         self.sentences = {stack: source} if target is None else {"encoder": source, "decoder": target}
         self.words = words
         last = self.last
-        watched: list[nn.Module] = [one for one in self.model.modules() if isinstance(one, (Residual, FeedForward))]
-        watched += [one for block in self._blocks() for name, one in block.named_children() if "attention" in name]
+        kinds = (Residual, FeedForward, MultiHeadAttention)
+        watched: list[nn.Module] = [one for one in self.model.modules() if isinstance(one, kinds)]
+        watched += [one.key for one in watched if isinstance(one, MultiHeadAttention)]
         with torch.no_grad(), calls(*watched, *([] if last is None else [last])) as seen:
-            ids = torch.tensor([source.ids])
-            if not isinstance(self.model, Seq2Seq):
+            if not isinstance(self.model, HasPairStacks):
                 self.model.outputs(ids)
             elif target is None:
                 self.model.encode(ids)
@@ -82,10 +111,16 @@ class Run:
         self._seen = seen
 
     @property
+    def scores_words(self) -> bool:
+        """Whether the output is scores of words, and not of classes."""
+        return isinstance(self.model, HasTokenInterface)
+
+    @property
     def last(self) -> nn.Linear | None:
         """The linear map to the scores of words or classes; None for an encoder that ends with its states."""
-        if not isinstance(self.model, Encoder):
-            return self.model.projection
+        if self.scores_words:
+            found: nn.Linear = self.model.projection
+            return found
         heads = [one for one in self.model.head if isinstance(one, nn.Linear)]
         return heads[-1] if heads else None
 
@@ -100,7 +135,7 @@ class Run:
 
     def parts(self, stack: str) -> tuple[str, ...]:
         """The sub-layers of each of a stack's layers."""
-        return PARTS if stack == "decoder" and isinstance(self.model, Seq2Seq) else ("self", "feed_forward")
+        return PARTS if stack == "decoder" and isinstance(self.model, HasPairStacks) else ("self", "feed_forward")
 
     def labels(self, stack: str) -> tuple[str, ...]:
         """What a person reads for each position of a stack."""
@@ -114,12 +149,26 @@ class Run:
         """
         if stack not in self.stacks or not 0 <= layer < self.n_layers(stack) or part not in self.parts(stack):
             raise InputError("lesson_no_such_sub_layer", name=f"{stack}.{layer}.{part}")
-        block: EncoderBlock | DecoderBlock = getattr(self.model, stack)[layer]
+        block: Block = getattr(self.model, stack)[layer]
         residual: Residual = getattr(block, f"{part}_residual")
         x, found = self._seen[residual]
         name = part if part == "feed_forward" else f"{part}_attention"
         module = getattr(block, name)
         return SubLayer(x[0], found[0], residual, lambda reads: self._again(module, part, reads))
+
+    def attention(self, stack: str, layer: int, kind: str) -> AttentionCall:
+        """One attention of a layer.
+
+        Raises:
+            InputError: it is not in this run.
+        """
+        self.sub_layer(stack, layer, kind)
+        module: MultiHeadAttention = getattr(getattr(self.model, stack)[layer], f"{kind}_attention")
+        reads, keys_values, mask = self._seen[module]
+        shape = (reads.shape[1], keys_values.k.shape[2])
+        dense = mask.dense(*shape, torch.device("cpu"))
+        visible = torch.ones(shape, dtype=torch.bool) if dense is None else dense[0, 0].expand(shape).clone()
+        return AttentionCall(module, self._seen[module.key][0][0], visible)
 
     def feed_forward(self, stack: str, layer: int) -> tuple[FeedForward, Float[Tensor, "position d_model"]]:
         """A layer's feed-forward net, and what it read.
@@ -148,12 +197,3 @@ class Run:
                 _, source, mask = self._seen[module]
                 found = module(reads, module.keys_values(reads) if part == "self" else source, mask)
         return found[0]
-
-    def _blocks(self) -> list[nn.Module]:
-        return [block for stack in self.sentences for block in getattr(self.model, stack)]
-
-
-def _reads_more(model: Encoder) -> bool:
-    """Whether what the first layer reads is more than words, scaled alike, and their positions."""
-    config = model.config
-    return config.cls_id >= 0 and (config.scale_embedding or not config.cls_positioned)
