@@ -7,17 +7,17 @@ from transformer.runs.sequences.classify import classifier
 from transformer.runs.sequences.held_out import known_held_out
 from transformer.sequences.fasta import label_of
 from ui import shell
-from ui.sequences import controls as sequence_controls
 from ui.sequences import in_browser, runs, task_form, views
 from ui.sequences.file import file_panel
 from ui.sequences.motifs import motifs_panel
 from ui.sequences.scan import scan_panel
 from ui.shared import address, controls
 from ui.shared import sequence_controls as asked
+from ui.shared.address import choice
 from ui.shared.part import part
 from ui.shared.zooming import is_long
 from ui.store import store
-from ui.texts import t
+from ui.texts import plain, t
 
 FEW_HEADS = 4
 """Up to so many heads in a layer, all heads fit beside one of them; more take the page's width."""
@@ -34,7 +34,10 @@ try:
         address.stop()
     task_form.said_here(name)
     _, task = classifier(checkpoint)
-    what = sequence_controls.what_to_read()
+    what = choice(
+        t("sequences.read"), ["one", "scan", "file", "motifs"], key="read",
+        text=lambda one: plain(f"sequences.read_{one}"),
+    )  # fmt: skip
     if what == "scan":
         scan_panel(name, checkpoint, task)
         address.stop()
@@ -71,7 +74,10 @@ def looked_at() -> None:
     few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
     overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
     with detail:
-        view = sequence_controls.view()
+        view = choice(
+            t("sequences.view"), ["letters", "windows", "heads"], key="view", bare=True,
+            text=lambda one: plain(f"sequences.view_{one}"),
+        )  # fmt: skip
         width = views.width(run) if view == "heads" else 0
     with chooser:
         browser = in_browser.bring(run, view, width)

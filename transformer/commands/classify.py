@@ -50,15 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
         file = cast(io.BufferedIOBase, opened)  # which both are
         _write(["id", "predicted", *task.classes])
         for verdict in tqdm(verdicts(checkpoint, read_fasta(file)), unit="sequence", disable=None):
+            cells = [""] * (1 + len(task.classes))
             if verdict.probabilities is None:
                 status = 1
                 sys.stderr.write(f"note: {verdict.id}: {verdict.problem}\n")
-                cells = [""] * (1 + len(task.classes))
             else:
-                cells = [
-                    task.classes[int(verdict.probabilities.argmax())],
-                    *(f"{p:.6f}" for p in verdict.probabilities),
-                ]
+                best = task.classes[int(verdict.probabilities.argmax())]
+                cells = [best, *(f"{p:.6f}" for p in verdict.probabilities)]
             _write([harmless(verdict.id), *cells])
     sys.stdout.buffer.flush()
     return status

@@ -30,7 +30,6 @@ from ui.components.head_view.component import head_view
 from ui.components.heatmap.component import heatmap
 from ui.components.shared.record import Local, post
 from ui.sequences import runs
-from ui.sequences.controls import OLD_RELATIVE, OLD_THRESHOLD
 from ui.shared import address
 from ui.shared import sequence_controls as asked
 from ui.shared.files import head_stem
@@ -45,7 +44,7 @@ from ui.texts import plain, t
 KEYS: Final = ("layer", "head", "pair", "heads", "threshold", "relative")
 """The keys of the address that the browser owns here."""
 
-OLD: Final = {OLD_RELATIVE: "relative", OLD_THRESHOLD: "threshold"}
+OLD: Final = {"relative-windows": "relative", "view-threshold": "threshold"}
 """What older addresses call them."""
 
 MOST_BYTES = 2**20

@@ -110,14 +110,13 @@ def _stem(label: str, site: Site, head: int, width: int) -> str:
 def _logo(motif: Motif, label: str, site: Site, head: int, width: int) -> None:
     positions = [str(i + 1 if i >= 0 else i) for i in range(-FLANK, width)]
     positions += [f"+{i + 1}" for i in range(FLANK)]
-    image = choice(t("sequences.image"), ["SVG", "PNG"], key="motif-image", text=str)
     title = plain(
         "sequences.logo_title", label=label, width=width, site=site_text(site), head=head, count=len(motif.starts)
     )
     st.plotly_chart(
         logo(motif.letters, motif.heights, positions, title=title, dark=is_dark()),
         key="logo",
-        config=plot_config(_stem(label, site, head, width), "svg" if image == "SVG" else "png"),
+        config=plot_config(_stem(label, site, head, width), "svg"),
     )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ from transformer.sequences.folding import folded, received
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from ui.store import settings, store
-from ui.store.cache import cached, cached_result
+from ui.store.cache import cached_result
 from ui.store.progress import long_run, with_progress
 from ui.store.refs import Revision
 from ui.store.runs import for_long_runs
@@ -107,23 +107,17 @@ def agreement_of_heads(run: Classification, target: int, changes: Mutations) -> 
     """
     received_of = {site: received_by_windows(run, site) for site in run.record.sites}
     known = {site: heads for site, heads in received_of.items() if heads is not None}
-    return _agreement_of_heads(*key_of(run), target, run, changes, known) if len(known) == len(received_of) else None
+    if len(known) < len(received_of):
+        return None
 
-
-@cached()
-def _agreement_of_heads(
-    revision: Revision,  # noqa: ARG001  (part of the cache key, as are the text and the class)
-    text: str,  # noqa: ARG001
-    target: int,  # noqa: ARG001
-    _run: Classification,
-    _changes: Mutations,
-    _received: Mapping[Site, Float[np.ndarray, "head window"]],
-) -> dict[Site, list[float]]:
     def agreement(heads: Float[np.ndarray, "head window"]) -> list[float]:
-        tracks = [folded(one, _run.spans, len(_run.letters)) for one in heads]
-        return [rank_correlation(one.relative, _changes.effect) for one in tracks]
+        tracks = [folded(one, run.spans, len(run.letters)) for one in heads]
+        return [rank_correlation(one.relative, changes.effect) for one in tracks]
 
-    return {site: agreement(heads) for site, heads in _received.items()}
+    def compute() -> dict[Site, list[float]]:
+        return {site: agreement(heads) for site, heads in known.items()}
+
+    return cached_result("agreement_of_heads", (*key_of(run), target), compute)
 
 
 def _each_head(

@@ -1,5 +1,6 @@
 """The panels of one sequence on the Sequences page: its class, its letters, its windows."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -234,29 +235,15 @@ def _downloads(
             columns["integrated gradients"] = gradients.added
     browser = {name: columns[name] for name in columns if name.startswith(("attention, ", "mutation", "integrated"))}
     stem = f"{sequence_id}-{place.stem}"
+    files: dict[str, tuple[str, Callable[[], str | bytes], str]] = {
+        "tracks_csv": (f"{stem}.csv", lambda: tracks.csv(run.letters.text, columns), "text/csv"),
+        "tracks_bedgraph": (f"{stem}.bedgraph", lambda: tracks.bedgraph(sequence_id, browser), "text/plain"),
+    }
+    if len(run.spans) <= 1_000:
+        files["record"] = f"{sequence_id}.npz", run.record.npz, "application/octet-stream"
     with st.container(horizontal=True):
-        st.download_button(
-            t("sequences.download_tracks_csv"),
-            lambda: tracks.csv(run.letters.text, columns),
-            f"{stem}.csv",
-            "text/csv",
-            on_click="ignore",
-        )
-        st.download_button(
-            t("sequences.download_tracks_bedgraph"),
-            lambda: tracks.bedgraph(sequence_id, browser),
-            f"{stem}.bedgraph",
-            "text/plain",
-            on_click="ignore",
-        )
-        if len(run.spans) <= 1_000:
-            st.download_button(
-                t("sequences.download_record"),
-                run.record.npz,
-                f"{sequence_id}.npz",
-                "application/octet-stream",
-                on_click="ignore",
-            )
+        for name, (file, data, kind) in files.items():
+            st.download_button(t(f"sequences.download_{name}"), data, file, kind, on_click="ignore")
 
 
 def groups(run: Classification) -> str:
