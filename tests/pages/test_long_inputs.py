@@ -60,7 +60,7 @@ def test_a_step_sends_the_part_of_the_window_alone_and_its_numbers_are_the_recor
     found = header["largest"] * (codes["codes_0"].reshape(largest.shape) / 254.0) ** 2
     assert np.abs(found - largest).max() < header["largest"] / 254
 
-    at.query_params["rows"], at.query_params["columns"] = "1001-1040", "7-70"
+    at.query_params.update(rows="1001-1040", columns="7-70", layer="1", head="2")
     header, arrays, _ = sent(fine(at.run()))["windows-tiles"]
     near = header["layers"][1]
     assert (near["rows"], near["columns"]) == ([1000, 1040], [6, 70])
@@ -73,7 +73,7 @@ def test_a_step_sends_the_part_of_the_window_alone_and_its_numbers_are_the_recor
 def test_a_window_that_is_none_shows_the_whole() -> None:
     at = fine(page(sequence=LETTERS[:200], view="windows", layer="0", head="0", columns="5-9"))
     for rows in ("0-9", "9-3", "1-999999", "a-b", "1-2-3"):
-        at.query_params["rows"] = rows
+        at.query_params.update(rows=rows, layer="0", head="0")
         part = sent(fine(at.run()))["windows-tiles"][0]["layers"][1]
         assert (part["rows"], part["columns"]) == ([0, 394], [4, 9])
 

@@ -172,5 +172,5 @@ def test_a_recurrent_model_offers_what_is_defined_and_names_the_rest(
         assert not page.error
         said = texts(page)
         assert "Not defined for this checkpoint: deletion (hidden from attention), layer contributions" in said
-        notes = sent(page, "sources-0")[0]["axis"]["notes"]
+        notes = sent(page, "sources-1")[0]["axis"]["notes"]
         assert ("past the end of the source is left out" in notes) == (model == LOCATION)
