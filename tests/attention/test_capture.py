@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording, recording, watch
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError
 from transformer.layers.attention import MultiHeadAttention
 from transformer.layers.recurrent_attention import AdditiveAttention
@@ -248,7 +248,7 @@ def test_what_is_kept_is_linear_in_the_length() -> None:
     for site in SITES:
         seen[site].all_weights()
         source = seen.source(site)
-        assert isinstance(source, QueriesKeys)
+        assert isinstance(source, AttentionInputs)
         held = sum(x.untyped_storage().nbytes() for x in (source.q, source.k, source._log_sums))
         assert source.kept_bytes <= held
         kept += held

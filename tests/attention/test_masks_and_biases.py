@@ -108,7 +108,7 @@ def test_a_mask_says_what_its_table_says_for_every_row_of_the_batch(table: Tenso
         assert part is not None or bool(rows[1:4, 2:7].all())
         if part is not None:
             assert torch.equal(part.expand(3, 5), rows[1:4, 2:7])
-        edge = found.edge(slice(1, 4), QUERIES, KEYS)
+        edge = found.visible_range(slice(1, 4), QUERIES, KEYS)
         assert bool(rows[1:4, : edge.start].all())
         assert not rows[1:4, edge.stop :].any()
     dense = found.dense(QUERIES, KEYS, table.device)

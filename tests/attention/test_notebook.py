@@ -15,7 +15,7 @@ import torch
 
 from transformer.attention import notebook
 from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.canvas.linker import COMMENT
 from transformer.layers.masks import Mask
 from transformer.messages import speaking
@@ -60,7 +60,7 @@ def attention(site: str, heads: int = 3, queries: int = 5, keys: int = 7, causal
     """A random map of these sizes."""
     q, k = (2 * torch.randn(1, heads, count, 11) for count in (queries, keys))
     axes = [Axis.of_tokens(name, [f"{name}{i}" for i in range(count)]) for name, count in (("q", queries), ("k", keys))]
-    return AttentionMap(Site(site), axes[0], axes[1], QueriesKeys(q, k, Mask(causal=causal), 11**-0.5))
+    return AttentionMap(Site(site), axes[0], axes[1], AttentionInputs(q, k, Mask(causal=causal), 11**-0.5))
 
 
 def record(*maps: AttentionMap) -> Record:
@@ -83,7 +83,7 @@ def message(page: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def softmax(one: AttentionMap, head: int) -> np.ndarray:
     """The weights by the book, -1 where the mask hides a key."""
     source = one.source
-    assert isinstance(source, QueriesKeys)
+    assert isinstance(source, AttentionInputs)
     scores = (source.q[0, head] @ source.k[0, head].T).double().numpy() * source.scale
     hidden = np.triu(np.ones(one.shape, bool), 1) if source.mask.causal else np.zeros(one.shape, bool)
     exponents = np.where(hidden, 0.0, np.exp(scores))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from transformer.attention.masks_and_biases import MaskTable
 from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError
 from transformer.interventions.value import Intervention
 from transformer.layers.masks import Mask
@@ -43,7 +43,7 @@ def attention(
     if real is not None:
         keys = torch.ones(BATCH, n_keys, dtype=torch.bool)
         keys[batch, real:] = False
-    source = QueriesKeys(
+    source = AttentionInputs(
         2 * torch.randn(BATCH, HEADS, n_queries, D_K, dtype=dtype),
         2 * torch.randn(BATCH, HEADS, n_keys, D_K, dtype=dtype),
         Mask(keys=keys, causal=causal),
@@ -57,7 +57,7 @@ def attention(
 def by_the_book(found: AttentionMap, head: int) -> np.ndarray:
     """exp(score) / sum of exp(score) over visible keys, row by row."""
     source = found.source
-    assert isinstance(source, QueriesKeys)
+    assert isinstance(source, AttentionInputs)
     q, k = source.q[found.batch, head].double().numpy(), source.k[found.batch, head].double().numpy()
     exponentials = np.exp(q @ k.T * SCALE) * found.mask()
     sums = exponentials.sum(axis=1, keepdims=True)
@@ -114,7 +114,7 @@ def test_all_heads_and_their_mean() -> None:
 
 def test_scores_are_scaled_dot_products_before_the_mask() -> None:
     found = attention(n_queries=11, causal=True, real=7)
-    assert isinstance(found.source, QueriesKeys)
+    assert isinstance(found.source, AttentionInputs)
     q, k = found.source.q[1, 0].numpy(), found.source.k[1, 0].numpy()
     np.testing.assert_allclose(found.scores(0), q @ k.T * SCALE, rtol=0, atol=1e-12)
 

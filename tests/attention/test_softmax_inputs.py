@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from transformer.attention.softmax_inputs import QueriesKeys, Weights, row_groups
+from transformer.attention.softmax_inputs import AttentionInputs, Weights, row_groups
 from transformer.layers.attention import DotProductAttention
 from transformer.layers.masks import Mask
 
 HEADS, D_K = 3, 5
 
 
-def whole(source: QueriesKeys, batch: int, head: int) -> Tensor:
+def whole(source: AttentionInputs, batch: int, head: int) -> Tensor:
     """The weights by the book: all scores, the dense mask, one softmax."""
     scores = source.q[batch, head] @ source.k[batch, head].T * source.scale
     visible = source.mask.dense(source.n_queries, source.n_keys, torch.device("cpu"))
@@ -23,14 +23,14 @@ def whole(source: QueriesKeys, batch: int, head: int) -> Tensor:
     return scores.softmax(-1).nan_to_num(0.0)
 
 
-def example(n_queries: int, n_keys: int, causal: bool, padding: int | None, dtype: torch.dtype) -> QueriesKeys:
+def example(n_queries: int, n_keys: int, causal: bool, padding: int | None, dtype: torch.dtype) -> AttentionInputs:
     q = torch.randn(2, HEADS, n_queries, D_K, dtype=dtype) * 3
     k = torch.randn(2, HEADS, n_keys, D_K, dtype=dtype) * 3
     keys = None
     if padding is not None:
         keys = torch.ones(2, n_keys, dtype=torch.bool)
         keys[1, max(0, n_keys - padding) :] = False
-    return QueriesKeys(q, k, Mask(keys=keys, causal=causal), 0.7)
+    return AttentionInputs(q, k, Mask(keys=keys, causal=causal), 0.7)
 
 
 @given(
@@ -65,7 +65,7 @@ def test_long_rows_are_computed_in_groups_that_join_without_a_seam(causal: bool)
 
 def test_a_row_that_sees_nothing_is_zero_at_every_look_as_in_the_fused_attention() -> None:
     q, k = torch.randn(2, 1, 1, 7, D_K)
-    source = QueriesKeys(q, k, Mask(keys=torch.zeros(1, 7, dtype=torch.bool)), 1.0)
+    source = AttentionInputs(q, k, Mask(keys=torch.zeros(1, 7, dtype=torch.bool)), 1.0)
     for keys in (slice(0, 7), slice(2, 5), slice(0, 7)):
         assert not source.weights(0, 0, slice(0, 7), keys).any()
     fused = DotProductAttention(D_K).eval()(source.q, source.k, torch.randn(1, 1, 7, D_K), source.mask)
@@ -82,8 +82,8 @@ def test_nan_in_the_inputs_stays_nan() -> None:
 
 def test_sharp_weights_are_exact_in_single_precision() -> None:
     source = example(61, 53, True, None, torch.float32)
-    sharp = QueriesKeys(source.q * 9, source.k, source.mask, source.scale)
-    exact = QueriesKeys(sharp.q.double(), sharp.k.double(), sharp.mask, sharp.scale)
+    sharp = AttentionInputs(source.q * 9, source.k, source.mask, source.scale)
+    exact = AttentionInputs(sharp.q.double(), sharp.k.double(), sharp.mask, sharp.scale)
     rows, keys = slice(0, 61), slice(11, 37)
     for _ in range(2):
         weights = sharp.weights(0, 0, rows, keys).double()

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from transformer.attention.record import AttentionMap
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.attention.zoom import CLOSE, MEAN, SHOWN, SIDE, Head, Zoom
 from transformer.errors import RecordError
 from transformer.layers.masks import Mask
@@ -25,14 +25,14 @@ def long_map(n_queries: int, n_keys: int, causal: bool = False, real: int | None
     torch.manual_seed(11)
     q, k = (3 * torch.randn(1, HEADS, count, D_K, dtype=torch.float64) for count in (n_queries, n_keys))
     keys = None if real is None else (torch.arange(n_keys) < real)[None]
-    source = QueriesKeys(q, k, Mask(keys=keys, causal=causal), SCALE)
+    source = AttentionInputs(q, k, Mask(keys=keys, causal=causal), SCALE)
     return AttentionMap(Site("encoder.0.self"), numbered(n_queries), numbered(n_keys), source)
 
 
 def by_the_book(found: AttentionMap, head: int) -> np.ndarray:
     """exp(score) over its row's sum, float64; NaN where the mask hides."""
     source = found.source
-    assert isinstance(source, QueriesKeys)
+    assert isinstance(source, AttentionInputs)
     scores = source.q[0, head].numpy() @ source.k[0, head].numpy().T * SCALE
     n_queries, n_keys = scores.shape
     hidden = np.zeros(scores.shape, dtype=bool)

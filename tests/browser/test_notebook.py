@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Frame, Page, expect
 
 from tests.browser.visiting import until
 from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.layers.masks import Mask
 from transformer.pictures.axes import Axis
 from transformer.sites import Site
@@ -42,7 +42,7 @@ def attention(site: str, queries: int, keys: int, causal: bool = False) -> Atten
     axes = [Axis.of_tokens(name, [f"{name}{i}" for i in range(count)]) for name, count in (("q", queries), ("k", keys))]
     if not causal:
         axes[1] = Axis.of_tokens("k", [HOSTILE, *axes[1].texts[1:]])
-    return AttentionMap(Site(site), axes[0], axes[1], QueriesKeys(q, k, Mask(causal=causal), 11**-0.5))
+    return AttentionMap(Site(site), axes[0], axes[1], AttentionInputs(q, k, Mask(causal=causal), 11**-0.5))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def record() -> Record:
 
 def weights(one: AttentionMap, head: int) -> np.ndarray:
     """The weights of a map without a mask, by the book."""
-    assert isinstance(one.source, QueriesKeys)
+    assert isinstance(one.source, AttentionInputs)
     exponents = np.exp((one.source.q[0, head] @ one.source.k[0, head].T).double().numpy() * one.source.scale)
     return exponents / exponents.sum(1, keepdims=True)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from transformer.attention.capture import recording
-from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.layers import fused
 from transformer.layers.attention import DotProductAttention
 from transformer.layers.masks import Mask
@@ -45,8 +45,8 @@ def test_a_first_look_at_a_part_of_a_recorded_row_computes_that_part_alone(monke
     q, k, v = inputs(torch.float64)
     with torch.inference_mode(), fused.keeping_row_sums():
         DotProductAttention(D_K).eval()(q, k, v, Mask())
-        kept = QueriesKeys(q, k, Mask(), D_K**-0.5, known=fused.row_sums())
-    monkeypatch.setattr(QueriesKeys, "_whole_rows", lambda *_: pytest.fail("whole rows were computed"))
+        kept = AttentionInputs(q, k, Mask(), D_K**-0.5, known=fused.row_sums())
+    monkeypatch.setattr(AttentionInputs, "_whole_rows", lambda *_: pytest.fail("whole rows were computed"))
     part = kept.weights(1, 2, slice(17, 40), slice(501, 530))
     expected = torch.softmax(q[1, 2, 17:40] @ k[1, 2].T / D_K**0.5, -1)[:, 501:530]
     assert (part - expected).abs().max() < 1e-12
@@ -57,7 +57,7 @@ def test_an_overview_of_a_recorded_run_is_the_maxima_of_its_blocks(causal: bool)
     q, k, v = inputs(torch.float64, KEYS)
     with torch.inference_mode(), fused.keeping_row_sums():
         DotProductAttention(D_K).eval()(q, k, v, Mask(causal=causal))
-        kept = QueriesKeys(q, k, Mask(causal=causal), D_K**-0.5, known=fused.row_sums())
+        kept = AttentionInputs(q, k, Mask(causal=causal), D_K**-0.5, known=fused.row_sums())
     scores = q[1, 2] @ k[1, 2].T / D_K**0.5
     weights = torch.softmax(scores.masked_fill(torch.ones(KEYS, KEYS).triu(1).bool() & causal, -torch.inf), -1)
     for n_keys, width in ((KEYS, 37), (1001, 1), (1001, 100)):

@@ -55,7 +55,7 @@ def test_before_the_edge_all_is_visible_and_after_it_nothing(n_queries: int) -> 
     for mask in (Mask(), masks.padding(IDS, 0), masks.causal(IDS, 0), Mask(causal=True)):
         dense = mask.dense(n_queries, 5, CPU)
         for rows in (slice(0, 1), slice(1, 2), slice(0, n_queries)):
-            edge = mask.edge(rows, n_queries, 5)
+            edge = mask.visible_range(rows, n_queries, 5)
             whole = torch.ones(1, 1, n_queries, 5, dtype=torch.bool) if dense is None else dense
             seen = whole.expand(-1, 1, n_queries, 5)[:, 0, rows]
             assert seen[..., : edge.start].all()

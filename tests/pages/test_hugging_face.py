@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.huggingface.families import write_folder
 from tests.pages import opening
-from tests.pages.opening import head_shown, ran
+from tests.pages.opening import head_shown, ran, told
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, translate
 from transformer.checkpoint.huggingface import library as extra

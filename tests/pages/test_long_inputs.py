@@ -15,7 +15,7 @@ from tests.pages.opening import opened
 from tests.pages.test_sequences import EXAMPLE, fine, page
 from tests.toy import tokenizer
 from transformer import Checkpoint, load
-from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.canvas.blob import unpack
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.models.encoder import Encoder, EncoderConfig
@@ -60,7 +60,7 @@ def test_a_step_sends_the_part_of_the_window_alone_and_its_numbers_are_the_recor
     found = header["largest"] * (codes["codes_0"].reshape(largest.shape) / 254.0) ** 2
     assert np.abs(found - largest).max() < header["largest"] / 254
 
-    at.query_params["rows"], at.query_params["columns"] = "1001-1040", "7-70"
+    at.query_params.update(rows="1001-1040", columns="7-70", layer="1", head="2")
     header, arrays, _ = sent(fine(at.run()))["windows-tiles"]
     near = header["layers"][1]
     assert (near["rows"], near["columns"]) == ([1000, 1040], [6, 70])
@@ -73,7 +73,7 @@ def test_a_step_sends_the_part_of_the_window_alone_and_its_numbers_are_the_recor
 def test_a_window_that_is_none_shows_the_whole() -> None:
     at = fine(page(sequence=LETTERS[:200], view="windows", layer="0", head="0", columns="5-9"))
     for rows in ("0-9", "9-3", "1-999999", "a-b", "1-2-3"):
-        at.query_params["rows"] = rows
+        at.query_params.update(rows=rows, layer="0", head="0")
         part = sent(fine(at.run()))["windows-tiles"][0]["layers"][1]
         assert (part["rows"], part["columns"]) == ([0, 394], [4, 9])
 
@@ -181,7 +181,7 @@ def test_a_long_text_of_a_hugging_face_decoder_is_zoomed_on_checkpoints(
     at = fine(opened("your_model", model="mine/llama", input=text, layer="1", head="4", rows="901-940", columns="3-60"))
     assert "more than 512 tokens" in " ".join(one.value for one in at.caption)
     attention = run_any(load(tmp_path / "mine" / "llama"), text).record["decoder.1.self"]
-    assert isinstance(attention.source, QueriesKeys)
+    assert isinstance(attention.source, AttentionInputs)
     assert attention.source.kept_bytes < 2_000_000
     header, arrays, _ = sent(at)["tokens-tiles"]
     part = header["layers"][1]
@@ -190,6 +190,6 @@ def test_a_long_text_of_a_hugging_face_decoder_is_zoomed_on_checkpoints(
     scores = (q @ k.T / 2).masked_fill(torch.ones(1100, 1100, dtype=torch.bool).triu(1), -torch.inf)
     expected = scores.softmax(-1)[900:940, 2:60]
     np.testing.assert_allclose(arrays["values_1"].reshape(40, 58), expected, rtol=1e-3, atol=1e-7)
-    monkeypatch.setattr(QueriesKeys, "_whole_rows", lambda *_: pytest.fail("whole rows were computed"))
+    monkeypatch.setattr(AttentionInputs, "_whole_rows", lambda *_: pytest.fail("whole rows were computed"))
     np.testing.assert_allclose(attention.tile(4, slice(900, 940), slice(2, 60)), expected, rtol=1e-3, atol=1e-7)
     assert sent(at)["all-heads"][0]["shape"][:2] == [2, 6]

@@ -182,13 +182,13 @@ def second_node() -> str:
     [
         ({"view": "Head view"}, {"view": "head_view"}),
         ({"view": "Step by step"}, {"view": "steps"}),
-        ({"kind": "Encoder self"}, {"kind": "encoder.self"}),
-        ({"kind": "Decoder self", "view": "Beams"}, {"kind": "decoder.self", "view": "beams"}),
+        ({"kind": "Decoder self", "view": "Beams"}, {"view": "beams"}),
     ],
 )
 def test_addresses_of_before_still_open(old: dict[str, str], new: dict[str, str]) -> None:
     page = opened(text=SENTENCE, **old)
     assert address_of(page) == {"text": SENTENCE, **new}
+    assert chosen(page)[0] == ("decoder.self" if "kind" in old else "decoder.cross")
 
 
 def test_a_hypothesis_by_its_words_still_opens() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transformer.attention.changed import ChangedQueriesKeys
+from transformer.attention.changed import ChangedAttentionInputs
 from transformer.attention.masks_and_biases import BiasTable, MaskTable, RelativeBias, WindowMask
 from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.interventions.donors import Donor
 from transformer.interventions.value import Intervention
 from transformer.layers.masks import Mask
@@ -56,10 +56,10 @@ class Samples:
         special = tuple(self.choose.random() < 0.2 for _ in range(count))
         return Axis(name, texts, tuple(words), special, self.choose.choice([None, (1, count - 1)]))
 
-    def inputs(self, n_queries: int, n_keys: int, heads: int = 4, key_heads: int = 4, **more: Any) -> QueriesKeys:
+    def inputs(self, n_queries: int, n_keys: int, heads: int = 4, key_heads: int = 4, **more: Any) -> AttentionInputs:
         """Inputs of a softmax, of a whole batch."""
         q, k = self.tensor(BATCH, heads, n_queries, self.d_k), self.tensor(BATCH, key_heads, n_keys, self.d_k)
-        return QueriesKeys(q, k, **{"mask": Mask(), "scale": 0.37, **more})
+        return AttentionInputs(q, k, **{"mask": Mask(), "scale": 0.37, **more})
 
     def sources(self) -> dict[str, Any]:
         """One source of each kind, by the name of its site."""
@@ -78,18 +78,18 @@ class Samples:
             "encoder.1.self": self.inputs(nq, nk, 6, 3, bias=relative),
             "encoder.2.self": self.inputs(nq, nk, 4, 2, mask=table, bias=shared),
             "encoder.3.self": self.inputs(nq, nk, 6, 2, mask=WindowMask(width=3)),
-            "encoder.4.self": self.inputs(nq, nk, mask=Mask(hidden, causal=True, spreads=True), bias=shared),
+            "encoder.4.self": self.inputs(nq, nk, mask=Mask(hidden, causal=True, uniform_if_masked=True), bias=shared),
             "encoder.5.self": replace(self.inputs(nq, nk), k=one_key_head),
             "decoder.0.self": replace(logs, known=sums[:, None].expand(BATCH, 4, nq)),
             "blocks.7.attn-1": self.changed(nq, nk),
-            "decoder.1.cross": ChangedQueriesKeys(
+            "decoder.1.cross": ChangedAttentionInputs(
                 self.inputs(nq, nk), (Intervention("decoder.1.cross", "zero", 1),), 2
             ),
             "pooling": Weights(self.tensor(BATCH, 3, nq, nk).abs().softmax(-1), table, ("note", self.note())),
             "decoder.2.cross": Weights(self.tensor(BATCH, 1, nq, nk).softmax(-1)),
         }
 
-    def changed(self, nq: int, nk: int) -> ChangedQueriesKeys:
+    def changed(self, nq: int, nk: int) -> ChangedAttentionInputs:
         """A softmax under interventions, one of them from a donor."""
         site = "blocks.7.attn-1"
         weights = self.tensor(BATCH, 5, nq, nk).float().softmax(-1)
@@ -102,7 +102,7 @@ class Samples:
             Intervention(site, "patch_output", 4, value=donor),
             Intervention(site, "cut", 0, queries=1, keys=0),
         )
-        return ChangedQueriesKeys(self.inputs(nq, nk, 5, 5), changes)
+        return ChangedAttentionInputs(self.inputs(nq, nk, 5, 5), changes)
 
     def note(self) -> Message:
         """A note with fields of every kind."""

@@ -12,7 +12,7 @@ from tests.record_files.fuzz import outcomes
 from tests.record_files.mutated import Mutants, parts_of, whole
 from tests.record_files.samples import Samples
 from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
@@ -29,7 +29,7 @@ def small() -> bytes:
     """One site of 3 heads, 5 queries and 7 keys."""
     queries, keys = (Axis.of_tokens(name, [f"{name}{i}" for i in range(n)]) for name, n in (("q", 5), ("k", 7)))
     mask = Mask(torch.tensor([[True] * 6 + [False]]))
-    source = QueriesKeys(torch.randn(1, 3, 5, 4), torch.randn(1, 3, 7, 4), mask, 0.5)
+    source = AttentionInputs(torch.randn(1, 3, 5, 4), torch.randn(1, 3, 7, 4), mask, 0.5)
     return Record({Site("a.0.self"): AttentionMap(Site("a.0.self"), queries, keys, source)}).to_bytes()
 
 
@@ -125,7 +125,7 @@ def test_heads_without_numbers_are_refused_before_they_cost_anything() -> None:
     with pytest.raises(CheckpointError, match="is refused"):
         Record.of_bytes(whole((header, table, data)), "x")
     heads = Record.of_bytes(small(), "x")["a.0.self"].source
-    many = QueriesKeys(torch.zeros(1, 4_097, 1, 1), heads.k[:, :1, :, :1], Mask(), 1.0)
+    many = AttentionInputs(torch.zeros(1, 4_097, 1, 1), heads.k[:, :1, :, :1], Mask(), 1.0)
     axis = Axis.of_tokens("x", ["a"])
     with pytest.raises(CheckpointError, match="has 4,097 x 1 x 7 heads, queries and keys: at most 4,096"):
         Record({Site("a"): AttentionMap(Site("a"), axis, axis, many)}).to_bytes()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.record_files.samples import DTYPES, Samples, everything, same
 from transformer.attention.masks_and_biases import BiasTable
 from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.interventions.value import Intervention
@@ -31,7 +31,7 @@ def read_again(record: Record) -> Record:
     return Record.of_bytes(record.to_bytes(), "run.heedmap")
 
 
-def one(source: QueriesKeys | Weights, **more: object) -> Record:
+def one(source: AttentionInputs | Weights, **more: object) -> Record:
     """A record of one site."""
     queries, keys = (
         Axis.of_tokens(name, [str(i) for i in range(n)]) for name, n in (("q", source.n_queries), ("k", source.n_keys))
@@ -111,8 +111,8 @@ def test_a_worker_reads_the_same_and_writes_it_anew() -> None:
 
 def test_shared_tensors_are_written_once_and_stay_shared() -> None:
     bias, k = BiasTable(torch.randn(1, 1, 31, 37)), torch.randn(1, 4, 37, 5)
-    sources = [QueriesKeys(torch.randn(1, 4, 31, 5), k, Mask(), 0.5, bias) for _ in range(9)]
-    sources.append(QueriesKeys(torch.randn(1, 4, 31, 5), k[:, :1].expand(1, 4, 37, 5), Mask(), 0.5))
+    sources = [AttentionInputs(torch.randn(1, 4, 31, 5), k, Mask(), 0.5, bias) for _ in range(9)]
+    sources.append(AttentionInputs(torch.randn(1, 4, 31, 5), k[:, :1].expand(1, 4, 37, 5), Mask(), 0.5))
     queries, keys = (Axis.of_tokens(name, [f"{name}{i}" for i in range(n)]) for name, n in (("q", 31), ("k", 37)))
     record = Record({Site(f"s{i}"): AttentionMap(Site(f"s{i}"), queries, keys, one) for i, one in enumerate(sources)})
     data = record.to_bytes()
@@ -128,7 +128,7 @@ def test_shared_tensors_are_written_once_and_stay_shared() -> None:
 def test_numbers_lie_in_memory_as_they_did() -> None:
     """Sums over numbers in another order may be rounded otherwise, on some processors."""
     q = torch.randn(2, 7, 3, 5).transpose(1, 2)
-    record = one(QueriesKeys(q, torch.randn(2, 3, 5, 9).transpose(2, 3), Mask(), 0.5), batch=1)
+    record = one(AttentionInputs(q, torch.randn(2, 3, 5, 9).transpose(2, 3), Mask(), 0.5), batch=1)
     was, found = record["pooling"].source, read_again(record)["pooling"].source
     assert found.q.stride()[1:] == was.q.stride()[1:] == (5, 15, 1)
     assert found.k.stride()[1:] == was.k.stride()[1:] == (45, 1, 9)
@@ -148,7 +148,7 @@ class Elsewhere(Mask):
         cells = torch.arange(n_queries)[:, None] * 3 + torch.arange(n_keys)[None] + batch
         return (cells % 4 > 0)[rows, keys]
 
-    def edge(self, rows: slice, n_queries: int, n_keys: int) -> slice:
+    def visible_range(self, rows: slice, n_queries: int, n_keys: int) -> slice:
         return slice(0, n_keys)
 
 
@@ -204,7 +204,7 @@ def test_a_long_run_of_a_whole_model_is_small() -> None:
     n_keys = 2_048
     sums = torch.zeros(1, 12, n_keys)
     layers = [
-        QueriesKeys(
+        AttentionInputs(
             torch.randn(1, n_keys, 12, 64).transpose(1, 2),
             torch.randn(1, 12, n_keys, 64),
             Mask(causal=True),

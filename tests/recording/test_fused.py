@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from transformer import recording
 from transformer.attention.masks_and_biases import RelativeBias
-from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.layers import fused
 
 HEADS, QUERIES, KEYS, WIDTH = 2, 3, 5, 4
@@ -55,7 +55,7 @@ def test_a_relative_bias_is_kept_by_its_diagonals_under_a_mask(causal: bool) -> 
     with torch.inference_mode(), recording(module) as seen:
         module(query, key, value, attn_mask=table)
     kept = seen.source("Attends")
-    assert isinstance(kept, QueriesKeys)
+    assert isinstance(kept, AttentionInputs)
     assert isinstance(kept.bias, RelativeBias)
     expected = (query @ key.transpose(-2, -1) / WIDTH**0.5 + table).softmax(-1)
     for batch in range(2):
@@ -84,7 +84,7 @@ def test_row_sums_of_a_long_run_are_noted(hides: str) -> None:
             again = module(query, key, value, enable_gqa=True, **options)
     assert torch.equal(plain, again)
     kept = seen.source("Attends")
-    assert isinstance(kept, QueriesKeys)
+    assert isinstance(kept, AttentionInputs)
     assert kept.known is not None
     assert kept.mask.n_bytes <= n
     scores = (query.double() @ key.double().repeat_interleave(2, dim=1).transpose(-1, -2)) / WIDTH**0.5

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer.attention.capture import Recording
-from transformer.attention.changed import ChangedQueriesKeys, SoftmaxInputs
+from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs
 from transformer.attention.softmax_inputs import Weights
 from transformer.sites import Site
 
@@ -84,7 +84,7 @@ def batch_weights(source: SoftmaxInputs) -> Float[Tensor, "batch head query key"
     """All weights of a softmax, for the whole batch at once; what `SoftmaxInputs.weights` gives one by one."""
     if isinstance(source, Weights):
         return source.values.float()
-    if isinstance(source, ChangedQueriesKeys) or source.bias is not None:
+    if isinstance(source, ChangedAttentionInputs) or source.bias is not None:
         rows, keys = slice(0, source.n_queries), slice(0, source.n_keys)
         parts = [
             torch.stack([source.weights(i, head, rows, keys) for head in range(source.n_heads)])

@@ -17,7 +17,7 @@ from transformer.atlas.adapters import Counts, Reading, TranslatorSubject
 from transformer.atlas.maps import batch_weights
 from transformer.atlas.summarise import batches
 from transformer.atlas.vocabulary import Vocabulary
-from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AtlasError, CheckpointError, InputError
 from transformer.sites import Site
@@ -85,7 +85,7 @@ def vectors(checkpoint: Checkpoint, site: Site, head: int, pairs: Sequence[tuple
         for batch in batches(_few_enough(readings), subject.mixed):
             seen, _, _ = subject.recorded(batch)
             kept = seen.source(site)
-            if not isinstance(kept, QueriesKeys) or kept.bias is not None:
+            if not isinstance(kept, AttentionInputs) or kept.bias is not None:
                 raise AtlasError("atlas_no_vectors", site=str(site))
             weights, scale = batch_weights(kept)[:, head], kept.scale
             shared = kept.n_heads // kept.k.shape[1]  # grouped queries: Ainslie et al. 2023

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from transformer.attention.changed import SoftmaxInputs, changed_output, kept_inputs
 from transformer.attention.record import AttentionMap
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError
 from transformer.interventions.active import active, interventions
 from transformer.interventions.donors import Donor
@@ -201,7 +201,7 @@ class _Hook:
         if sink is not None and isinstance(module, DotProductAttention):
             q, k, v, mask = inputs
             kept = in_single(q.detach()), in_single(k.detach())
-            base = QueriesKeys(*kept, mask, module.scale, known=row_sums())
+            base = AttentionInputs(*kept, mask, module.scale, known=row_sums())
             sink.add(self.site, kept_inputs(self.site, base), changed, v)
         elif sink is not None:
             mixed, weights = changed

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer.attention.blocks import reduced_blocks
-from transformer.attention.softmax_inputs import QueriesKeys, Weights, row_groups
+from transformer.attention.softmax_inputs import AttentionInputs, Weights, row_groups
 from transformer.interventions.active import active
 from transformer.interventions.edits import (
     OF_WEIGHTS,
@@ -35,13 +35,13 @@ from transformer.sites import Site
 
 
 @dataclass(frozen=True, eq=False)
-class ChangedQueriesKeys:
+class ChangedAttentionInputs:
     """The inputs of one softmax and what was changed of it: weights are computed when asked for, and then changed.
 
     `first_row` is the row of the whole map that the first query stands for; None where these are all rows.
     """
 
-    base: QueriesKeys
+    base: AttentionInputs
     interventions: tuple[Intervention, ...]
     first_row: int | None = None
 
@@ -129,13 +129,13 @@ class ChangedQueriesKeys:
         return Place((head,), rows.start + (self.first_row or 0), n_rows, batch)
 
 
-SoftmaxInputs = QueriesKeys | Weights | ChangedQueriesKeys
+SoftmaxInputs = AttentionInputs | Weights | ChangedAttentionInputs
 """What a record keeps of one attention."""
 
 
 def changed_attention(
     site: Site,
-    kept: Callable[[], QueriesKeys],
+    kept: Callable[[], AttentionInputs],
     v: Float[Tensor, "batch key_head key d_v"],
     output: Float[Tensor, "batch head query d_v"],
     means: Float[Tensor, "head d_v"] | None = None,
@@ -155,7 +155,7 @@ def changed_attention(
 def with_changes(
     here: tuple[Intervention, ...],
     first: int | None,
-    kept: Callable[[], QueriesKeys],
+    kept: Callable[[], AttentionInputs],
     v: Float[Tensor, "batch key_head key d_v"],
     output: Float[Tensor, "batch head query d_v"],
     means: Float[Tensor, "head d_v"] | None = None,
@@ -171,7 +171,7 @@ def with_changes(
     heads = tuple(h for h in range(n_heads) if any(one.touches_head(h) for one in here if one.action in OF_WEIGHTS))
     if heads:
         place = Place(heads, first or 0, n_rows)
-        source = ChangedQueriesKeys(kept(), here, first)
+        source = ChangedAttentionInputs(kept(), here, first)
         mixed = torch.stack([_every_weight(source, head) @ v[:, _shared(head, n_heads, v)] for head in heads], dim=1)
         rows = [selected(one, place, n_queries, output.device) for one in source.of_weights]
         picked = list(heads)
@@ -180,11 +180,11 @@ def with_changes(
     return changed_outputs(output, here, Place(tuple(range(n_heads)), first or 0, n_rows), means)
 
 
-def kept_inputs(site: Site, base: QueriesKeys) -> "QueriesKeys | ChangedQueriesKeys":
+def kept_inputs(site: Site, base: AttentionInputs) -> "AttentionInputs | ChangedAttentionInputs":
     """What a record keeps of one softmax: its inputs, with the caller's interventions at this site if there are any."""
     asked = active()
     here = () if asked is None else asked.at(site)
-    return ChangedQueriesKeys(base, here, _first_row(site)) if here else base
+    return ChangedAttentionInputs(base, here, _first_row(site)) if here else base
 
 
 def changed_output(
@@ -197,7 +197,7 @@ def changed_output(
     """
     if isinstance(module, DotProductAttention):
         q, k, v, mask = inputs
-        return changed_attention(site, lambda: QueriesKeys(q, k, mask, module.scale), v, output, means)
+        return changed_attention(site, lambda: AttentionInputs(q, k, mask, module.scale), v, output, means)
     return _changed_step(site, inputs[2], output, means)
 
 
@@ -226,7 +226,7 @@ def _first_row(site: Site) -> int | None:
     return run_context().position_offset if site.stack == "decoder" else None
 
 
-def _every_weight(source: ChangedQueriesKeys, head: int) -> Float[Tensor, "batch query key"]:
+def _every_weight(source: ChangedAttentionInputs, head: int) -> Float[Tensor, "batch query key"]:
     rows, keys = slice(0, source.n_queries), slice(0, source.n_keys)
     return torch.stack([source.weights(batch, head, rows, keys) for batch in range(source.n_sentences)])
 

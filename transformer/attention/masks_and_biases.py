@@ -38,7 +38,7 @@ class MaskTable(Mask):
         """What `rows` may see of `keys` in one batch element."""
         return self.visible[min(batch, len(self.visible) - 1), 0, rows, keys].cpu()
 
-    def edge(self, rows: slice, n_queries: int, n_keys: int) -> slice:
+    def visible_range(self, rows: slice, n_queries: int, n_keys: int) -> slice:
         """Nothing is known without a look at the table: any key may be visible or not."""
         return slice(0, n_keys)
 
@@ -63,7 +63,7 @@ class WindowMask(Mask):
         behind = _distances(slice(rows.start + offset, rows.stop + offset), keys, torch.device("cpu"))
         return (behind <= 0) & (behind > -self.width)
 
-    def edge(self, rows: slice, n_queries: int, n_keys: int) -> slice:
+    def visible_range(self, rows: slice, n_queries: int, n_keys: int) -> slice:
         """Keys after it are visible to none of `rows`; before it any may be hidden."""
         return slice(0, max(0, min(rows.stop + n_keys - n_queries, n_keys)))
 

@@ -31,7 +31,7 @@ def row_groups(rows: slice, size: int = ROWS_AT_ONCE) -> list[slice]:
 
 
 @dataclass(frozen=True, eq=False)
-class QueriesKeys:
+class AttentionInputs:
     """The inputs of one softmax, for a whole batch. With fewer key heads than heads, neighbours share one.
 
     `bias` is added to the scaled dot products. `known` are the rows' log-sum-exps, where the run gave them.
@@ -47,9 +47,9 @@ class QueriesKeys:
     @property
     def notes(self) -> tuple[str, ...]:
         """What became of rows that see nothing, if there are any."""
-        if self.mask.blind(self.n_queries, self.n_keys) is None:
+        if self.mask.fully_masked(self.n_queries, self.n_keys) is None:
             return ()
-        return (Message("note_blind_rows_spread" if self.mask.spreads else "note_blind_rows_zero"),)
+        return (Message("note_blind_rows_spread" if self.mask.uniform_if_masked else "note_blind_rows_zero"),)
 
     @property
     def score_quantity(self) -> Quantity:
@@ -83,7 +83,7 @@ class QueriesKeys:
         bias = 0 if self.bias is None else self.bias.n_bytes
         return self.q.nbytes + self.k.nbytes + known + self.mask.n_bytes + bias
 
-    def detached(self) -> "QueriesKeys":
+    def detached(self) -> "AttentionInputs":
         """The same, out of the graph of slopes, and without what shares the memory of queries and keys."""
         known = None if self.known is None else self.known.detach()
         return replace(self, q=_alone(self.q), k=_alone(self.k), known=known)
@@ -126,7 +126,7 @@ class QueriesKeys:
 
     def _whole_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
         """All weights of `rows`; keys that none of them sees are not computed, and their log-sum-exp is noted."""
-        reach = slice(0, max(1, self.mask.edge(rows, self.n_queries, self.n_keys).stop))
+        reach = slice(0, max(1, self.mask.visible_range(rows, self.n_queries, self.n_keys).stop))
         scores = self._hide(self.scores(batch, head, rows, reach), -torch.inf, batch, rows, reach)
         highest = scores.amax(-1)
         weights = self._hide(torch.softmax(scores, -1, out=scores), 0.0, batch, rows, reach)
@@ -135,7 +135,7 @@ class QueriesKeys:
 
     def _hide(self, x: Tensor, value: float, batch: int, rows: slice, keys: slice) -> Tensor:
         """Write `value` where the mask hides; only the cells between what all of `rows` see and what none sees."""
-        edge = self.mask.edge(rows, self.n_queries, self.n_keys)
+        edge = self.mask.visible_range(rows, self.n_queries, self.n_keys)
         unsure = slice(max(keys.start, edge.start), keys.stop)
         if unsure.start < unsure.stop:
             visible = self.mask.part(rows, unsure, self.n_queries, self.n_keys, batch)

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording, recording
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.attribution.decomposed_sublayer import DecomposedSublayer, linear_part, shift
 from transformer.errors import NotDefinedError
 from transformer.layers.masks import Mask
@@ -74,7 +74,7 @@ class TracedSublayer(DecomposedSublayer):
     """One attention sub-layer of another library's model, as it ran."""
 
     name: str
-    softmax: QueriesKeys | Weights
+    softmax: AttentionInputs | Weights
     values: Float[Tensor, "key_head key d_v"]
     call: _Call
 
@@ -191,7 +191,7 @@ def _checked(name: str, site: Site, call: _Call | None, seen: Recording) -> Trac
     if call is None or len(mixed) != 1:
         raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_values_of", site=site))
     softmax = seen.source(site)
-    if call.projection is None or not isinstance(softmax, QueriesKeys | Weights):
+    if call.projection is None or not isinstance(softmax, AttentionInputs | Weights):
         raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_projection", site=site))
     if call.total is None:
         raise NotDefinedError("attribution_not_followed", name=name, reason=Message("follow_no_residual", site=site))

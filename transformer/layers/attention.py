@@ -106,7 +106,7 @@ class MultiHeadAttention(nn.Module):
         return KeysValues(self._placed(self._heads(self.key(x)), start), self._heads(self.value(x)))
 
     def _masked_queries(self, x: Tensor, n_keys: int, mask: Mask) -> Float[Tensor, "batch head query d_k"]:
-        return mask.asking(self.queries(x, n_keys - x.shape[1]), n_keys)
+        return mask.zero_masked_queries(self.queries(x, n_keys - x.shape[1]), n_keys)
 
     def _placed(self, x: Float[Tensor, "batch head position d_k"], start: int) -> Tensor:
         turned: Tensor = x if self.rotary is None else self.rotary(x, start)

@@ -18,13 +18,13 @@ class Mask:
     `keys` is None when every key is real, so a sentence without padding costs no mask at all. One row may
     stand for the whole batch.
 
-    A row whose keys are all hidden sees nothing, and gets zeros. With `spreads`, it sees every key alike instead: so do
-    models that hide with a large number such as -1e9, the same at every key (those with -inf get NaN).
+    A row whose keys are all hidden sees nothing, and gets zeros. With `uniform_if_masked`, it sees every key alike
+    instead: so do models that hide with a large number such as -1e9 (those with -inf get NaN).
     """
 
     keys: Bool[Tensor, "#batch key"] | None = None
     causal: bool = False
-    spreads: bool = False
+    uniform_if_masked: bool = False
 
     @property
     def n_bytes(self) -> int:
@@ -40,11 +40,11 @@ class Mask:
         if self.causal and n_queries > 1:
             past = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
             visible = past[None, None] if visible is None else visible & past
-        if visible is not None and self.spreads:
+        if visible is not None and self.uniform_if_masked:
             visible = visible | ~visible.any(-1, keepdim=True)
         return visible
 
-    def blind(self, n_queries: int, n_keys: int) -> Bool[Tensor, "#batch query"] | None:
+    def fully_masked(self, n_queries: int, n_keys: int) -> Bool[Tensor, "#batch query"] | None:
         """True for a row whose keys are all hidden; None where every row sees something."""
         if self.keys is None:
             return None
@@ -53,9 +53,11 @@ class Mask:
         found = first[:, None] > (reach if self.causal else torch.full_like(reach, n_keys - 1))
         return found if bool(found.any()) else None
 
-    def asking(self, q: Float[Tensor, "batch head query d_k"], n_keys: int) -> Float[Tensor, "batch head query d_k"]:
-        """The queries: zero, so that all keys score alike, where a row sees nothing and spreads."""
-        blind = self.blind(q.shape[2], n_keys) if self.spreads else None
+    def zero_masked_queries(
+        self, q: Float[Tensor, "batch head query d_k"], n_keys: int
+    ) -> Float[Tensor, "batch head query d_k"]:
+        """The queries: zero, so that all keys score alike, where a row is fully masked and `uniform_if_masked`."""
+        blind = self.fully_masked(q.shape[2], n_keys) if self.uniform_if_masked else None
         return q if blind is None else q.masked_fill(blind[:, None, :, None], 0.0)
 
     def part(
@@ -70,15 +72,15 @@ class Mask:
         if self.keys is not None:
             real = self.keys[min(batch, len(self.keys) - 1), keys].cpu()[None, :]
             visible = real if visible is None else visible & real
-            blind = self.blind(n_queries, n_keys) if self.spreads else None
+            blind = self.fully_masked(n_queries, n_keys) if self.uniform_if_masked else None
             if blind is not None:
                 visible = visible | blind[min(batch, len(blind) - 1), rows].cpu()[:, None]
         return visible
 
-    def edge(self, rows: slice, n_queries: int, n_keys: int) -> slice:
+    def visible_range(self, rows: slice, n_queries: int, n_keys: int) -> slice:
         """Keys before it are visible to all of `rows` in every batch element, keys after it to none of them."""
         offset = n_keys - n_queries
-        limited = self.causal and not (self.spreads and self.keys is not None)
+        limited = self.causal and not (self.uniform_if_masked and self.keys is not None)
         start = rows.start + offset + 1 if self.causal else n_keys
         stop = rows.stop + offset if limited else n_keys
         return slice(0 if self.keys is not None else max(0, min(start, n_keys)), max(0, min(stop, n_keys)))

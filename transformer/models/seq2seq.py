@@ -254,7 +254,7 @@ class Seq2Seq(nn.Module):
 
     def _hiding(self, mask: Mask, shown: Tensor | None) -> Mask:
         """The mask, which says what becomes of rows that see nothing: hidden on purpose, they see nothing at all."""
-        return replace(mask, spreads=True) if self.config.spread_blind_rows and shown is None else mask
+        return replace(mask, uniform_if_masked=True) if self.config.spread_blind_rows and shown is None else mask
 
     def _norm(self) -> nn.Module:
         return layer_norm(self.config.norm, self.config.d_model, self.config.norm_eps)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.changed import ChangedQueriesKeys, SoftmaxInputs
+from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs
 from transformer.attention.masks_and_biases import BiasTable, mask_of
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.interventions.value import Intervention
 from transformer.recording.paths import Call
 
@@ -107,7 +107,7 @@ def side_by_side(calls: Sequence[Attention]) -> Attention:
     queries, keys = (torch.cat([getattr(base, name) for base in bases], dim=1) for name in ("q", "k"))
     whole = replace(bases[0], q=queries, k=keys, bias=bias, known=None)
     changed = [replace(one, heads=(head,)) for head, source in enumerate(sources) for one in _interventions(source)]
-    return replace(first, source=ChangedQueriesKeys(whole, tuple(changed)) if changed else whole, output=output)
+    return replace(first, source=ChangedAttentionInputs(whole, tuple(changed)) if changed else whole, output=output)
 
 
 def _begin_with(after: Tensor, before: Tensor) -> bool:
@@ -119,14 +119,14 @@ def _begin_with(after: Tensor, before: Tensor) -> bool:
     return bool(((after[: len(before)] - before).detach().abs() <= CLOSE * largest).all())
 
 
-def _base(source: SoftmaxInputs) -> QueriesKeys:
+def _base(source: SoftmaxInputs) -> AttentionInputs:
     if isinstance(source, Weights):
         raise TypeError(source)
-    return source.base if isinstance(source, ChangedQueriesKeys) else source
+    return source.base if isinstance(source, ChangedAttentionInputs) else source
 
 
 def _interventions(source: SoftmaxInputs) -> tuple[Intervention, ...]:
-    return source.interventions if isinstance(source, ChangedQueriesKeys) else ()
+    return source.interventions if isinstance(source, ChangedAttentionInputs) else ()
 
 
 def _rows(call: Attention, only_last: bool) -> _Rows:
@@ -165,10 +165,10 @@ def _one_source(rows: Sequence[_Rows], last: SoftmaxInputs) -> SoftmaxInputs:
     visible = torch.cat([wide(one.visible) for one in rows if one.visible is not None], dim=2)
     whole = replace(base, q=queries, mask=mask_of(visible, causal=False), bias=bias, known=None)
     changed = tuple(dict.fromkeys(each for one in rows for each in one.interventions))
-    return ChangedQueriesKeys(whole, changed) if changed else whole
+    return ChangedAttentionInputs(whole, changed) if changed else whole
 
 
-def _bias(base: QueriesKeys) -> Tensor:
+def _bias(base: AttentionInputs) -> Tensor:
     """What is added to the scores, as a table (batch, head, query, key)."""
     if base.bias is None:
         return base.q.new_zeros(len(base.q), base.n_heads, base.n_queries, base.n_keys)

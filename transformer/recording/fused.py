@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transformer.attention.masks_and_biases import Bias, bias_of, mask_of
-from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.layers import fused
 from transformer.layers.masks import Mask
 from transformer.models.common import in_single
@@ -33,7 +33,7 @@ class FusedCall:
     known: Tensor | None = None
 
     @property
-    def inputs(self) -> QueriesKeys:
+    def inputs(self) -> AttentionInputs:
         """The inputs of its softmax."""
         q, k, scale = in_single(four_axes(self.q)), in_single(four_axes(self.k)), self.options.get("scale")
         n_queries, n_keys = q.shape[2], k.shape[2]
@@ -43,7 +43,7 @@ class FusedCall:
             mask = mask_of(torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool).tril(), causal=False)
         if self.table is not None:
             mask, bias = self.table
-        return QueriesKeys(q, k, mask, _scale(q, scale), bias, self.known)
+        return AttentionInputs(q, k, mask, _scale(q, scale), bias, self.known)
 
     @property
     def values(self) -> Tensor:

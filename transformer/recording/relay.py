@@ -8,7 +8,7 @@ from torch import Tensor
 
 from transformer.attention.capture import is_recording, record_site, wants_mixing
 from transformer.attention.changed import SoftmaxInputs
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError
 from transformer.interventions.active import active
 from transformer.layers.masks import Mask
@@ -97,7 +97,7 @@ class Relay(ModuleRecording):
                 raise RecordError("weights_too_large", site=site, most=self.most_bytes)
             kept = {"": source.values, "first": source.values[..., 1:], "last": source.values[..., :-1]}[sink]
             source = Weights(kept, self.mask_of(site), (*self.notes_on, *notes))
-        elif isinstance(source, QueriesKeys):
+        elif isinstance(source, AttentionInputs):
             source = source.detached()
         else:
             source = replace(source, base=source.base.detached())

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording
-from transformer.attention.changed import ChangedQueriesKeys, SoftmaxInputs, with_changes
+from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs, with_changes
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
 from transformer.errors import InputError, RecordError
@@ -109,7 +109,7 @@ class ModuleRecording(Recording):
         if call.sink:
             keys = self._with_sink(call, keys)
         found = super().map(site, queries, keys, batch)
-        own = source.interventions if isinstance(source, ChangedQueriesKeys) else ()
+        own = source.interventions if isinstance(source, ChangedAttentionInputs) else ()
         return replace(found, notes=call.notes, interventions=tuple(dict.fromkeys((*own, *self.interventions))))
 
     def outputs(self, site: str) -> Tensor:
@@ -205,7 +205,7 @@ class ModuleRecording(Recording):
         source: SoftmaxInputs = base
         if arrival.asked:
             changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
-            source = ChangedQueriesKeys(base, arrival.asked, arrival.first)
+            source = ChangedAttentionInputs(base, arrival.asked, arrival.first)
         self._keep(arrival, source, values, v4, changed, _notes(call))
         return output if changed is output4 is output else changed.reshape(output.shape)
 

@@ -10,7 +10,7 @@ import transformers
 
 from tests.checkpoint.huggingface.families import random_model, write_folder
 from transformer import Checkpoint, load, recording
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.checkpoint.huggingface.probing import check_heads
 from transformer.errors import CheckpointError
@@ -119,7 +119,7 @@ def test_a_sliding_window_is_drawn_as_masked(tmp_path: Path) -> None:
     checkpoint = load(tmp_path / "mistral")
     assert not checkpoint.model.eager
     attention_map = run_any(checkpoint, "5 7 11 13 17 19 23").record["decoder.1.self"]
-    assert isinstance(attention_map.source, QueriesKeys)
+    assert isinstance(attention_map.source, AttentionInputs)
     apart = np.subtract.outer(np.arange(7), np.arange(7))
     np.testing.assert_array_equal(attention_map.mask(), (apart >= 0) & (apart < 3))
     np.testing.assert_allclose(

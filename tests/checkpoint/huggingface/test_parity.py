@@ -10,7 +10,7 @@ import torch
 
 from tests.checkpoint.huggingface.families import CONFIGS, write_folder
 from transformer import Checkpoint, attention_maps, load, recording
-from transformer.attention.softmax_inputs import QueriesKeys
+from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.checkpoint.huggingface.library import library, quiet
 from transformer.layers import fused
 
@@ -70,7 +70,7 @@ def test_recorded_weights_are_those_of_eager_attention(folders: dict[str, Path],
     with torch.inference_mode(), recording() as seen:
         found = checkpoint.model.run(source, target)
     assert set(seen.sites) == set(expected) == set(checkpoint.model.sites)
-    assert all(isinstance(seen.source(site), QueriesKeys) for site in seen.sites)
+    assert all(isinstance(seen.source(site), AttentionInputs) for site in seen.sites)
     assert not checkpoint.model.eager
     has_padding = checkpoint.model.config.pad_id >= 0
     closest = 1e-6 if family in SINGLE else 1e-12
@@ -122,7 +122,7 @@ def test_a_run_leaves_the_sums_of_its_rows(
         assert torch.equal(alone, watched)
         for site in seen.sites:
             kept = seen.source(site)
-            assert isinstance(kept, QueriesKeys)
+            assert isinstance(kept, AttentionInputs)
             assert kept.known is not None, (site, padded)
             unknown = replace(kept, known=None)
             rows, keys, every = slice(1, 4), slice(1, 3), slice(0, kept.n_keys)

@@ -11,7 +11,7 @@ import transformers
 
 from tests.checkpoint.huggingface.families import random_model, write_folder
 from transformer import Checkpoint, ContinueOptions, Intervention, continue_text, intervening, load, recording, run_any
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.checkpoint.huggingface import model as huggingface_model
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.diagrams.of_model import architecture
@@ -59,7 +59,7 @@ def test_it_is_recorded_and_is_what_its_own_attention_says(folders: dict[str, Pa
         torch.allclose(ours.logits, theirs.logits, rtol=1e-5, atol=1e-4) if fused else ours.logits.equal(theirs.logits)
     )
     for site, weights in zip(seen.sites, theirs.attentions, strict=True):
-        assert isinstance(seen.source(site), QueriesKeys if fused else Weights)
+        assert isinstance(seen.source(site), AttentionInputs if fused else Weights)
         np.testing.assert_allclose(seen.map(site).all_weights(), weights[0], atol=1e-5 if fused else 0)
     sharp = torch.cat([weights.flatten() for weights in theirs.attentions])
     assert float(sharp.std()) > 0.1

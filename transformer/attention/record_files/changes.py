@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from transformer.attention.changed import ChangedQueriesKeys, SoftmaxInputs
+from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs
 from transformer.attention.record_files.contents import MOST_CHANGED_POSITIONS
 from transformer.attention.record_files.entries import Entry
 from transformer.attention.record_files.softmaxes import (
@@ -15,7 +15,7 @@ from transformer.attention.record_files.softmaxes import (
     written_weights,
 )
 from transformer.attention.record_files.tensors import Stored, read_tensor
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.checkpoint.safe.refusal import said, shown
 from transformer.errors import HeedmapError, InputError
 from transformer.interventions.donors import Donor
@@ -43,7 +43,7 @@ class WrittenChanges:
         """What is kept of one attention, as JSON."""
         if isinstance(source, Weights):
             return written_weights(source, batch, name, self._stored)
-        if isinstance(source, QueriesKeys):
+        if isinstance(source, AttentionInputs):
             return written_inputs(source, batch, name, self._stored)
         for one in source.interventions:
             if one.action == "patch_weights":
@@ -114,7 +114,7 @@ class ReadChanges:
             return read_inputs(entry)
         entry.table("kind", "base", "interventions", "first_row")
         first = entry.at("first_row")
-        found = ChangedQueriesKeys(
+        found = ChangedAttentionInputs(
             read_inputs(entry.at("base")),
             self.at(entry.at("interventions")),
             None if first.is_missing else first.count(),
@@ -122,7 +122,7 @@ class ReadChanges:
         self._check(found, entry, site)
         return found
 
-    def _check(self, source: ChangedQueriesKeys, entry: Entry, site: Site) -> None:
+    def _check(self, source: ChangedAttentionInputs, entry: Entry, site: Site) -> None:
         """Try what may refuse to be shown: rows of a donor, and rows that are forced."""
         try:
             check_positions(source.interventions, source.n_heads, source.n_queries, source.n_keys)

@@ -13,13 +13,13 @@ from transformer.attention.record_files.axes import written_text
 from transformer.attention.record_files.contents import MOST_HEADS, MOST_NOTES, MOST_POSITIONS
 from transformer.attention.record_files.entries import Entry
 from transformer.attention.record_files.tensors import Stored, below_infinity, read_tensor
-from transformer.attention.softmax_inputs import QueriesKeys, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.layers.masks import Mask
 
 BOOL = (torch.bool,)
 
 
-def written_inputs(source: QueriesKeys, batch: int, name: str, stored: Stored) -> dict[str, Any]:
+def written_inputs(source: AttentionInputs, batch: int, name: str, stored: Stored) -> dict[str, Any]:
     """The inputs of a softmax as JSON; `name` begins the names of its tensors."""
     k = source.k[batch : batch + 1]
     if k.stride(1) == 0:  # one key head, expanded: written once
@@ -47,7 +47,7 @@ def written_weights(source: Weights, batch: int, name: str, stored: Stored) -> d
     return written
 
 
-def read_inputs(entry: Entry) -> QueriesKeys:
+def read_inputs(entry: Entry) -> AttentionInputs:
     """The inputs of a softmax.
 
     Raises:
@@ -62,7 +62,7 @@ def read_inputs(entry: Entry) -> QueriesKeys:
     if n_heads % k.shape[1]:
         entry.file.refuse("record_heads_apart", place=entry.place, heads=n_heads, key_heads=k.shape[1])
     known = entry.at("known")
-    return QueriesKeys(
+    return AttentionInputs(
         q,
         k,
         read_mask(entry.at("mask"), n_queries, n_keys),
@@ -117,7 +117,7 @@ def _written_mask(mask: Mask, batch: int, n_queries: int, n_keys: int, name: str
     """A mask as JSON; one of a form that the file does not have as a table of the same cells."""
     keys = None if mask.keys is None else _sentence(mask.keys, batch)
     written: dict[str, Any] = {"kind": "keys", "keys": stored.put(f"{name}.mask.keys", keys)}
-    written |= {"causal": mask.causal or None, "spreads": mask.spreads or None}
+    written |= {"causal": mask.causal or None, "spreads": mask.uniform_if_masked or None}
     if isinstance(mask, WindowMask):
         written |= {"kind": "window", "width": mask.width}
     elif isinstance(mask, MaskTable):
