@@ -40,7 +40,7 @@ def looked_at() -> None:
     elif screen == "rows":
         rows.rows_panel(example, board, recipe, head_place)
     else:
-        why.why_panel(example, board, head_place)
+        why.why_panel(board, head_place)
 
 
 part(looked_at)

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
 FILES = sorted(DEPLOY.iterdir())
 DOC = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-OURS = {*settings.SIZES, settings.DEVICE, settings.DTYPE, log.LEVEL, log.TEXTS, user_folder.VARIABLE}
+OURS = {*settings.SIZES, settings.DEVICE, settings.DTYPE, log.LEVEL, log.TEXTS, user_folder.VARIABLE, "HEEDMAP_PATCHES"}
 OF_THE_PROXY = {"HEEDMAP_SITE", "HEEDMAP_SERVERS"}
 PORTS = ["8501", "8502"]
 
@@ -95,12 +95,12 @@ def test_caddy_takes_its_file() -> None:
 
 
 def test_a_server_may_open_what_it_asks_for_and_keep_in_memory_what_uploads_may_hold() -> None:
-    files = str(machine.MOST)
+    files = str(machine.MOST_FILES)
     assert f"\nLimitNOFILE={files}\n" in text("heedmap@.service")
     assert re.search(r"\nLogRateLimitBurst=\d+\n", text("heedmap@.service"))
     compose: dict[str, Any] = yaml.safe_load(text("compose.yaml"))
     for one in compose["services"].values():
-        assert one["ulimits"]["nofile"] == {"soft": machine.MOST, "hard": machine.MOST}
+        assert one["ulimits"]["nofile"] == {"soft": machine.MOST_FILES, "hard": machine.MOST_FILES}
         assert set(one["logging"]["options"]) == {"max-size", "max-file"}
     uploads = settings.SIZES["HEEDMAP_SERVER_MB"].default
     for server in (one for one in compose["services"].values() if "build" in one):

@@ -34,11 +34,11 @@ def test_a_point_is_kept_in_the_address_and_let_go_by_back_and_a_card_leads_to_i
         expect(plane.locator(".hoverlayer .hovertext")).to_contain_text(re.compile("(query; looks|key; looked) "))
         page.mouse.click(*plane.evaluate(SPOT, "query.2.2"))
     expect(page).to_have_url(re.compile(r"point=(query|key)\."))
-    expect(page.locator(".heatmap canvas")).to_be_visible()
+    expect(page.get_by_text("Open this sentence in Translate")).to_be_visible()
     with opened.run():
         page.go_back()
     expect(page).not_to_have_url(re.compile("point="))
-    expect(page.locator(".heatmap")).to_have_count(0)
+    expect(page.get_by_text("Open this sentence in Translate")).to_have_count(0)
     opened.move(f"{serve(APP)}/atlas?kind=decoder.cross&model=multi30k-en-de")
     page.evaluate("() => { window.stays = true }")
     entries = page.evaluate("history.length")

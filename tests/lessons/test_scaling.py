@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from transformer.lessons.scaling import cosines, growth, position_shares
+from transformer.lessons.scaling import cosines, growth
 
 
 def test_variance_grows_as_the_size_and_the_gradient_vanishes_without_the_root():
@@ -30,7 +30,6 @@ def test_the_largest_entry_of_the_jacobian_is_found_by_finite_differences_too():
     assert np.abs(jacobian).max() == pytest.approx((weights * (1 - weights)).max(), abs=1e-8)
 
 
-def test_cosines_and_shares_by_hand():
+def test_cosines_by_hand():
     q, k = np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[6.0, 8.0], [-4.0, 3.0], [0.0, 2.0]])
     np.testing.assert_allclose(cosines(q, k), [[1.0, 0.0, 0.8], [np.nan] * 3])
-    np.testing.assert_allclose(position_shares(np.array([[3.0, 0.0]]), np.array([[0.0, 1.0]])), [0.1])

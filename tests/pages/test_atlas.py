@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import ROOT, address_of, figure, fine, is_whole, moved, numbers, opened, sent
+from tests.pages.opening import ROOT, address_of, figure, fine, is_whole, matrix_sent, moved, numbers, opened, sent
 from tests.pages.test_chinese import english
 from tests.toy import write_checkpoint
 from transformer.atlas.corpus import Corpus
@@ -82,9 +82,9 @@ def test_a_heads_page_shows_its_example_and_leads_to_it_in_translate() -> None:
     for part in ("layer=2", "head=3", "kind=encoder.self", "text="):
         assert part in link.query_string
     row = heads().query("site == 'encoder.2.self' and head == 3").iloc[0]
-    profile, heatmap, history = figure(page, 0), figure(page, 1), figure(page, 2)
+    profile, history = figure(page, 0), figure(page, 1)
     assert numbers(profile["data"][0]["y"]) == pytest.approx(row["offsets"])
-    drawn = numbers(heatmap["data"][0]["z"])
+    _, drawn = matrix_sent(page, "atlas-example")
     previous = np.mean([drawn[i, i - 1] for i in range(1, len(drawn))])
     assert previous == pytest.approx(one["score"], abs=2e-3)  # what is drawn has the score that it was chosen by
     assert len(history["data"][0]["x"]) == 9
@@ -108,12 +108,14 @@ def test_an_action_draws_the_screen_alone_and_an_example_or_a_pair_its_maps_alon
     assert address_of(page)["site"] == str(relative.key).split("-")[1]
     page.selectbox(key="example").select_index(3)
     page = fine(moved(page, "example"))
-    assert len(page.get("plotly_chart")) == 1
+    assert not page.get("plotly_chart")
+    matrix_sent(page, "atlas-example")
     assert not page.subheader
     page = fine(opened("atlas", screen="compare", second=f"{TRANSLATOR}@006400"))
     page.selectbox(key="pair").select_index(3)
     page = fine(moved(page, "pair"))
-    assert len(page.get("plotly_chart")) == 2
+    for model in (TRANSLATOR, f"{TRANSLATOR}@006400"):
+        matrix_sent(page, f"atlas-pair-{model}")
     assert not page.dataframe
     assert address_of(page)["pair"] == "encoder.0.self.3"
 
@@ -194,7 +196,7 @@ def test_queries_and_keys_are_drawn_with_their_sentences_and_a_kept_point_shows_
     assert f"{counts[0]} queries and {counts[1]} keys" in said
     assert set(queries["marker"]["symbol"]) == {"circle"}
     assert set(keys["marker"]["symbol"]) == {"square"}
-    weights = numbers(figure(page, 1)["data"][0]["z"])
+    _, weights = matrix_sent(page, "atlas-vectors-map")
     assert weights.sum(1) == pytest.approx(1, abs=1e-4)
     largest = sorted(weights[1][weights[1] >= 0.05], reverse=True)[:6]
     assert [line["line"]["width"] for line in lines] == pytest.approx([1 + 3 * weight for weight in largest], abs=1e-3)
@@ -324,7 +326,7 @@ def test_an_example_of_a_classifier_is_drawn_over_its_windows_and_leads_to_seque
     rows = pd.read_parquet(CHECKPOINTS / name / "atlas" / "examples.parquet").query(
         "site == 'encoder.0.self' and head == 1 and kind == 'best' and rank == 0"
     )
-    drawn = numbers(figure(page, 1)["data"][0]["z"])
+    _, drawn = matrix_sent(page, "atlas-example")
     known = classify(load(CHECKPOINTS / name), rows["source"].item()).record["encoder.0.self"].weights(1)
     assert drawn == pytest.approx(known, abs=1e-5)
     assert any("sequence=" in part.proto.query_string for part in page.get("page_link"))

@@ -51,7 +51,6 @@ def test_another_checkpoint_starts_with_its_own_text() -> None:
 def test_a_shipped_classifier_says_what_it_is_and_leads_to_its_page(
     lang: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.shell._around_every_page", lambda: None)  # each run in a test looks like a server's first
     page = opened(model="letters", lang=lang)
     assert not page.warning
     assert said in page.info[0].value

@@ -83,9 +83,10 @@ class AttentionLayer:
         if target is None and at.stack == "decoder":
             raise InputError("lesson_no_token")
         self.run = Run(in_float64(model), source, target if at.stack == "decoder" else None)
-        sub = self.run.sub_layer(at.stack, at.layer, at.kind)
+        place = at.stack, at.layer or 0, at.kind
+        sub = self.run.sub_layer(*place)
         self.x, self.residual = sub.x, sub.residual
-        self.attention, self.memory, self.visible = self.run.attention(at.stack, at.layer, at.kind)
+        self.attention, self.memory, self.visible = self.run.attention(*place)
         self.rows = self.run.labels(at.stack)
         self.keys = self.run.labels("encoder") if at.kind == "cross" else self.rows
         self._projections: dict[int, _Projections] = {}

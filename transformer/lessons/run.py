@@ -89,8 +89,8 @@ class Run:
     ) -> None:
         if not source.ids or (target is not None and not target.ids):
             raise InputError("lesson_no_token")
-        self.model: Any = share_weights_clone(model)
-        config = self.model.config
+        clone: Any = share_weights_clone(model)
+        self.model, config = clone, clone.config
         if getattr(config, "cls_id", -1) >= 0 and (config.scale_embedding or not config.cls_positioned):
             raise InputError("lesson_reads_more")
         ids = torch.tensor([source.ids])
@@ -102,10 +102,10 @@ class Run:
         watched: list[nn.Module] = [one for one in self.model.modules() if isinstance(one, kinds)]
         watched += [one.key for one in watched if isinstance(one, MultiHeadAttention)]
         with torch.no_grad(), calls(*watched, *([] if last is None else [last])) as seen:
-            if not isinstance(self.model, HasPairStacks):
-                self.model.outputs(ids)
+            if not isinstance(clone, HasPairStacks):
+                clone.outputs(ids)
             elif target is None:
-                self.model.encode(ids)
+                clone.encode(ids)
             else:
                 self.model(ids, torch.tensor([target.ids]))
         self._seen = seen

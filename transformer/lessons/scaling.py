@@ -62,11 +62,3 @@ def cosines(q: Float[np.ndarray, "query d_k"], k: Float[np.ndarray, "key d_k"]) 
     """
     lengths = np.outer(np.linalg.norm(q, axis=1), np.linalg.norm(k, axis=1))
     return np.divide(q @ k.T, lengths, where=lengths > 0, out=np.full(lengths.shape, np.nan))
-
-
-def position_shares(
-    words: Float[np.ndarray, "token d_model"], positions: Float[np.ndarray, "token d_model"]
-) -> Float[np.ndarray, " token"]:
-    """What part of each token's squared length is its position's: 0 where the word is all, 1 where the position is."""
-    word, position = ((x**2).sum(axis=1) for x in (words, positions))
-    return np.asarray(position / (word + position))

@@ -182,7 +182,7 @@ class PageState:
             self._brought = {key: value for key, value in self.values.items() if key in keys}
         self.owned |= frozenset(keys)
         self.kept_out |= self.owned
-        return {"arrival": self.arrival, "values": self._brought}
+        return {"arrival": self.arrival, "values": dict(self._brought)}
 
     def seed(
         self,

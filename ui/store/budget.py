@@ -17,6 +17,7 @@ from threading import RLock
 from typing import Any
 
 from transformer.checkpoint.safe.limits import MEGABYTE
+from transformer.runs.memory import trim
 from ui.store import machine, settings, upload_quota
 from ui.store.sizes import Size, size_of
 
@@ -93,7 +94,7 @@ class Budget:
             limit = self._limit()
             self._make_room(name, min(limit, max(limit // LEAST, self._held - excess)))
         if excess:
-            machine.trim()
+            trim()
 
     def use(self, number: int, key: Hashable) -> None:
         """A result was used: after one use, two, four and so on it is measured again."""

@@ -210,7 +210,7 @@ def test_models_and_results_have_a_budget_each() -> None:
 
 def test_results_go_where_the_whole_process_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     trimmed, excess, now = list[None](), [0], [100.0]
-    monkeypatch.setattr("ui.store.budget.machine.trim", lambda: trimmed.append(None))
+    monkeypatch.setattr("ui.store.budget.trim", lambda: trimmed.append(None))
     monkeypatch.setattr("ui.store.budget.time", SimpleNamespace(monotonic=lambda: now[0]))
     budget = budget_of(8.5, excess=lambda: excess[0])
     kept = Store(budget=budget)

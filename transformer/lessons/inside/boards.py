@@ -224,7 +224,8 @@ def _scaled(values: Tensor, labels: Sequence[str], stage: str) -> Matrix:
 def _norm_of(run: Run, stack: str) -> nn.Module:
     """The norm after a stack's embedding and positions."""
     side = "source" if stack == "encoder" else "target"
-    found: nn.Module = getattr(run.model, f"{side}_norm", None) or getattr(run.model, "embedding_norm", nn.Identity())
+    name = f"{side}_norm" if isinstance(run.model, HasPairStacks) else "embedding_norm"
+    found: nn.Module = getattr(run.model, name, nn.Identity())
     return found
 
 

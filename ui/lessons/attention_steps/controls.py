@@ -66,17 +66,13 @@ TRY: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Example:
-    """What is worked out: which attention, of which model, on which words; `layer` counts from 0.
-
-    `twin` makes the board of the same toy with its norm on the other side.
-    """
+    """What is worked out: which attention, of which model, on which words; `layer` counts from 0."""
 
     kind: str
     make: Callable[[Recipe], Board]
     can_change: bool
     layer: int = 0
     sentences: tuple[str, ...] = ()
-    twin: Callable[[], Board] | None = None
 
     def board(self, recipe: Recipe) -> Board:
         """The matrices, computed by `recipe`."""
@@ -127,7 +123,6 @@ def _toy(kind: str) -> Example:
     return Example(
         kind, lambda recipe: shared.toy_board(width, n_heads, words, seed, norm_first, site, recipe), True,
         sentences=sentences,
-        twin=lambda: shared.toy_board(width, n_heads, words, seed, not norm_first, site, STANDARD),
     )  # fmt: skip
 
 

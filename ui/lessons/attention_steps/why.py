@@ -1,4 +1,4 @@
-"""The panels of the lesson "Attention, step by step" that say why: root, dot product, embedding, norm."""
+"""The panels of the lesson "Attention, step by step" that say why: the root, and the dot product."""
 
 import numpy as np
 import pandas as pd
@@ -6,22 +6,21 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer.figures.export import plot_config
-from transformer.figures.lessons import curves, grouped_bars
+from transformer.figures.lessons import curves
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
-from transformer.lessons.scaling import Growth, cosines, growth, position_shares
+from transformer.lessons.scaling import Growth, cosines, growth
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls
-from ui.lessons.working import number_text
 from ui.shared.address import choice
 from ui.store.cache import cached
 from ui.texts import plain, t
 
-TOPICS = ("root", "cosine", "embedding", "norms")
+TOPICS = ("root", "cosine")
 
 
-def why_panel(example: controls.Example, board: Board, head_place: DeltaGenerator) -> None:
+def why_panel(board: Board, head_place: DeltaGenerator) -> None:
     """One question, with what is computed to answer it."""
     topics = TOPICS if "Q0" in board else TOPICS[:1]
     topic = choice(
@@ -34,14 +33,10 @@ def why_panel(example: controls.Example, board: Board, head_place: DeltaGenerato
     st.markdown(t(f"attention_steps.look_why_{topic}"))
     if topic == "root":
         _root()
-    elif topic == "cosine":
+    else:
         with head_place:
             head = controls.head(board)
         _cosine(board, head)
-    elif topic == "embedding":
-        _embedding(board)
-    else:
-        _norms(example, board)
 
 
 @cached()
@@ -100,51 +95,3 @@ def _cosine(board: Board, head: int) -> None:
     differ = int((known != scores.values.argmax(axis=1)).sum())
     st.markdown(t("attention_steps.cosine_found", differ=differ, count=len(scores.rows)))
     shared.matrix_downloads(compared, list(compared), titles=titles)
-
-
-def _embedding(board: Board) -> None:
-    """How much of each word is its position, with and without the root of d_model on the embedding."""
-    if "sE" not in board:
-        st.info(t("attention_steps.embedding_elsewhere"), icon=":material/info:")
-        return
-    words, scaled, positions = (board[name] for name in ("E", "sE", "P"))
-    shares = {
-        plain("attention_steps.with_root_model"): position_shares(scaled.values, positions.values),
-        plain("attention_steps.without_root_model"): position_shares(words.values, positions.values),
-    }
-    figure = grouped_bars(
-        {name: 100 * values for name, values in shares.items()}, list(words.rows), plain("attention_steps.share"),
-        dark=_dark(),
-    )  # fmt: skip
-    st.plotly_chart(figure, key="why.share", config=plot_config("share", "svg"))
-    with_root, without = (float(values.mean()) for values in shares.values())
-    st.markdown(t("attention_steps.embedding_found", with_=with_root, without=without, d=words.values.shape[1]))
-
-
-def _norms(example: controls.Example, board: Board) -> None:
-    """Mean and deviation of each row before and after the norm, and what either order hands on."""
-    columns: dict[str, list[str]] = {t("attention_steps.query"): list(board["X"].rows)}
-    for name in ("X", "N", "R", "Y"):
-        if name in board:
-            values = board[name].values
-            symbol = {"N": "X̂"}.get(name, name)
-            columns[plain("attention_steps.mean_of", symbol=symbol)] = [number_text(row.mean()) for row in values]
-            columns[plain("attention_steps.deviation_of", symbol=symbol)] = [number_text(row.std()) for row in values]
-    for formula in board.formulas("N" if "N" in board else "Y"):
-        st.latex(formula)
-    st.dataframe(pd.DataFrame(columns), hide_index=True, width="content", key="norms")
-    order = "pre" if "N" in board else "post"
-    st.markdown(t(f"attention_steps.norms_{order}"))
-    if example.twin is None:
-        return
-    boards = (board, example.twin())
-    pre, post = boards if order == "pre" else boards[::-1]
-    handed = Board.of(
-        [
-            Matrix("post", "Y", "why", post["Y"].values, post["Y"].rows, post["Y"].columns, Given()),
-            Matrix("pre", "R", "why", pre["R"].values, pre["R"].rows, pre["R"].columns, Given()),
-        ]
-    )
-    titles = {name: plain(f"attention_steps.handed_{name}") for name in handed}
-    matrices(handed, list(handed), None, key="handed", titles=titles)
-    shared.matrix_downloads(handed, list(handed), titles=titles)
