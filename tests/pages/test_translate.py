@@ -182,7 +182,7 @@ def second_node() -> str:
     [
         ({"view": "Head view"}, {"view": "head_view"}),
         ({"view": "Step by step"}, {"view": "steps"}),
-        ({"kind": "Decoder self", "view": "Beams"}, {"view": "beams"}),
+        ({"kind": "Decoder self", "view": "Beams"}, {"kind": "decoder.self", "view": "beams"}),
     ],
 )
 def test_addresses_of_before_still_open(old: dict[str, str], new: dict[str, str]) -> None:
