@@ -6,7 +6,7 @@ import globals from "globals";
 export default [
   js.configs.recommended,
   {
-    files: ["transformer/canvas/**/*.js", "ui/components/**/*.js", "ui/patches/history.js", "ui/shared/address.js"],
+    files: ["transformer/plots/canvas/**/*.js", "ui/components/**/*.js", "ui/patches/history.js", "ui/shared/address.js"],
     languageOptions: { globals: globals.browser },
   },
   {

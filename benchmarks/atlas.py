@@ -23,9 +23,9 @@ from transformer.atlas.in_memory import Held
 from transformer.atlas.run import Request, make_atlas
 from transformer.atlas.summarise import batches, sums_of
 from transformer.checkpoint import load
-from transformer.models.protocols import written_pad
+from transformer.nn.protocols import written_pad
 from transformer.runs.memory import recycle_memory
-from transformer.tokens.batch import pad
+from transformer.text.batch import pad
 
 SECTION = "The head atlas (the shipped translator, 48 heads)"
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "multi30k-en-de"

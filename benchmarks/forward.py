@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from benchmarks.measuring import Result, interleaved, ratio
 from transformer.attention.capture import Recording, recording, watch
-from transformer.layers.attention import DotProductAttention
-from transformer.layers.masks import Mask
-from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.nn.attention import DotProductAttention
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.masks import Mask
 
 SECTION = "Recording a forward pass (12 layers, 12 heads, 768 wide, batch 1)"
 ROUNDS = {16: 40, 64: 30, 128: 20, 512: 9, 1024: 7, 2048: 5}

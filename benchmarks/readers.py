@@ -28,8 +28,8 @@ from benchmarks.websocket import Answer, Session
 from tests.browser.visiting import ROOT
 from transformer import DecodingOptions, Record, load, translate
 from transformer.attention.measures import sites_of
-from transformer.canvas.blob import unpack
-from transformer.canvas.record import MASKED
+from transformer.plots.canvas.blob import unpack
+from transformer.plots.canvas.record import MASKED
 from ui.texts import in_language
 
 CHECKPOINT = ROOT / "checkpoints" / "multi30k-en-de"

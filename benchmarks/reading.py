@@ -8,7 +8,7 @@ from benchmarks.forward import BERT_BASE, recorded
 from benchmarks.measuring import Result, cpu_seconds, median_seconds, peak_growth
 from transformer.attention.capture import Recording, watch
 from transformer.attention.record import AttentionMap
-from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.nn.encoder import Encoder, EncoderConfig
 
 BASE = EncoderConfig(vocab=1_000, d_model=512, n_heads=8, d_ff=2_048, n_layers=6, max_length=8_192)
 """As large as the encoder of the paper's base model; causal ones are measured too, since their mask costs something."""

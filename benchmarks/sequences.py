@@ -14,8 +14,8 @@ from benchmarks.measuring import Result, median_seconds, peak_growth
 from transformer import Checkpoint
 from transformer.attention.record import AttentionMap
 from transformer.attention.zoom import Zoom
-from transformer.canvas import blob
 from transformer.checkpoint import load
+from transformer.plots.canvas import blob
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
 from transformer.sequences.folding import received
 from ui.components.heatmap.component import layers_of

@@ -4,8 +4,8 @@ from weakref import ref
 
 import streamlit as st
 
-from transformer.canvas.about import About
 from transformer.errors import HeedmapError
+from transformer.plots.canvas.about import About
 from ui import shell
 from ui.components.map.component import model_map
 from ui.map import choices, writing

@@ -4,7 +4,7 @@ import torch
 
 from transformer.attention.capture import watch
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.nn.kmer import KmerClassifier, KmerConfig
 from transformer.sequences.alphabet import DNA
 from transformer.sequences.task import Landmark, SequenceTask
 

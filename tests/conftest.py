@@ -33,7 +33,7 @@ LONGEST = (
     "browser/test_planted.py", "atlas/test_run.py", "browser/test_history.py", "browser/test_policy.py",
     "browser/test_sequences.py", "browser/test_lessons.py", "training/test_run.py", "browser/test_your_model.py",
     "browser/test_what_if.py", "browser/test_checkpoints.py", "browser/test_restart.py",
-    "pages/test_checkpoints_check.py", "browser/test_translate.py", "checkpoint/safe/test_fuzz.py",
+    "pages/test_checkpoints_check.py", "browser/test_translate.py", "safe/test_fuzz.py",
     "test_packaging.py", "lessons/test_formulas.py", "lessons/test_attention.py", "browser/test_align.py",
     "test_kernels.py", "ui/store/test_sizes.py", "test_hostile_uploads.py", "ui/store/test_readers.py",
     "checkpoint/huggingface/test_refusals.py", "test_load.py",

@@ -2,6 +2,7 @@
 
 import ast
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -9,34 +10,19 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("app.py", "transformer", "ui", "pages")
 
 FLOORS = (
-    ("transformer.messages", "transformer.sites"),
-    ("transformer.errors",),
-    ("transformer.layers", "transformer.tokens", "transformer.pictures"),
-    ("transformer.models",),
-    ("transformer.decoding", "transformer.interventions"),
-    ("transformer.figures", "transformer.checkpoint.safe"),
-    ("transformer.canvas",),
+    ("transformer.messages",),
+    ("transformer.nn",),
+    ("transformer.text",),
+    ("transformer.plots", "transformer.safe"),
     ("transformer.attention",),
-    ("transformer.recording",),
     ("transformer.sequences",),
-    ("transformer.checkpoint.checkpoint", "transformer.checkpoint.meta_shapes", "transformer.checkpoint.weight_files"),
-    ("transformer.checkpoint.ours",),
-    ("transformer.checkpoint.foreign",),
-    ("transformer.checkpoint.huggingface",),
-    ("transformer.checkpoint.load",),
-    ("transformer.checkpoint.inspect", "transformer.checkpoint.ours.convert"),
-    ("transformer.checkpoint.worker",),
-    ("transformer.checkpoint.foreign.bundle",),
-    ("transformer.checkpoint.foreign.samples",),
     ("transformer.checkpoint",),
-    ("transformer.attribution",),
-    ("transformer.runs", "transformer.diagrams"),
-    ("transformer.lessons", "transformer.training", "transformer.flow", "transformer.atlas"),
-    ("transformer.commands",),
-    ("transformer",),
-    ("ui.markdown",),
-    ("ui.patches",),
-    ("ui.texts", "ui.components"),
+    ("transformer.explain",),
+    ("transformer.runs",),
+    ("transformer.lessons", "transformer.training", "transformer.atlas"),
+    ("transformer", "transformer.commands"),
+    ("ui.texts", "ui.patches"),
+    ("ui.components",),
     ("ui.store",),
     ("ui.shared",),
     ("ui.translate", "ui.align", "ui.atlas", "ui.sequences", "ui.checkpoints", "ui.lessons", "ui.map", "ui.what_if"),
@@ -47,26 +33,52 @@ FLOORS = (
 """The rooms from the ground up: each imports only what lies below its own floor. Rooms of one floor do not know each
 other. A room stands for all of its modules that are not in a room of their own."""
 
+ANNEXES = {
+    "transformer.errors": "transformer.messages",
+    "transformer.sites": "transformer.messages",
+    "transformer.__main__": "transformer.commands",
+    "ui.markdown": "ui.texts",
+}
+"""Modules beside a room that belong to it."""
+
+INSIDE = (
+    (
+        "transformer.checkpoint.checkpoint",
+        "transformer.checkpoint.meta_shapes",
+        "transformer.checkpoint.weight_files",
+    ),
+    ("transformer.checkpoint.ours",),
+    ("transformer.checkpoint.foreign",),
+    ("transformer.checkpoint.huggingface",),
+    ("transformer.checkpoint.load",),
+    ("transformer.checkpoint.inspect", "transformer.checkpoint.ours.convert"),
+    ("transformer.checkpoint.worker",),
+    ("transformer.checkpoint.foreign.bundle",),
+    ("transformer.checkpoint.foreign.samples",),
+    ("transformer.checkpoint",),
+)
+"""The floors inside the room that reads other people's weights."""
+
 NEVER = {
     "transformer": ("streamlit",),
-    "transformer.layers": ("plotly",),
-    "transformer.models": ("plotly",),
-    "transformer.pictures": ("torch", "plotly"),
-    "transformer.figures": ("torch",),
-    "transformer.canvas": ("torch", "plotly"),
-    "transformer.decoding": ("plotly",),
+    "transformer.nn": ("plotly",),
+    "transformer.text": ("plotly",),
+    "transformer.plots": ("torch",),
+    "transformer.plots.canvas": ("plotly",),
     "transformer.checkpoint": ("plotly",),
-    "transformer.attribution": ("plotly",),
+    "transformer.explain.attribution": ("plotly",),
     "transformer.runs": ("plotly",),
     "transformer.atlas": ("plotly",),
     "ui": ("transformer.training", "transformer.commands"),
-    "pages": ("torch", "plotly", "transformer.layers", "transformer.models", "transformer.training"),
+    "pages": ("torch", "plotly", "transformer.nn", "transformer.training"),
     "app": ("torch", "plotly"),
 }
 """Room -> what it must not import although it could."""
 
 
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+HOUSE, CHECKPOINT = (
+    {room: number for number, rooms in enumerate(floors) for room in rooms} for floors in (FLOORS, INSIDE)
+)
 
 
 def project_files() -> list[Path]:
@@ -85,7 +97,7 @@ PYTHON = [path for path in FILES if path.suffix == ".py"]
 
 
 def name_of(path: Path) -> str:
-    """The dotted name of a module: `transformer/layers/__init__.py` is `transformer.layers`."""
+    """The dotted name of a module: `transformer/nn/__init__.py` is `transformer.layers`."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -117,23 +129,23 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def room_of(name: str) -> str | None:
+def room_of(name: str, floors: Mapping[str, int]) -> str | None:
     """The innermost room that a dotted name lies in; None for what is not ours."""
     parts = name.split(".")
     inside = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((room for room in inside if room in FLOOR), None)
+    return next((ANNEXES.get(room, room) for room in inside if room in floors or room in ANNEXES), None)
 
 
 def wrong_ways(path: Path) -> list[str]:
     """Imports of a file that do not lead down."""
     here = name_of(path)
-    room = room_of(here)
-    assert room is not None, f"{relative(path)} stands in no room of FLOORS"
+    assert room_of(here, HOUSE) is not None, f"{relative(path)} stands in no room of FLOORS"
     found = []
     for name in sorted(imports(path)):
-        other = room_of(name)
-        if other is not None and other != room and FLOOR[other] >= FLOOR[room]:
-            found.append(f"{relative(path)} ({room}) imports {name} ({other})")
+        for floors in (HOUSE, CHECKPOINT):
+            room, other = room_of(here, floors), room_of(name, floors)
+            if room in floors and other in floors and room != other and floors[other] >= floors[room]:
+                found.append(f"{relative(path)} ({room}) imports {name} ({other})")
         if any(within(here, place) and any(within(name, no) for no in never) for place, never in NEVER.items()):
             found.append(f"{relative(path)} imports {name}")
     return found

@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.models.recurrent import Recurrent, RecurrentConfig
-from transformer.tokens.text import TextTokenizer
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.text.text import TextTokenizer
 
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints" / "multi30k-en-de"
 ADDITIVE, LOCATION = "random-rnn", "random-rnn-location"

@@ -13,7 +13,7 @@ import pytest
 
 from transformer import Checkpoint, load, translate
 from transformer.checkpoint.weight_files import WEIGHTS
-from transformer.models.recurrent import Recurrent
+from transformer.nn.recurrent import Recurrent
 from transformer.runs.translate import PAST_SOURCE
 
 HERE = Path(__file__).parent

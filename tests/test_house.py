@@ -28,11 +28,11 @@ def test_imports_lead_down() -> None:
 @pytest.mark.parametrize(
     ("place", "line", "ways"),
     [
-        ("transformer/figures/x.py", "from transformer.attention.record import Record", 1),
+        ("transformer/plots/x.py", "from transformer.attention.record import Record", 1),
         ("transformer/attention/x.py", "def f():\n    from transformer.runs import translate", 1),
-        ("transformer/attention/x.py", "from transformer.figures.heatmap import heatmap", 0),
-        ("transformer/checkpoint/safe/x.py", "def f():\n    from transformer.checkpoint import load", 1),
-        ("transformer/checkpoint/x.py", "from transformer.checkpoint.safe import limits", 0),
+        ("transformer/attention/x.py", "from transformer.plots.heatmap import heatmap", 0),
+        ("transformer/safe/x.py", "def f():\n    from transformer.checkpoint import load", 1),
+        ("transformer/checkpoint/x.py", "from transformer.safe import limits", 0),
         ("ui/align/x.py", "from ui.translate import views", 1),
         ("ui/align/x.py", "import torch", 0),
         ("pages/x.py", "import torch.nn", 1),
@@ -51,12 +51,12 @@ def test_both_directions_and_hidden_imports_are_seen(
 
 def test_the_import_walk_sees_every_form_of_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "ROOT", tmp_path)
-    module = tmp_path / "transformer" / "layers" / "x.py"
+    module = tmp_path / "transformer" / "nn" / "x.py"
     module.parent.mkdir(parents=True)
     module.write_text(
-        "import torch.nn\ndef f():\n    from ..models import seq2seq\n    from . import masks\n    from a.b import c\n"
+        "import torch.nn\ndef f():\n    from ..text import search\n    from . import masks\n    from a.b import c\n"
     )
-    expected = {"torch.nn", "transformer.models.seq2seq", "transformer.layers.masks", "a.b.c"}
+    expected = {"torch.nn", "transformer.text.search", "transformer.nn.masks", "a.b.c"}
     assert imports(module) == expected
 
 

@@ -23,7 +23,7 @@ SOURCES = sources("transformer", "ui", "pages", "app.py")
 MAKERS = (
     "transformer/messages/",
     "transformer/errors.py",
-    "transformer/checkpoint/safe/refusal.py",
+    "transformer/safe/refusal.py",
     "transformer/checkpoint/worker/error_codec.py",
 )
 """Modules that make messages of codes that they are given."""
@@ -151,7 +151,7 @@ def test_no_message_is_made_of_free_text() -> None:
     passed_on = (
         "transformer/messages/",
         "transformer/errors.py",
-        "transformer/checkpoint/safe/refusal.py",
+        "transformer/safe/refusal.py",
         "transformer/checkpoint/worker/error_codec.py:",  # makes again what a worker was told
         "transformer/checkpoint/worker/remote_tokenizer.py:",  # passes on what a worker refused
         "transformer/training/options.py:",  # codes of one check each, given as texts

@@ -115,7 +115,8 @@ def test_the_library_runs_where_nothing_else_is_installed(wheel: Path, tmp_path:
     assert len(code) > 5
     absent = "import importlib.util\nassert importlib.util.find_spec('streamlit') is None\n"
     installed = "import transformer\nassert 'site-packages' in transformer.__file__, transformer.__file__\n"
-    drawn = "from transformer.canvas.page import Page\nassert 'showRecord' in Page('', [], [], {}, {}).document()\n"
+    drawn = "from transformer.plots.canvas.page import Page\n"
+    drawn += "assert 'showRecord' in Page('', [], [], {}, {}).document()\n"
     notebook = tmp_path / "notebook.py"
     notebook.write_text(absent + installed + drawn + "\n".join(code))
     for folder in ("checkpoints", "tests"):

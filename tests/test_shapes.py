@@ -10,7 +10,7 @@ from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
 from tests import shapes
-from transformer.layers.masks import padding
+from transformer.nn.masks import padding
 
 
 def _product(

@@ -10,11 +10,11 @@ from transformer.attention.measures import has_kind, sites_of, strongest_head
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
 from transformer.errors import CheckpointError, RecordError
 from transformer.lessons.toy import toy_recurrent, toy_transformer
-from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.models.kmer import KmerClassifier
-from transformer.models.protocols import Decodable
-from transformer.models.recurrent import Recurrent
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.kmer import KmerClassifier
+from transformer.nn.protocols import Decodable
+from transformer.nn.recurrent import Recurrent
+from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.sequences.classify import classify
 from transformer.sites import Site
 

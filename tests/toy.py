@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.tokens.text import TextTokenizer, train_tokenizer
+from transformer.text.text import TextTokenizer, train_tokenizer
 from transformer.training.options import TranslationOptions
 from transformer.training.translation import new_model
 

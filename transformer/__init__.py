@@ -5,14 +5,14 @@ draws where head 2 of the last layer looked.
 """
 
 from transformer.attention.capture import watch
+from transformer.attention.interventions.active import intervening
+from transformer.attention.interventions.donors import Donor
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import AttentionMap, Record
-from transformer.attribution.result import Attribution
+from transformer.attention.recording.block import recording
 from transformer.checkpoint import Checkpoint, Report, load, report
 from transformer.checkpoint.inspect.expected import Check
 from transformer.checkpoint.inspect.search import Search
-from transformer.decoding.search import DecodingOptions
-from transformer.diagrams.diagram import Diagram
-from transformer.diagrams.of_model import architecture
 from transformer.errors import (
     AttributionError,
     CheckpointError,
@@ -22,15 +22,14 @@ from transformer.errors import (
     RecordError,
     TrainingError,
 )
-from transformer.flow.capture import Trace, tracing, watch_flow
-from transformer.flow.lens import Lens, lens
-from transformer.interventions.active import intervening
-from transformer.interventions.donors import Donor
-from transformer.interventions.value import Intervention
+from transformer.explain.attribution.result import Attribution
+from transformer.explain.diagrams.diagram import Diagram
+from transformer.explain.diagrams.of_model import architecture
+from transformer.explain.flow.capture import Trace, tracing, watch_flow
+from transformer.explain.flow.lens import Lens, lens
 from transformer.messages import Message, speaking
-from transformer.pictures.axes import Axis
-from transformer.pictures.picture import Picture
-from transformer.recording.block import recording
+from transformer.plots.axes import Axis
+from transformer.plots.picture import Picture
 from transformer.runs.any_model import AnyRun, run_any
 from transformer.runs.check import check, check_file, find_answers
 from transformer.runs.continuing import Continuation, ContinueOptions, continue_text
@@ -39,6 +38,7 @@ from transformer.runs.parity import attention_maps
 from transformer.runs.sequences.classify import Classification, classify
 from transformer.runs.translate import Translation, follow, translate
 from transformer.sites import Site
+from transformer.text.search import DecodingOptions
 
 __all__ = [
     "AnyRun",

@@ -13,8 +13,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Sent
 
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.messages import Message
+from transformer.safe.limits import MEGABYTE
 from ui.frame import SCRIPT
 from ui.store import log, machine
 from ui.store.machine import shortage

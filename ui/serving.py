@@ -13,9 +13,9 @@ from typing import Any
 import streamlit as st
 
 from transformer.checkpoint.checkpoint import device_here
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import HeedmapError
 from transformer.messages import Message
+from transformer.safe.limits import MEGABYTE
 from ui.guard import LOCAL
 from ui.markdown import as_text
 from ui.store import live, log, machine, readers, render_slots, settings

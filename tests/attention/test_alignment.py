@@ -20,7 +20,7 @@ from transformer.attention.alignment import (
 )
 from transformer.attention.measures import agreement
 from transformer.errors import RecordError
-from transformer.pictures.picture import Picture
+from transformer.plots.picture import Picture
 from transformer.runs.translate import PAST_SOURCE
 
 SENTENCE = "Two dogs are playing in the snow."

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from transformer.attention.capture import Recording, recording, watch
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError
-from transformer.layers.attention import MultiHeadAttention
-from transformer.layers.recurrent_attention import AdditiveAttention
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.pictures.axes import Axis
+from transformer.nn.attention import MultiHeadAttention
+from transformer.nn.recurrent_attention import AdditiveAttention
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.plots.axes import Axis
 from transformer.sites import Site
 
 BATCH, SOURCE, TARGET, HEADS, D_K, D_V, D_MODEL, VOCAB = 2, 11, 7, 3, 5, 13, 19, 31

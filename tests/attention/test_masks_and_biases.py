@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from transformer.attention.masks_and_biases import BiasTable, MaskTable, RelativeBias, WindowMask, bias_of, mask_of
-from transformer.layers.masks import Mask
+from transformer.nn.masks import Mask
 
 QUERIES, KEYS = 5, 7
 

@@ -13,7 +13,7 @@ from transformer.attention.measures import HeadMeasures, StrongestHead
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
 from transformer.errors import RecordError
-from transformer.pictures.axes import Axis
+from transformer.plots.axes import Axis
 from transformer.sites import Site
 
 ALL = np.ones((3, 3), dtype=bool)

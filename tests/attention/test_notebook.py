@@ -16,10 +16,10 @@ import torch
 from transformer.attention import notebook
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
-from transformer.canvas.linker import COMMENT
-from transformer.layers.masks import Mask
 from transformer.messages import speaking
-from transformer.pictures.axes import Axis
+from transformer.nn.masks import Mask
+from transformer.plots.axes import Axis
+from transformer.plots.canvas.linker import COMMENT
 from transformer.sites import Site
 
 HOSTILE = ("</script><img src=x onerror=alert(1)>", "'\" onload='alert(2)' &amp;", "<!--", "]]>", "\u2028`${1}`")

@@ -12,14 +12,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.masks_and_biases import MaskTable
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError
-from transformer.interventions.value import Intervention
-from transformer.layers.masks import Mask
-from transformer.pictures.axes import Axis
-from transformer.pictures.picture import Picture, block_length
+from transformer.nn.masks import Mask
+from transformer.plots.axes import Axis
+from transformer.plots.picture import Picture, block_length
 from transformer.sites import Site
 
 BATCH, HEADS, D_K = 2, 3, 5

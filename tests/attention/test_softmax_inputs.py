@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from transformer.attention.softmax_inputs import AttentionInputs, Weights, row_groups
-from transformer.layers.attention import DotProductAttention
-from transformer.layers.masks import Mask
+from transformer.nn.attention import DotProductAttention
+from transformer.nn.masks import Mask
 
 HEADS, D_K = 3, 5
 

@@ -12,15 +12,15 @@ from tests.classifiers import sequence_checkpoint
 from transformer.attention.alignment import compared
 from transformer.attention.capture import recording, watch
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import DecodingOptions
 from transformer.errors import InputError
 from transformer.lessons.toy import toy_recurrent, toy_transformer
 from transformer.messages import Message, say, speaking
-from transformer.pictures.axes import pooling_queries
-from transformer.pictures.quantity import Quantity
+from transformer.plots.axes import pooling_queries
+from transformer.plots.quantity import Quantity
 from transformer.runs.sequences.classify import classify
 from transformer.runs.translate import Translation, translate
-from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
+from transformer.text.search import DecodingOptions
+from transformer.text.vocabulary import IdTokenizer, SpecialIds
 
 
 def chinese(text: str) -> str:

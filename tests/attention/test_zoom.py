@@ -8,8 +8,8 @@ from transformer.attention.record import AttentionMap
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.attention.zoom import CLOSE, MEAN, SHOWN, SIDE, Head, Zoom
 from transformer.errors import RecordError
-from transformer.layers.masks import Mask
-from transformer.pictures.axes import Axis
+from transformer.nn.masks import Mask
+from transformer.plots.axes import Axis
 from transformer.sites import Site
 
 HEADS, D_K, SCALE = 2, 3, 0.7

@@ -14,7 +14,7 @@ from tests.browser.parts import box, fits, viridis
 from tests.browser.visiting import until
 from tests.checkpoint.originals.annotated import EncoderDecoder
 from tests.checkpoint.originals.common import scramble
-from tests.checkpoint.safe.hostile import corpus
+from tests.safe.hostile import corpus
 from transformer import attention_maps, load
 
 pytestmark = pytest.mark.browser

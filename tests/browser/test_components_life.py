@@ -6,7 +6,7 @@ import pytest
 from tests.browser.pages.sample import lines_sent
 from tests.browser.parts import box
 from tests.browser.visiting import until
-from transformer.canvas import linker
+from transformer.plots.canvas import linker
 from ui.components.head_view.component import component
 from ui.components.shared import bundle
 

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Frame, Page, expect
 from tests.browser.visiting import until
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.layers.masks import Mask
-from transformer.pictures.axes import Axis
+from transformer.nn.masks import Mask
+from transformer.plots.axes import Axis
 from transformer.sites import Site
 
 pytestmark = pytest.mark.browser

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.parts import box, fits
 from tests.browser.visiting import until
 from transformer import DecodingOptions, load, translate
-from transformer.pictures.picture import Picture
+from transformer.plots.picture import Picture
 
 pytestmark = pytest.mark.browser
 

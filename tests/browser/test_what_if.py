@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.parts import box, fits
 from tests.browser.visiting import Visit, until
-from transformer.interventions.text import from_text
+from transformer.attention.interventions.text import from_text
 
 pytestmark = pytest.mark.browser
 

@@ -10,9 +10,9 @@ from tests.checkpoint.references import reference_file, weights
 from transformer import load
 from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.load import read, read_uploads
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.weight_files import parts_of
 from transformer.errors import CheckpointError
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
 
 SHARDS = [f"model-0000{i}-of-00003" for i in (1, 2, 3)]
 

@@ -9,9 +9,9 @@ import torch
 
 from tests import toy
 from transformer import __main__ as command_line
-from transformer.attribution.gold import gold_alignments
 from transformer.checkpoint import load
 from transformer.errors import CheckpointError
+from transformer.explain.attribution.gold import gold_alignments
 from transformer.runs.measures.alignment_error import alignment_errors, shipped
 from transformer.runs.translate import translate
 

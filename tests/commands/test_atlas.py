@@ -9,8 +9,8 @@ import torch
 
 from tests.toy import sentences, write_checkpoint
 from transformer.__main__ import main
-from transformer.attribution.gold import gold_alignments
 from transformer.checkpoint import load
+from transformer.explain.attribution.gold import gold_alignments
 from transformer.runs.measures.alignment_error import alignment_errors
 
 ROOT = Path(__file__).parents[2]

@@ -20,9 +20,9 @@ from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.commands import train
 from transformer.commands.translation import notes
-from transformer.decoding.search import DecodingOptions
-from transformer.models.recurrent import Recurrent
+from transformer.nn.recurrent import Recurrent
 from transformer.runs.corpus import TranslatedLine, translate_lines
+from transformer.text.search import DecodingOptions
 from transformer.training.options import TranslationOptions
 from transformer.training.run import Run as Training
 from transformer.training.translation import Translation
@@ -89,7 +89,7 @@ def test_translate_counts_lines_as_wc_does(run: Run, folder: Path, stdin: bytes,
 
 
 def test_a_translation_never_holds_a_line_feed(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.tokens.text.TextTokenizer.decode", lambda self, ids: "two\nlines")
+    monkeypatch.setattr("transformer.text.text.TextTokenizer.decode", lambda self, ids: "two\nlines")
     assert run("translate", folder, "--quiet", "--max-length", "3", stdin=b"the dog").out == b"two lines\n"
 
 

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from transformer.attention.measures import entropy
 from transformer.errors import ConfigError, InputError
-from transformer.layers.recurrent_attention import AdditiveAttention
 from transformer.lessons.attention import STAGES, attention_board, temperature_curve
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given, number
@@ -21,8 +20,9 @@ from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
 from transformer.lessons.sentences import Sentence
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
-from transformer.models.recurrent import Recurrent
-from transformer.models.seq2seq import Seq2Seq, preset
+from transformer.nn.recurrent import Recurrent
+from transformer.nn.recurrent_attention import AdditiveAttention
+from transformer.nn.seq2seq import Seq2Seq, preset
 from transformer.sites import Site
 
 SOURCE = Sentence.of((3, 4, 5, 3, 6), ("a", "b", "c", "a", "d"))

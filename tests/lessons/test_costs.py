@@ -8,9 +8,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.errors import CheckpointError
 from transformer.lessons.architectures.costs import EncoderCosts, costs_of, crossing, encoder_costs
-from transformer.models.encoder import Encoder
-from transformer.models.recurrent import Recurrent, RecurrentConfig
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.nn.encoder import Encoder
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 
 TOKENS = 13
 

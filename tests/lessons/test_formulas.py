@@ -22,8 +22,8 @@ from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
 from transformer.lessons.sentences import Sentence
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer
-from transformer.models.recurrent import Recurrent, RecurrentConfig
-from transformer.models.seq2seq import Seq2Seq, preset
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.seq2seq import Seq2Seq, preset
 
 page = partial(opened, "attention_steps")
 

@@ -21,8 +21,8 @@ from transformer.lessons.inside.outputs import is_tied, likeliest, output_board,
 from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import Sentence
 from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
-from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.models.seq2seq import Seq2Seq, preset
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.seq2seq import Seq2Seq, preset
 from ui.components.matrices.readable import readable
 
 SOURCE = Sentence.of((3, 4, 5, 3), ("a", "b", "c", "a"))

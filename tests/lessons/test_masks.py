@@ -12,7 +12,6 @@ from transformer.attention.capture import watch
 from transformer.attention.masks_and_biases import MaskTable
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.layers.masks import Mask
 from transformer.lessons.breaking import BREAKS, Break, broken, broken_mask, damage
 from transformer.lessons.leaks import (
     LeakReport,
@@ -24,13 +23,14 @@ from transformer.lessons.leaks import (
 )
 from transformer.lessons.masks import KINDS, PAD, Batch, Reason, attended, batch_run, mask_view, reasons, table
 from transformer.lessons.sentences import Sentence, source_sentence, target_sentence
-from transformer.models.common import log_probs
-from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.models.kmer import KmerClassifier, KmerConfig
-from transformer.models.recurrent import Recurrent, RecurrentConfig
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.nn.common import log_probs
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.kmer import KmerClassifier, KmerConfig
+from transformer.nn.masks import Mask
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.sites import Site
-from transformer.tokens.text import train_tokenizer
+from transformer.text.text import train_tokenizer
 
 SOURCES = (Sentence.of((5, 6, 7, 8, 3), tuple("abcd.")), Sentence.of((6, 5, 3), tuple("ba.")))
 TARGETS = (Sentence.of((2, 9, 10), ("<s>", "x", "y")), Sentence.of((2, 9, 10, 11), ("<s>", "x", "y", "z")))

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from transformer.errors import ConfigError, InputError
-from transformer.figures.lessons import curves, grouped_bars, number_map
 from transformer.lessons.positions import (
     LATER,
     VARIANTS,
@@ -29,7 +28,8 @@ from transformer.lessons.positions import (
     waves,
 )
 from transformer.lessons.sentences import Sentence
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.plots.lessons import curves, grouped_bars, number_map
 
 SENTENCE = Sentence.of((4, 5, 6, 4, 7), tuple("abcad"))
 

@@ -14,7 +14,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.runtime.state.common import user_key_from_element_id
 from streamlit.testing.v1 import AppTest
 
-from transformer.canvas.blob import unpack
+from transformer.plots.canvas.blob import unpack
 from ui.components.shared.record import TOLD
 from ui.shared.page_state import STATE, PageState
 

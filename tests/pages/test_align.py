@@ -19,8 +19,8 @@ from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 from transformer import DecodingOptions
 from transformer.errors import InputError
 from transformer.messages import Message
-from transformer.models.recurrent import Recurrent
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.recurrent import Recurrent
+from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.measures.head_agreement import read_agreement
 from transformer.runs.translate import PAST_SOURCE
 from ui.align import choices

@@ -10,9 +10,9 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import REFERENCE, reference_file
-from tests.checkpoint.safe.hostile import corpus, saved
 from tests.pages import opening
 from tests.pages.opening import brought, gone, head_shown, problems, ran, record_sent, with_heads
+from tests.safe.hostile import corpus, saved
 from transformer import attention_maps, load
 from ui.store.upload_quota import LEDGER, UploadLimits
 

@@ -9,13 +9,13 @@ import torch
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.runtime.scriptrunner import RerunData, get_script_run_ctx
 
-from tests.checkpoint.safe.hostile import saved
 from tests.pages.opening import brought, problems, with_heads
 from tests.pages.test_checkpoints import ANNOTATED, fine, open_panel, opened
 from tests.pages.tiny import save_tiny
-from transformer.checkpoint.safe.contents import shape_text
-from transformer.checkpoint.safe.refusal import refused
+from tests.safe.hostile import saved
 from transformer.checkpoint.worker import isolated, pool
+from transformer.safe.contents import shape_text
+from transformer.safe.refusal import refused
 from ui.store import user_folder
 
 pytestmark = pytest.mark.usefixtures("shipped")

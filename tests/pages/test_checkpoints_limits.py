@@ -15,9 +15,9 @@ from tests.checkpoint.references import reference_file
 from tests.pages.opening import brought
 from tests.pages.test_checkpoints import opened
 from tests.pages.tiny import save_tiny
-from transformer.checkpoint.safe import unpacked
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
+from transformer.safe import unpacked
+from transformer.safe.limits import MEGABYTE
 from ui.store import user_folder
 from ui.store.upload_quota import UploadLimits
 

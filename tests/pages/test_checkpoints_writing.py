@@ -15,7 +15,7 @@ from tests.pages import opening
 from tests.pages.opening import brought, chosen, head_shown, table
 from transformer import ContinueOptions, continue_text, fill, run_any
 from transformer.checkpoint.huggingface.library import quiet
-from transformer.checkpoint.safe import unpacked
+from transformer.safe import unpacked
 from ui.store import runs, store, user_folder
 from ui.store.progress import name_of
 from ui.store.upload_quota import LEDGER

@@ -9,9 +9,9 @@ import torch
 from tests.pages.opening import chosen, figure, fine, head_shown, opened
 from tests.pages.tiny import tiny_tokenizer
 from transformer import ContinueOptions, continue_text, intervening, load
+from transformer.attention.interventions.text import from_text
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.interventions.text import from_text
-from transformer.models.decoder import Decoder, DecoderConfig
+from transformer.nn.decoder import Decoder, DecoderConfig
 from transformer.runs.continuing import parting
 
 READ = "two dogs run"

@@ -15,7 +15,7 @@ from tests.pages.opening import fine, opened, sent
 from transformer import DecodingOptions
 from transformer.lessons.expressions.board import Matrix
 from transformer.lessons.expressions.operations import Given
-from transformer.pictures.picture import Picture
+from transformer.plots.picture import Picture
 from ui.lessons.shared import matrix_csv
 from ui.shared.files import frame_csv
 from ui.store import runs

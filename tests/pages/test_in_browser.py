@@ -24,7 +24,7 @@ from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions, Record
 from transformer.attention.measures import sites_of
 from transformer.messages import Message
-from transformer.pictures.axes import Axis
+from transformer.plots.axes import Axis
 from ui.shared import controls, record_views
 from ui.store import runs
 

@@ -17,7 +17,7 @@ from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import address_of, fine, matrices, opened
 from tests.pages.tiny import save_tiny, save_tiny_recurrent, tiny_tokenizer
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.nn.encoder import Encoder, EncoderConfig
 from ui.lessons.inside_layer.controls import DEFAULTS, TRY
 from ui.store import store
 

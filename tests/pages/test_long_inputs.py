@@ -16,10 +16,10 @@ from tests.pages.test_sequences import EXAMPLE, fine, page
 from tests.toy import tokenizer
 from transformer import Checkpoint, load
 from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.canvas.blob import unpack
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.models.kmer import KmerClassifier
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.kmer import KmerClassifier
+from transformer.plots.canvas.blob import unpack
 from transformer.runs.any_model import run_any
 from transformer.runs.sequences.classify import classify
 from ui.components.heatmap.component import NAMED

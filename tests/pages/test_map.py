@@ -14,10 +14,10 @@ from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.references import REFERENCE, weights
 from tests.pages.opening import address_of, figure, fine, is_whole, matrix_sent, moved, opened, sent
 from transformer import DecodingOptions, load, translate
-from transformer.diagrams.of_model import architecture
-from transformer.flow.capture import tracing, watch_flow
-from transformer.flow.quantities import activity, scale, share
-from transformer.pictures.axes import WORD_START
+from transformer.explain.diagrams.of_model import architecture
+from transformer.explain.flow.capture import tracing, watch_flow
+from transformer.explain.flow.quantities import activity, scale, share
+from transformer.plots.axes import WORD_START
 from transformer.runs.any_model import run_any
 from ui.store import shipped, user_folder
 

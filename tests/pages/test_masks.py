@@ -15,8 +15,8 @@ from transformer.lessons.conventions import CONVENTIONS, conversion
 from transformer.lessons.masks import KINDS, mask_view
 from transformer.lessons.module import Call
 from transformer.lessons.toy import toy_batch
-from transformer.models.kmer import KmerClassifier, KmerConfig
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.kmer import KmerClassifier, KmerConfig
+from transformer.nn.seq2seq import Seq2Seq
 from ui.lessons.masks.controls import TRY
 from ui.lessons.masks.example import TrainedModel
 from ui.markdown import as_text

@@ -16,7 +16,7 @@ from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.positions import LATER, VARIANTS, position_table, stored_table, trained_table
-from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.nn.kmer import KmerClassifier, KmerConfig
 from ui.lessons.positions.controls import SCREENS, TRY
 from ui.lessons.positions.screens import SIZED
 from ui.lessons.shared import matrix_csv

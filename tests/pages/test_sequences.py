@@ -12,7 +12,7 @@ from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import figure, gone, numbers, opened, options, ran, sent
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.models.kmer import KmerClassifier
+from transformer.nn.kmer import KmerClassifier
 from transformer.runs.measures.faithfulness import SUMMARY, Faithfulness, Fare, saved
 from transformer.runs.sequences.attribution import mutations
 from transformer.runs.sequences.classify import classify

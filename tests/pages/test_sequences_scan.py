@@ -12,7 +12,7 @@ from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import opened
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.figures.scan import ScanPicture, scan_track
+from transformer.plots.scan import ScanPicture, scan_track
 from transformer.runs.sequences import held_out
 from transformer.runs.sequences.classify import classify
 from transformer.runs.sequences.held_out import HeldOut, Point

@@ -11,7 +11,7 @@ from tests.pages.opening import address_of, options, sent
 from tests.pages.test_translate import NAME, opened
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 from transformer import load, translate
-from transformer.attribution import methods
+from transformer.explain.attribution import methods
 from transformer.messages import LANGUAGES
 from transformer.runs.measures import faithfulness
 from ui.store import cache, shipped
@@ -88,7 +88,7 @@ def test_methods_of_every_unit_have_a_picture() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_did_not_converge_says_so_and_names_no_word(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the heading, in the picture's place and beside the matrix; no cell is ringed, and nothing is compared."""
-    monkeypatch.setattr("transformer.attribution.path_integral.MOST_POINTS", 16)
+    monkeypatch.setattr("transformer.explain.attribution.path_integral.MOST_POINTS", 16)
     monkeypatch.setattr(faithfulness, "shipped", lambda checkpoint: None)
     cache.clear()
     page = looking(by="integrated_gradients", word="Hunde", also="deletion", lang=language)

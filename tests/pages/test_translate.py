@@ -9,9 +9,9 @@ from streamlit.testing.v1 import AppTest
 from tests.pages import opening
 from tests.pages.opening import address_of, chosen, head_shown, ran, told
 from transformer import DecodingOptions
-from transformer.decoding.beams import BeamTree
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.translate import MAX_CHARACTERS
+from transformer.text.beams import BeamTree
 from ui.store import cache, runs, store
 
 NAME = "multi30k-en-de"

@@ -7,9 +7,9 @@ from streamlit.testing.v1 import AppTest
 from tests.pages.opening import address_of, fine, is_whole, moved, opened, sent
 from tests.pages.what_if import NAME, SENTENCE, chips, translator, unchanged, words
 from transformer import DecodingOptions, Intervention, intervening, load, translate
-from transformer.canvas.blob import unpack
-from transformer.figures.export import csv
-from transformer.interventions.text import from_text
+from transformer.attention.interventions.text import from_text
+from transformer.plots.canvas.blob import unpack
+from transformer.plots.export import csv
 from transformer.runs.donors import donor_of, log_odds
 from transformer.runs.sequences.classify import classify
 from transformer.runs.what_if import same_target

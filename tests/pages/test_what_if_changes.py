@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 from tests.pages.opening import address_of, fine, numbers, opened
 from tests.pages.what_if import NAME, SENTENCE, chips, translator, unchanged, words
 from transformer import DecodingOptions, Intervention, intervening, translate
+from transformer.attention.interventions.text import from_text, to_text
 from transformer.errors import InputError
-from transformer.interventions.text import from_text, to_text
 from transformer.runs.what_if import same_target
 from ui.shared.changes import Changes, in_force
 from ui.shared.files import Origin

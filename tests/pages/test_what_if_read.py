@@ -7,12 +7,12 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from tests.interventions.readers import model_of
+from tests.attention.interventions.readers import model_of
 from tests.pages.opening import address_of, figure, fine, is_whole, moved, numbers, opened
 from tests.pages.tiny import tiny_tokenizer
 from transformer import intervening, load, run_any
+from transformer.attention.interventions.text import from_text
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.interventions.text import from_text
 
 READ = "two dogs run"
 OFF = "encoder.0.self~zero~h1"

@@ -10,8 +10,8 @@ import torch
 from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_folder
 from tests.pages.opening import address_of, figure, fine, numbers, opened, sent, table
 from transformer import Continuation, ContinueOptions, Intervention, continue_text, fill, intervening, run_any
+from transformer.attention.interventions.text import to_text
 from transformer.checkpoint.huggingface.library import quiet
-from transformer.interventions.text import to_text
 from transformer.runs.class_reasons import class_reasons
 from ui.map import runs as map_runs
 from ui.store import runs, store, user_folder

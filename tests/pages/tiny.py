@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 import torch
 
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.models.recurrent import Recurrent, RecurrentConfig
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.tokens.text import TextTokenizer, train_tokenizer
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.text.text import TextTokenizer, train_tokenizer
 
 TEXT = ["A man rides a bicycle.", "Ein Mann fährt Fahrrad.", "two dogs run", "zwei Hunde rennen", "a red", "ein rotes"]
 

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from transformer.attention.changed import ChangedAttentionInputs
+from transformer.attention.interventions.donors import Donor
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.masks_and_biases import BiasTable, MaskTable, RelativeBias, WindowMask
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
-from transformer.interventions.donors import Donor
-from transformer.interventions.value import Intervention
-from transformer.layers.masks import Mask
 from transformer.messages import Message, say, speaking
-from transformer.pictures.axes import Axis
+from transformer.nn.masks import Mask
+from transformer.plots.axes import Axis
 from transformer.sites import Site
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

@@ -11,14 +11,14 @@ import torch
 from tests.record_files.fuzz import outcomes
 from tests.record_files.mutated import Mutants, parts_of, whole
 from tests.record_files.samples import Samples
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
-from transformer.interventions.value import Intervention
-from transformer.layers.masks import Mask
-from transformer.pictures.axes import Axis
+from transformer.nn.masks import Mask
+from transformer.plots.axes import Axis
+from transformer.safe.limits import ReadLimits
 from transformer.sites import Site
 
 Table = dict[str, Any]

@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.record_files.samples import DTYPES, Samples, everything, same
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.masks_and_biases import BiasTable
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
-from transformer.interventions.value import Intervention
-from transformer.layers.masks import Mask
 from transformer.messages import Message, say, speaking
-from transformer.pictures.axes import Axis
+from transformer.nn.masks import Mask
+from transformer.plots.axes import Axis
 from transformer.sites import Site
 
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from transformer.attribution.methods import METHODS
-from transformer.attribution.scored_sequence import ScoredSequence
+from transformer.attention.interventions.active import intervening
+from transformer.attention.interventions.value import Intervention
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError
-from transformer.interventions.active import intervening
-from transformer.interventions.value import Intervention
+from transformer.explain.attribution.methods import METHODS
+from transformer.explain.attribution.scored_sequence import ScoredSequence
 from transformer.runs.any_model import run_any
 from transformer.runs.attribution import cost, deletion
 from transformer.runs.translate import Translation, translate
 from transformer.sites import Site
-from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
+from transformer.text.vocabulary import IdTokenizer, SpecialIds
 
 SENTENCE = "Two dogs run."
 

@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save_file
 from tests.checkpoint.references import REFERENCE, heads
 from transformer import __main__ as command_line
 from transformer import check, check_file, load
-from transformer.checkpoint.safe.arrays import ARRAY_LIMITS, read_arrays, read_arrays_file
-from transformer.checkpoint.safe.limits import ReadLimits
 from transformer.errors import CheckpointError, InputError
+from transformer.safe.arrays import ARRAY_LIMITS, read_arrays, read_arrays_file
+from transformer.safe.limits import ReadLimits
 
 PRENORM = REFERENCE / "torch-prenorm"
 RIGHT = dict(n_heads=4, activation="gelu", norm_first=True, scale_embedding=True)

@@ -8,9 +8,9 @@ import pytest
 import torch
 import transformers
 
+from tests.attention.interventions.readers import TEXT as IDS
+from tests.attention.interventions.readers import reader
 from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_gpt2_tokenizer
-from tests.interventions.readers import TEXT as IDS
-from tests.interventions.readers import reader
 from transformer import Checkpoint, load, run_any
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import AttributionError

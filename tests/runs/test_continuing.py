@@ -11,9 +11,9 @@ from tests.checkpoint.huggingface.families import LONGEST, random_model, write_f
 from transformer import Checkpoint, Intervention, intervening, load, run_any, watch
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import CheckpointError, InputError
-from transformer.models.decoder import Decoder, DecoderConfig
+from transformer.nn.decoder import Decoder, DecoderConfig
 from transformer.runs.continuing import ContinueOptions, continue_text, continues, parting, reread
-from transformer.tokens.vocabulary import id_tokenizers
+from transformer.text.vocabulary import id_tokenizers
 
 TEXT = "the dog runs."
 IDS = "5 7 11 13 17 19 23"

@@ -19,12 +19,12 @@ from transformer.attention.capture import watch
 from transformer.attention.zoom import Zoom
 from transformer.checkpoint.checkpoint import Checkpoint, OtherModel
 from transformer.errors import CheckpointError
-from transformer.flow.run import flow
-from transformer.layers import masks
-from transformer.layers.masks import Mask
-from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.models.protocols import Abilities
+from transformer.nn import masks
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.masks import Mask
+from transformer.nn.protocols import Abilities
 from transformer.runs.any_model import run_any
+from transformer.runs.flow import flow
 from transformer.runs.sequences.attribution import integrated_gradients, mutations
 from transformer.runs.sequences.classify import Classification, classify, verdicts
 from transformer.runs.sequences.scan import plan_scan
@@ -139,7 +139,7 @@ def test_a_translator_runs_where_it_is_and_answers_on_the_cpu(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("elsewhere")
 def test_an_encoder_runs_where_it_is_in_half_precision_and_answers_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.models.encoder.check_ids", lambda *named: None)  # it looks at numbers
+    monkeypatch.setattr("transformer.nn.encoder.check_ids", lambda *named: None)  # it looks at numbers
     words = tokenizer()
     model = Encoder(EncoderConfig(vocab=len(words), d_model=6, n_heads=2, n_layers=1, d_ff=7, max_length=19))
     checkpoint = Checkpoint("small", watch(model.eval()), words)

@@ -12,8 +12,8 @@ import transformers
 from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_folder
 from transformer import Checkpoint, Intervention, attention_maps, load, run_any
 from transformer.checkpoint.huggingface.library import quiet
-from transformer.diagrams.of_model import architecture
 from transformer.errors import CheckpointError
+from transformer.explain.diagrams.of_model import architecture
 from transformer.runs.filling import fill, filled, gap_effects, hidden, mask_of
 from transformer.runs.what_if import read_under
 

@@ -12,9 +12,9 @@ from transformer import CheckpointError, InputError, RecordError, check, check_f
 from transformer import __main__ as command_line
 from transformer.checkpoint.inspect.search import Searching
 from transformer.checkpoint.load import read
-from transformer.checkpoint.safe.arrays import read_arrays_file
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.checkpoint.worker import search
+from transformer.safe.arrays import read_arrays_file
+from transformer.safe.limits import DEFAULT_LIMITS
 
 RIGHT = dict(n_heads=4, activation="gelu", norm_first=True, scale_embedding=False, causal=False, head="mean")
 

@@ -14,11 +14,11 @@ from transformer.attention.capture import watch
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.errors import CheckpointError, InputError
 from transformer.lessons.toy import toy_recurrent
-from transformer.models.recurrent import Recurrent
+from transformer.nn.recurrent import Recurrent
 from transformer.runs.measures import head_agreement as measured
 from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore, head_agreement, known_agreement
 from transformer.sites import Site
-from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
+from transformer.text.vocabulary import IdTokenizer, SpecialIds
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 TRANSLATORS = ("multi30k-en-de", "multi30k-en-de-rnn", "multi30k-en-de-rnn-location")

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from tests.classifiers import sequence_checkpoint
 from transformer.errors import InputError
-from transformer.layers import fused
+from transformer.nn import fused
 from transformer.runs import pace as paces
 from transformer.runs.pace import Pace, refuse_large
 from transformer.runs.sequences.classify import Classification, classify, pace, read

@@ -10,10 +10,10 @@ import torch
 
 from transformer import Checkpoint, DecodingOptions, attention_maps, follow, load, translate, watch
 from transformer.errors import CheckpointError, InputError
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.runs.any_model import run_any
 from transformer.runs.translate import MAX_CHARACTERS, RUNNERS_UP
-from transformer.tokens.vocabulary import IdTokenizer, SpecialIds
+from transformer.text.vocabulary import IdTokenizer, SpecialIds
 
 FOLDER = Path(__file__).parents[2] / "checkpoints" / "multi30k-en-de"
 SENTENCE = "Two dogs are playing in the snow."

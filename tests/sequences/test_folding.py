@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from transformer.attention.measures import rank_correlation
 from transformer.attention.record import AttentionMap
 from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.layers.kmers import windows
-from transformer.layers.masks import Mask
-from transformer.pictures.axes import Axis
+from transformer.nn.kmers import windows
+from transformer.nn.masks import Mask
+from transformer.plots.axes import Axis
 from transformer.sequences.folding import folded, received
 from transformer.sites import Site
 

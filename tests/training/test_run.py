@@ -18,9 +18,9 @@ from tests.full_disk import at_most
 from transformer.__main__ import main
 from transformer.checkpoint import load
 from transformer.errors import CheckpointError, TrainingError
-from transformer.models.recurrent import Recurrent
+from transformer.nn.recurrent import Recurrent
 from transformer.runs.measures.head_agreement import head_agreement, known_agreement
-from transformer.tokens.batch import pad
+from transformer.text.batch import pad
 from transformer.training.loop import NextTokenLoss, Trainer, fast_products
 from transformer.training.options import CHOICES
 from transformer.training.processes import Process

@@ -16,14 +16,14 @@ from transformer.atlas.vocabulary import Vocabulary
 from transformer.atlas.windows import WindowKeys, window_totals
 from transformer.attention.capture import Recording, recording
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import DecodingOptions, decode
 from transformer.errors import CheckpointError, InputError
-from transformer.models.kmer import KmerClassifier
-from transformer.models.protocols import written_length, written_pad
+from transformer.nn.kmer import KmerClassifier
+from transformer.nn.protocols import written_length, written_pad
 from transformer.runs.concurrency import let_others
 from transformer.runs.sequences.classify import classifier, read
 from transformer.runs.sequences.sets import MAX_SET_LETTERS
-from transformer.tokens.batch import pad
+from transformer.text.batch import pad
+from transformer.text.search import DecodingOptions, decode
 
 SHOWN_TOKENS = range(5, 41)
 """How many tokens source and target of an example may have: shorter ones show nothing, longer ones are hard to see."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from transformer.errors import InputError
 from transformer.sequences.fasta import read_fasta
-from transformer.tokens.lines import BYTE_ORDER_MARK
+from transformer.text.lines import BYTE_ORDER_MARK
 
 LINES_A_CHUNK = 1_000
 """Lines that are summed up together: some seconds of work, and at most so much is done again after a stop."""

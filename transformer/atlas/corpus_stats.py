@@ -13,12 +13,12 @@ import torch
 from transformer.atlas.adapters import Counts
 from transformer.atlas.corpus import Corpus, text_of
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import teacher_forced
 from transformer.errors import CheckpointError, InputError
-from transformer.models.kmer import KmerClassifier
-from transformer.models.protocols import written_length
-from transformer.tokens.base import Tokenizer
-from transformer.tokens.batch import pad
+from transformer.nn.kmer import KmerClassifier
+from transformer.nn.protocols import written_length
+from transformer.text.base import Tokenizer
+from transformer.text.batch import pad
+from transformer.text.search import teacher_forced
 
 LOOKED_AT = 64
 """Lines at the beginning that tell whether the text is one that the checkpoint reads."""

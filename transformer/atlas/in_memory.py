@@ -19,7 +19,7 @@ from transformer.atlas.corpus_stats import survey
 from transformer.atlas.summarise import KEPT, sums_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.models.kmer import KmerClassifier
+from transformer.nn.kmer import KmerClassifier
 from transformer.runs.concurrency import forward_slot
 from transformer.sequences.fasta import fasta_of
 

@@ -23,10 +23,10 @@ from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, digest
 from transformer.atlas.corpus_stats import Survey, survey
 from transformer.atlas.executors import Executor
 from transformer.atlas.summarise import KEPT, Plan, digest_of, opened
-from transformer.attribution.gold import gold_alignments
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AtlasError, InputError
-from transformer.models.kmer import KmerClassifier
+from transformer.explain.attribution.gold import gold_alignments
+from transformer.nn.kmer import KmerClassifier
 from transformer.runs.measures.alignment_error import Rates, alignment_errors
 
 FORMAT = 2

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from transformer.pictures.axes import WORD_START
-from transformer.tokens.base import Tokenizer
+from transformer.plots.axes import WORD_START
+from transformer.text.base import Tokenizer
 
 TOP = 500
 """A sentence whose rarest token is among so many of the corpus' most frequent ones has no rare word (Voita et al. 2019,

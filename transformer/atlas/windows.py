@@ -14,7 +14,7 @@ from torch import Tensor
 
 from transformer.atlas.maps import Maps
 from transformer.atlas.statistics import OFFSETS, REACH, TINY, Totals, divergences, spread_of
-from transformer.layers.kmers import Window
+from transformer.nn.kmers import Window
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,8 @@ from transformer.attention.measures import agreement, sites_of
 from transformer.attention.record import Record
 from transformer.errors import RecordError
 from transformer.messages import Message
-from transformer.pictures.picture import Picture
-from transformer.pictures.quantity import Quantity
+from transformer.plots.picture import Picture
+from transformer.plots.quantity import Quantity
 
 KIND = "decoder.cross"
 

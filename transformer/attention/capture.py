@@ -15,19 +15,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.attention.changed import SoftmaxInputs, changed_output, kept_inputs
+from transformer.attention.interventions.active import active, interventions
+from transformer.attention.interventions.donors import Donor
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import AttentionMap
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError
-from transformer.interventions.active import active, interventions
-from transformer.interventions.donors import Donor
-from transformer.interventions.value import Intervention
-from transformer.layers.attention import DotProductAttention
-from transformer.layers.fused import row_sums
-from transformer.layers.run_context import changed_context, run_context
 from transformer.messages import Message
-from transformer.models.common import in_single
-from transformer.models.protocols import Watchable
-from transformer.pictures.axes import Axis
+from transformer.nn.attention import DotProductAttention
+from transformer.nn.common import in_single
+from transformer.nn.fused import row_sums
+from transformer.nn.protocols import Watchable
+from transformer.nn.run_context import changed_context, run_context
+from transformer.plots.axes import Axis
 from transformer.sites import Site
 
 

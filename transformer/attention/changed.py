@@ -14,9 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer.attention.blocks import reduced_blocks
-from transformer.attention.softmax_inputs import AttentionInputs, Weights, row_groups
-from transformer.interventions.active import active
-from transformer.interventions.edits import (
+from transformer.attention.interventions.active import active
+from transformer.attention.interventions.edits import (
     OF_WEIGHTS,
     Place,
     changed_outputs,
@@ -25,12 +24,13 @@ from transformer.interventions.edits import (
     check_positions,
     selected,
 )
-from transformer.interventions.value import Intervention
-from transformer.layers.attention import DotProductAttention
-from transformer.layers.masks import Mask
-from transformer.layers.recurrent_attention import SourceStates
-from transformer.layers.run_context import run_context
-from transformer.pictures.quantity import Quantity
+from transformer.attention.interventions.value import Intervention
+from transformer.attention.softmax_inputs import AttentionInputs, Weights, row_groups
+from transformer.nn.attention import DotProductAttention
+from transformer.nn.masks import Mask
+from transformer.nn.recurrent_attention import SourceStates
+from transformer.nn.run_context import run_context
+from transformer.plots.quantity import Quantity
 from transformer.sites import Site
 
 

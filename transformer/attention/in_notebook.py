@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from transformer.attention.record import Record
-    from transformer.canvas.page import Page
+    from transformer.plots.canvas.page import Page
 
 
 class InNotebook:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from transformer.layers.masks import Mask
+from transformer.nn.masks import Mask
 
 
 @dataclass(frozen=True, eq=False)

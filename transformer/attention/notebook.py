@@ -12,14 +12,14 @@ import numpy as np
 
 from transformer.attention.measures import kinds_of
 from transformer.attention.record import AttentionMap, Record
-from transformer.canvas import views
-from transformer.canvas.page import Page
-from transformer.canvas.record import MASKED, AxisWords, Kind
-from transformer.canvas.views import Axes
-from transformer.figures.file_names import file_name
 from transformer.messages import Message, say, words
-from transformer.pictures.axes import Axis
-from transformer.pictures.picture import Picture, block_length
+from transformer.plots.axes import Axis
+from transformer.plots.canvas import views
+from transformer.plots.canvas.page import Page
+from transformer.plots.canvas.record import MASKED, AxisWords, Kind
+from transformer.plots.canvas.views import Axes
+from transformer.plots.file_names import file_name
+from transformer.plots.picture import Picture, block_length
 from transformer.sites import Site
 
 EXACT = 2**17

@@ -19,15 +19,15 @@ from torch import Tensor
 from transformer.attention.blocks import reduced_blocks
 from transformer.attention.changed import SoftmaxInputs
 from transformer.attention.in_notebook import InNotebook
+from transformer.attention.interventions.text import to_json
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.softmax_inputs import ROWS_AT_ONCE, row_groups
 from transformer.errors import RecordError
-from transformer.interventions.text import to_json
-from transformer.interventions.value import Intervention
 from transformer.messages import Message
-from transformer.models.common import readable
-from transformer.pictures.axes import Axis
-from transformer.pictures.picture import Picture, block_length
-from transformer.pictures.quantity import Quantity
+from transformer.nn.common import readable
+from transformer.plots.axes import Axis
+from transformer.plots.picture import Picture, block_length
+from transformer.plots.quantity import Quantity
 from transformer.sites import Site
 
 CELLS_AT_ONCE = 2**20
@@ -237,7 +237,7 @@ class AttentionMap(InNotebook):
 
     def figure(self, head: int | Literal["mean"] = "mean", words: bool = False, special: bool = True) -> "Figure":
         """A heatmap of one head (or the head average), for a notebook."""
-        from transformer.figures.heatmap import heatmap  # Plotly waits until something is drawn
+        from transformer.plots.heatmap import heatmap  # Plotly waits until something is drawn
 
         return heatmap(self.picture(head, words, special))
 

@@ -17,9 +17,9 @@ from torch.nn import functional as F
 
 from transformer.attention.blocks import reduced_blocks
 from transformer.attention.masks_and_biases import Bias
-from transformer.layers.masks import Mask
 from transformer.messages import Message
-from transformer.pictures.quantity import Quantity
+from transformer.nn.masks import Mask
+from transformer.plots.quantity import Quantity
 
 ROWS_AT_ONCE = 256
 """Queries whose weights are held at one time while a long map is reduced."""

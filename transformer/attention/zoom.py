@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, UInt16
 from transformer.attention.record import AttentionMap
 from transformer.attention.softmax_inputs import ROWS_AT_ONCE, row_groups
 from transformer.messages import Message
-from transformer.pictures.picture import Picture, block_length
+from transformer.plots.picture import Picture, block_length
 
 SHOWN = 240
 """Most blocks along a side of a view: at one byte each they stay within 64 kB."""

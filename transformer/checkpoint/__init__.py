@@ -3,6 +3,6 @@
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.load import load, report
-from transformer.checkpoint.safe.limits import ReadLimits
+from transformer.safe.limits import ReadLimits
 
 __all__ = ["Checkpoint", "ReadLimits", "Report", "load", "report"]

@@ -9,19 +9,19 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from transformer.attention.interventions.means import Means
 from transformer.errors import CheckpointError
-from transformer.interventions.means import Means
 from transformer.messages import Message
-from transformer.models.decoder import Decoder, DecoderConfig
-from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.models.kmer import KmerClassifier, KmerConfig
-from transformer.models.protocols import Abilities, Decodable
-from transformer.models.recurrent import Recurrent, RecurrentConfig
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.pictures.picture import UNSURE
+from transformer.nn.decoder import Decoder, DecoderConfig
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.kmer import KmerClassifier, KmerConfig
+from transformer.nn.protocols import Abilities, Decodable
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.plots.picture import UNSURE
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
-from transformer.tokens.base import Tokenizer
+from transformer.text.base import Tokenizer
 
 Model = Seq2Seq | Encoder | Decoder | KmerClassifier | Recurrent
 """Every model of the library: each has a frozen `config`, `abilities`, `attention_sites()` and `outputs(...)`."""

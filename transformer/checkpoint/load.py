@@ -23,18 +23,18 @@ from transformer.checkpoint.huggingface.pickled import as_safetensors, pickles_o
 from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
 from transformer.checkpoint.ours.folder import TOKENIZER, described_architecture, is_folder, load_folder
 from transformer.checkpoint.ours.validate import checked_folder
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.safe.paths import check_inside
-from transformer.checkpoint.safe.reading import read_file, read_stream
-from transformer.checkpoint.safe.refusal import refused, shown
-from transformer.checkpoint.safe.unpacked import unpacked
-from transformer.checkpoint.safe.zips import ZIP_ENDING
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, is_hugging_face
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.tokens.base import FolderTokenizer
-from transformer.tokens.text import TextTokenizer
+from transformer.safe.contents import Contents
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.safe.paths import check_inside
+from transformer.safe.reading import read_file, read_stream
+from transformer.safe.refusal import refused, shown
+from transformer.safe.unpacked import unpacked
+from transformer.safe.zips import ZIP_ENDING
+from transformer.text.base import FolderTokenizer
+from transformer.text.text import TextTokenizer
 
 Answers = Mapping[str, Any]
 

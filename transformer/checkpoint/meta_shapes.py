@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from transformer.checkpoint.safe.contents import Shape
-from transformer.layers.positions import FORMULAS
+from transformer.nn.positions import FORMULAS
+from transformer.safe.contents import Shape
 
 
 class _Unfilled(TorchFunctionMode):

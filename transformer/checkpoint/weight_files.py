@@ -5,9 +5,9 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from transformer.checkpoint.safe.paths import check_inside
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.safe.paths import check_inside
 
 HALVES = ("encoder", "decoder")
 """The parts of a recurrent pair, whose names are put before those of its tensors."""

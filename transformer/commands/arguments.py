@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from transformer.errors import InputError
-from transformer.tokens.lines import read_lines
+from transformer.text.lines import read_lines
 
 
 def checkpoint_path(text: str) -> Path:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from transformer.checkpoint import load
 from transformer.commands.arguments import checkpoint_path
 from transformer.errors import InputError
-from transformer.figures.export import harmless
+from transformer.plots.export import harmless
 from transformer.runs.sequences.classify import classifier, verdicts
 from transformer.sequences.fasta import read_fasta
 

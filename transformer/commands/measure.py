@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 import torch
 from tqdm import tqdm
 
-from transformer.attribution.gold import gold_alignments
-from transformer.attribution.methods import METHODS
+from transformer.attention.interventions import means
 from transformer.checkpoint import Checkpoint, load
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.checkpoint.ours.history import snapshots
 from transformer.commands.arguments import add_checkpoint, add_pace, both_sides, set_threads
 from transformer.errors import AttributionError, InputError
-from transformer.interventions import means
+from transformer.explain.attribution.gold import gold_alignments
+from transformer.explain.attribution.methods import METHODS
 from transformer.messages import LANGUAGES
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.measures import (
     alignment_error,
     faithfulness,
@@ -48,7 +48,7 @@ from transformer.runs.sequences.classify import read
 from transformer.runs.sequences.trust import METHODS as LETTER_METHODS
 from transformer.runs.sequences.trust import MUTATIONS
 from transformer.sequences.fasta import FastaRecord, read_fasta
-from transformer.tokens.lines import read_lines
+from transformer.text.lines import read_lines
 
 T = TypeVar("T")
 

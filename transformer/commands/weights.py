@@ -19,10 +19,10 @@ from transformer.checkpoint.inspect.search import SECONDS
 from transformer.checkpoint.inspect.tensors import inspect as look_into
 from transformer.checkpoint.ours.convert import convert as write_folder
 from transformer.checkpoint.ours.folder import is_folder
-from transformer.checkpoint.safe.contents import shape_text
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.commands.arguments import checkpoint_path
 from transformer.runs.check import check_file, find_answers
+from transformer.safe.contents import shape_text
+from transformer.safe.limits import MEGABYTE
 
 CHECK = """Prove that a checkpoint is read right: run it on the ids in EXPECTED, and compare.
 

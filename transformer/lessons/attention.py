@@ -21,7 +21,7 @@ from transformer.lessons.inside.boards import input_matrices, normalised, row, s
 from transformer.lessons.recipe import Recipe, Steps, entropy_curve, softmax_steps
 from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import Sentence
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.seq2seq import Seq2Seq
 from transformer.sites import Site
 
 STAGES = (

@@ -13,13 +13,13 @@ from torch import nn
 from transformer.attention.capture import watch
 from transformer.attention.masks_and_biases import MaskTable
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import DecodingOptions, decode
 from transformer.errors import CheckpointError
-from transformer.layers.masks import Mask
 from transformer.lessons.masks import Batch
-from transformer.models.common import log_probs
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.common import log_probs
+from transformer.nn.masks import Mask
+from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.concurrency import forward_slot
+from transformer.text.search import DecodingOptions, decode
 
 Break = Literal["right", "no_causal", "no_padding", "shift", "transpose"]
 BREAKS: tuple[Break, ...] = ("right", "no_causal", "no_padding", "shift", "transpose")

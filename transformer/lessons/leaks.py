@@ -17,7 +17,7 @@ from torch import Tensor
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
 from transformer.lessons.masks import Batch
-from transformer.models.protocols import written_pad
+from transformer.nn.protocols import written_pad
 from transformer.runs.parity import attention_maps
 from transformer.sites import Site
 

@@ -1,6 +1,6 @@
 """Masks of a batch as they are built, why each hidden cell is hidden, and what they do to scores and weights.
 
-Every table is what `transformer.layers.masks` gives to the attention; this file adds labels and reasons.
+Every table is what `transformer.nn.masks` gives to the attention; this file adds labels and reasons.
 """
 
 import copy
@@ -15,12 +15,12 @@ from torch import Tensor
 
 from transformer.attention.capture import Recording, recording, watch
 from transformer.errors import InputError
-from transformer.layers import masks
-from transformer.layers.masks import Mask
 from transformer.lessons.sentences import Sentence
-from transformer.models.protocols import written_pad
-from transformer.models.seq2seq import Seq2Seq
-from transformer.pictures.axes import Axis
+from transformer.nn import masks
+from transformer.nn.masks import Mask
+from transformer.nn.protocols import written_pad
+from transformer.nn.seq2seq import Seq2Seq
+from transformer.plots.axes import Axis
 from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 

@@ -16,9 +16,9 @@ from safetensors.numpy import load_file
 from torch import nn
 
 from transformer.errors import ConfigError, InputError
-from transformer.layers.positions import TablePositions, doubled_table, positions, sinusoidal_table
 from transformer.lessons.sentences import Sentence
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.positions import TablePositions, doubled_table, positions, sinusoidal_table
+from transformer.nn.seq2seq import Seq2Seq
 
 Variant = Literal["paper", "doubled", "halves", "learned", "none"]
 VARIANTS: tuple[Variant, ...] = ("paper", "doubled", "halves", "learned", "none")

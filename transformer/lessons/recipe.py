@@ -1,7 +1,7 @@
 """The softmax of attention one step at a time, with the choices that implementations make differently.
 
 Source: Vaswani et al. 2017, equation 1. With the standard recipe the weights are those of
-`transformer.layers.attention`; tests hold every step against torch.
+`transformer.nn.attention`; tests hold every step against torch.
 """
 
 from collections.abc import Sequence

@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 
 from transformer.errors import InputError
-from transformer.layers.recurrent_attention import (
-    AdditiveAttention,
-    LocationAttention,
-    ProductAttention,
-    SourceStates,
-)
 from transformer.lessons.expressions.board import Axes, Board, Matrix, dimensions, plain
 from transformer.lessons.expressions.cellwise import Concatenate
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.expressions.rowwise import Product, Softmax, TanhSum
 from transformer.lessons.sentences import Sentence
-from transformer.models.recurrent import Recurrent
+from transformer.nn.recurrent import Recurrent
+from transformer.nn.recurrent_attention import (
+    AdditiveAttention,
+    LocationAttention,
+    ProductAttention,
+    SourceStates,
+)
 
 QUERIES: Axes = ("query", "dimension")
 KEYS: Axes = ("key", "dimension")

@@ -14,11 +14,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer.errors import InputError
-from transformer.layers.attention import MultiHeadAttention
-from transformer.layers.blocks import Block, FeedForward, Residual
 from transformer.lessons.sentences import Sentence
-from transformer.models.common import share_weights_clone
-from transformer.models.protocols import HasPairStacks, HasTokenInterface
+from transformer.nn.attention import MultiHeadAttention
+from transformer.nn.blocks import Block, FeedForward, Residual
+from transformer.nn.common import share_weights_clone
+from transformer.nn.protocols import HasPairStacks, HasTokenInterface
 
 Model = TypeVar("Model", bound=nn.Module)
 

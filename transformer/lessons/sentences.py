@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
-from transformer.pictures.axes import Axis
+from transformer.plots.axes import Axis
 from transformer.runs.translate import MAX_CHARACTERS
-from transformer.tokens.base import Tokenizer
+from transformer.text.base import Tokenizer
 
 MAX_TOKENS = 24
 """Longest sentence of a lesson, special tokens counted: a blackboard holds no more."""

@@ -10,8 +10,8 @@ from transformer.errors import ConfigError, InputError
 from transformer.lessons.masks import Batch
 from transformer.lessons.sentences import MAX_TOKENS as LONGEST
 from transformer.lessons.sentences import Sentence
-from transformer.models.recurrent import Recurrent, RecurrentConfig
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 
 SOURCE_WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "slept")
 TARGET_WORDS = ("die", "Katze", "sitzt", "auf", "der", "Matte", "und", "schläft")

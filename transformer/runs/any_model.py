@@ -10,21 +10,21 @@ import torch
 
 from transformer.attention.capture import recording
 from transformer.attention.record import Record
-from transformer.attribution.methods import WRITTEN_METHODS, attribute
-from transformer.attribution.result import Attribution
-from transformer.attribution.scored_sequence import Reading, ScoredSequence
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import DecodingOptions
 from transformer.errors import AttributionError, CheckpointError, InputError, NotDefinedError
+from transformer.explain.attribution.methods import WRITTEN_METHODS, attribute
+from transformer.explain.attribution.result import Attribution
+from transformer.explain.attribution.scored_sequence import Reading, ScoredSequence
 from transformer.messages import Message
-from transformer.models.common import readable
-from transformer.models.kmer import KmerClassifier
-from transformer.pictures.axes import Axis, pooling_queries
+from transformer.nn.common import readable
+from transformer.nn.kmer import KmerClassifier
+from transformer.plots.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import MOST_BYTES, SHORT, Heard, Pace, pace_of, refuse_large
 from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
-from transformer.tokens.base import labels_as_typed
+from transformer.text.base import labels_as_typed
+from transformer.text.search import DecodingOptions
 
 MAX_POSITIONS = 512
 """Most tokens of a text that writes on, or is read where nobody tells how far a run is, or stops it."""

@@ -4,14 +4,14 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from transformer.attribution.deletion import How, Progress
-from transformer.attribution.deletion import deletion as deleted
-from transformer.attribution.integrated_gradients import usual_points
-from transformer.attribution.methods import DELETIONS, attribute, defined, naming_others
-from transformer.attribution.result import Attribution
-from transformer.attribution.scored_sequence import ScoredSequence
-from transformer.attribution.trust import Trust, trust
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.explain.attribution.deletion import How, Progress
+from transformer.explain.attribution.deletion import deletion as deleted
+from transformer.explain.attribution.integrated_gradients import usual_points
+from transformer.explain.attribution.methods import DELETIONS, attribute, defined, naming_others
+from transformer.explain.attribution.result import Attribution
+from transformer.explain.attribution.scored_sequence import ScoredSequence
+from transformer.explain.attribution.trust import Trust, trust
 from transformer.runs.concurrency import forward_slot, let_others, letting_others
 from transformer.runs.translate import Translation
 
@@ -24,7 +24,7 @@ def deletion(
     prefix: bool = True,
     progress: Progress | None = None,
 ) -> Attribution:
-    """What each written token loses without each part of the input: `transformer.attribution.deletion`.
+    """What each written token loses without each part of the input: `transformer.explain.attribution.deletion`.
 
     Raises:
         AttributionError: not defined for this model.

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
+from transformer.attention.interventions.active import active, refuse_unknown_sites
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
-from transformer.interventions.active import active, refuse_unknown_sites
 from transformer.runs.concurrency import forward_slot
 
 

@@ -17,13 +17,13 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.inspect.expected import Asked, Check, compare
 from transformer.checkpoint.inspect.search import MOST_TRIED, SECONDS, Search, Searching
 from transformer.checkpoint.load import read, says_all
-from transformer.checkpoint.safe.arrays import read_arrays_file
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.errors import CheckpointError
 from transformer.runs.changed import run_of
 from transformer.runs.pace import Heard
 from transformer.runs.parity import TokenIds
+from transformer.safe.arrays import read_arrays_file
+from transformer.safe.contents import Contents
+from transformer.safe.limits import DEFAULT_LIMITS
 
 
 def check(

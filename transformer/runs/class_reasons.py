@@ -16,12 +16,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from transformer.attribution.integrated_gradients import Fed, mean_row
-from transformer.attribution.path_integral import integral
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError, NotDefinedError
-from transformer.models.common import refuse_elsewhere, share_weights_clone
-from transformer.models.kmer import KmerClassifier
+from transformer.explain.attribution.integrated_gradients import Fed, mean_row
+from transformer.explain.attribution.path_integral import integral
+from transformer.nn.common import refuse_elsewhere, share_weights_clone
+from transformer.nn.kmer import KmerClassifier
 from transformer.runs.any_model import AnyRun
 from transformer.runs.changed import run_of
 from transformer.runs.classes import classes_of

@@ -15,15 +15,15 @@ from torch import Tensor
 
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import likeliest
-from transformer.decoding.steps import Candidate, Step
 from transformer.errors import CheckpointError, InputError
-from transformer.layers.run_context import changed_context
 from transformer.messages import Message
-from transformer.models.protocols import Continuing
+from transformer.nn.protocols import Continuing
+from transformer.nn.run_context import changed_context
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, read, run_ids
 from transformer.runs.changed import run_of
-from transformer.tokens.base import Tokenizer
+from transformer.text.base import Tokenizer
+from transformer.text.search import likeliest
+from transformer.text.steps import Candidate, Step
 
 TOP = 10
 """How many of the likeliest next tokens are kept for each step."""

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from transformer.decoding.search import DecodingOptions, decode
-from transformer.models.protocols import Decodable
-from transformer.tokens.base import Tokenizer
-from transformer.tokens.batch import pad
+from transformer.nn.protocols import Decodable
+from transformer.text.base import Tokenizer
+from transformer.text.batch import pad
+from transformer.text.search import DecodingOptions, decode
 
 MAX_ROWS = 64
 """Sentences that are decoded together; more bring no speed, since the longest keeps the others waiting."""

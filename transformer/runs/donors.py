@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import torch
 
 from transformer.attention.capture import recording
+from transformer.attention.interventions.active import intervening
+from transformer.attention.interventions.donors import Donor
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.interventions.active import intervening
-from transformer.interventions.donors import Donor
-from transformer.interventions.value import Intervention
 from transformer.runs.changed import run_of
 from transformer.runs.translate import Translation
 from transformer.runs.what_if import target_logits

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import likeliest
-from transformer.decoding.steps import Candidate
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import AnyRun, read
 from transformer.runs.changed import run_of
+from transformer.text.search import likeliest
+from transformer.text.steps import Candidate
 
 TOP = 10
 """How many words are kept for each gap."""

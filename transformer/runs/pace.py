@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from transformer.errors import InputError
-from transformer.layers import fused
+from transformer.nn import fused
 
 SHORT = 1_024
 """Positions up to which a run is nothing to speak of, and is not measured beforehand."""

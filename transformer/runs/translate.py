@@ -14,22 +14,22 @@ from torch import Tensor
 from transformer.attention.capture import Recording, recording
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
-from transformer.attribution.deletion import Progress
-from transformer.attribution.methods import attribute
-from transformer.attribution.result import Attribution
-from transformer.attribution.scored_sequence import ScoredSequence
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import BeamTree, DecodingOptions, decode
-from transformer.decoding.steps import Candidate, Step
 from transformer.errors import AttributionError, InputError
+from transformer.explain.attribution.deletion import Progress
+from transformer.explain.attribution.methods import attribute
+from transformer.explain.attribution.result import Attribution
+from transformer.explain.attribution.scored_sequence import ScoredSequence
 from transformer.messages import Message
-from transformer.models.common import log_probs, readable
-from transformer.models.protocols import written_length
-from transformer.pictures.axes import Axis
+from transformer.nn.common import log_probs, readable
+from transformer.nn.protocols import written_length
+from transformer.plots.axes import Axis
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, let_others, letting_others
 from transformer.sites import Site
-from transformer.tokens.base import Tokenizer, labels_as_typed
+from transformer.text.base import Tokenizer, labels_as_typed
+from transformer.text.search import BeamTree, DecodingOptions, decode
+from transformer.text.steps import Candidate, Step
 
 MAX_CHARACTERS = 2_000
 """Longest text that is looked at; the limit in tokens is the checkpoint's own."""

@@ -14,20 +14,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transformer.attention.interventions.active import intervening
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import DecodingOptions
-from transformer.decoding.steps import Candidate, Step
-from transformer.interventions.active import intervening
-from transformer.interventions.value import Intervention
-from transformer.models.common import log_probs, readable
-from transformer.pictures.axes import Axis
-from transformer.pictures.picture import Picture
-from transformer.pictures.quantity import Quantity
+from transformer.nn.common import log_probs, readable
+from transformer.plots.axes import Axis
+from transformer.plots.picture import Picture
+from transformer.plots.quantity import Quantity
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
 from transformer.runs.changed import run_of
 from transformer.runs.translate import Translation, reread, translate
 from transformer.sites import Site
+from transformer.text.search import DecodingOptions
+from transformer.text.steps import Candidate, Step
 
 OF_SOURCE = ("encoder.self", "decoder.cross")
 """The kinds of attention whose keys are the source."""

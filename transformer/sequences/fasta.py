@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from transformer.errors import InputError
-from transformer.tokens.lines import BYTE_ORDER_MARK
+from transformer.text.lines import BYTE_ORDER_MARK
 
 GZIP = b"\x1f\x8b"
 """How a gzip file starts."""

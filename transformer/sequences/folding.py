@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from transformer.attention.record import AttentionMap
-from transformer.layers.kmers import Window
+from transformer.nn.kmers import Window
 
 ROWS_AT_ONCE = 256
 """Queries whose weights are held at one time."""

@@ -12,7 +12,7 @@ Columns = Mapping[str, Float[np.ndarray, " letter"]]
 
 def csv(text: str, columns: Columns) -> str:
     """One row a letter: its position (from 1, under `place`), the letter, and a value of each column; NaN is empty."""
-    from transformer.figures.export import table_csv  # not at the top, where a command would wait for Plotly
+    from transformer.plots.export import table_csv  # not at the top, where a command would wait for Plotly
 
     rows = zip(range(1, len(text) + 1), text, *(values.tolist() for values in columns.values()), strict=True)
     return table_csv(["place", "letter", *columns], rows)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import fill
 from transformer.errors import TrainingError
-from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.nn.kmer import KmerClassifier, KmerConfig
 from transformer.runs.scores import Scores
 from transformer.sequences.alphabet import Alphabet
 from transformer.sequences.task import SequenceTask

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import CARD, fill, save_folder
-from transformer.models.kmer import KmerClassifier
+from transformer.nn.kmer import KmerClassifier
 from transformer.runs.scores import Scores, calibration_error, reliability
 from transformer.training.card import curve_table, data_notes, how_it_was_made, table
 from transformer.training.classification import Classification, answers

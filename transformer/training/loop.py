@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from transformer.models.recurrent import Recurrent
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.recurrent import Recurrent
+from transformer.nn.seq2seq import Seq2Seq
 from transformer.training.processes import ALONE, Process
 
 Translator = Seq2Seq | Recurrent

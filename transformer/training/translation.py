@@ -14,14 +14,14 @@ from torch import Tensor
 
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import TOKENIZER, fill
-from transformer.decoding.search import DecodingOptions, teacher_forced
 from transformer.errors import TrainingError
-from transformer.models.recurrent import Recurrent, RecurrentConfig
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.runs.corpus import bleu, translate_lines
-from transformer.tokens.batch import pad
-from transformer.tokens.lines import read_lines
-from transformer.tokens.text import TextTokenizer, train_tokenizer
+from transformer.text.batch import pad
+from transformer.text.lines import read_lines
+from transformer.text.search import DecodingOptions, teacher_forced
+from transformer.text.text import TextTokenizer, train_tokenizer
 from transformer.training.loop import NextTokenLoss, Translator
 from transformer.training.options import TranslationOptions
 from transformer.training.processes import Process

@@ -3,8 +3,8 @@
 import streamlit as st
 
 from transformer.attention.alignment import AlignmentComparison, further_apart
-from transformer.figures.bars import agreement_bars
-from transformer.figures.export import plot_config
+from transformer.plots.bars import agreement_bars
+from transformer.plots.export import plot_config
 from ui.align.choices import Aligned, Pair
 from ui.align.files import stem
 from ui.shared.record_views import matrix

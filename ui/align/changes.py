@@ -3,9 +3,9 @@
 import pandas as pd
 import streamlit as st
 
-from transformer.figures.curves import Line, growth
-from transformer.figures.export import plot_config
 from transformer.lessons.architectures.costs import EncoderCosts, costs_of, crossing
+from transformer.plots.curves import Line, growth
+from transformer.plots.export import plot_config
 from ui.align.choices import Pair
 from ui.shared.theme import is_dark
 from ui.store import store

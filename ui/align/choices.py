@@ -14,11 +14,11 @@ from transformer.attention.alignment import (
     heads_of,
 )
 from transformer.attention.record import Record
-from transformer.attribution.methods import defined
 from transformer.errors import HeedmapError, InputError
+from transformer.explain.attribution.methods import defined
 from transformer.messages import Message
-from transformer.pictures.picture import Picture
-from transformer.tokens.text import TextTokenizer
+from transformer.plots.picture import Picture
+from transformer.text.text import TextTokenizer
 from ui.shared import controls, heads
 from ui.shared.address import choice
 from ui.store import runs, store

@@ -6,11 +6,11 @@ from dataclasses import replace
 import streamlit as st
 
 from transformer.attention.alignment import AlignmentComparison, Head, further_apart
-from transformer.canvas.about import About
-from transformer.figures.archive import archive
-from transformer.figures.export import table_csv
-from transformer.figures.file_names import file_name
-from transformer.pictures.picture import Picture
+from transformer.plots.archive import archive
+from transformer.plots.canvas.about import About
+from transformer.plots.export import table_csv
+from transformer.plots.file_names import file_name
+from transformer.plots.picture import Picture
 from ui.align.choices import Aligned, Pair, head_text, own_alignments
 from ui.texts import in_this_language, plain, t
 

@@ -7,8 +7,8 @@ import streamlit as st
 from transformer import Translation
 from transformer.attention.alignment import Head, alignment
 from transformer.errors import InputError
-from transformer.figures.file_names import file_name
-from transformer.pictures.picture import Picture
+from transformer.plots.file_names import file_name
+from transformer.plots.picture import Picture
 from ui.align.choices import AUTO, Aligned, Pair, greedy, head_of, head_options, head_text, option_text
 from ui.align.files import about_training, head_part
 from ui.align.views import mark, marked

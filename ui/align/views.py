@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from transformer.attention.alignment import on_one_axis
-from transformer.pictures.picture import Picture
+from transformer.plots.picture import Picture
 from ui.align.choices import MARK, Aligned, Pair, Words, own_alignments
 from ui.align.files import about_maps, stem
 from ui.components.alignments.component import Marked, Moment, Panel, alignments

@@ -6,9 +6,9 @@ import streamlit as st
 from transformer import DecodingOptions
 from transformer.atlas.matching import Distances, Head, distances
 from transformer.atlas.roles import line_of
-from transformer.figures.export import PLOT_CONFIG
-from transformer.figures.file_names import file_name
-from transformer.figures.heads import distance_map
+from transformer.plots.export import PLOT_CONFIG
+from transformer.plots.file_names import file_name
+from transformer.plots.heads import distance_map
 from transformer.runs.concurrency import forward_slot
 from ui.atlas import choices
 from ui.shared.address import belong_to, choice, switch

@@ -9,11 +9,11 @@ import streamlit as st
 from transformer import DecodingOptions
 from transformer.atlas.roles import NAMED_SHARES, line_of, share_name
 from transformer.atlas.statistics import OFFSETS
-from transformer.figures.curves import histories
-from transformer.figures.export import PLOT_CONFIG
-from transformer.figures.file_names import file_name
-from transformer.figures.heads import offset_profile
-from transformer.pictures.picture import Picture
+from transformer.plots.curves import histories
+from transformer.plots.export import PLOT_CONFIG
+from transformer.plots.file_names import file_name
+from transformer.plots.heads import offset_profile
+from transformer.plots.picture import Picture
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
 from ui.atlas import choices, measured, plane

@@ -4,7 +4,7 @@ import streamlit as st
 
 from transformer.atlas.in_memory import Held, held_fasta, held_text
 from transformer.errors import HeedmapError
-from transformer.tokens.lines import split_lines
+from transformer.text.lines import split_lines
 from ui.atlas import choices
 from ui.shared import address, controls
 from ui.shared.address import choice, lines

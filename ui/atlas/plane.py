@@ -5,8 +5,8 @@ import streamlit as st
 
 from transformer.atlas.layout import average_linkage, classical_mds, clusters, distance_matrix
 from transformer.atlas.roles import line_of
-from transformer.figures.export import PLOT_CONFIG
-from transformer.figures.heads import plane_of_heads, tree_of_heads
+from transformer.plots.export import PLOT_CONFIG
+from transformer.plots.heads import plane_of_heads, tree_of_heads
 from ui.atlas import choices
 from ui.shared.address import hundredths
 from ui.shared.theme import is_dark

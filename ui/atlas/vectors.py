@@ -8,12 +8,12 @@ from jaxtyping import Int
 
 from transformer import DecodingOptions
 from transformer.atlas.vectors import CLASSES, Plane, Spoken, Vectors, plane, vectors
-from transformer.figures import labels
-from transformer.figures.export import plot_config
-from transformer.figures.file_names import file_name
-from transformer.figures.vectors import plane_of_vectors
 from transformer.messages import Message, words
-from transformer.pictures.axes import WORD_START
+from transformer.plots import labels
+from transformer.plots.axes import WORD_START
+from transformer.plots.export import plot_config
+from transformer.plots.file_names import file_name
+from transformer.plots.vectors import plane_of_vectors
 from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 from ui.atlas import choices

@@ -11,7 +11,7 @@ from transformer.runs.any_model import MAX_POSITIONS, AnyRun
 from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
 from transformer.sequences.task import SequenceTask
-from transformer.tokens.vocabulary import IdTokenizer
+from transformer.text.vocabulary import IdTokenizer
 from ui.checkpoints import heads, long, results, why
 from ui.shared import address, writing
 from ui.store import runs, store

@@ -11,9 +11,9 @@ import streamlit as st
 from transformer.attention.record_files.contents import ENDING
 from transformer.checkpoint.foreign.bundle import is_vocabulary
 from transformer.checkpoint.foreign.recognition import Recognition
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
+from transformer.safe.limits import MEGABYTE
 from ui.markdown import as_text
 from ui.shared import address, controls, last_checkpoint
 from ui.store import live, records, store, upload_guard, uploads, user_folder

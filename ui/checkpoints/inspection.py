@@ -11,12 +11,12 @@ from transformer import Checkpoint
 from transformer.checkpoint.inspect.circuits import head_circuits, neighbours
 from transformer.checkpoint.inspect.compare import TensorComparison
 from transformer.checkpoint.inspect.tensors import Inspection, ModuleNode, TensorSummary
-from transformer.checkpoint.safe.contents import shape_text
 from transformer.errors import InputError
-from transformer.figures.bars import histogram
-from transformer.figures.export import PLOT_CONFIG
-from transformer.figures.lessons import curves
-from transformer.tokens.base import Tokenizer
+from transformer.plots.bars import histogram
+from transformer.plots.export import PLOT_CONFIG
+from transformer.plots.lessons import curves
+from transformer.safe.contents import shape_text
+from transformer.text.base import Tokenizer
 from ui.checkpoints import contents
 from ui.markdown import as_text
 from ui.shared import address

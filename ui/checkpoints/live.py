@@ -6,8 +6,8 @@ from functools import partial
 import streamlit as st
 
 from transformer import Intervention, Record
+from transformer.attention.interventions.text import to_text
 from transformer.attention.measures import strongest_head
-from transformer.interventions.text import to_text
 from transformer.runs.any_model import MAX_POSITIONS
 from ui.checkpoints import long
 from ui.checkpoints.recorded import panels_of_run

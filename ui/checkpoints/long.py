@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from transformer import Checkpoint, Record
 from transformer.attention.record import AttentionMap
-from transformer.canvas.about import About
+from transformer.plots.canvas.about import About
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, read
 from transformer.runs.concurrency import forward_slot, letting_others
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads

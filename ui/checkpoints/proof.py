@@ -13,12 +13,12 @@ from transformer import Checkpoint
 from transformer.checkpoint.foreign.bundle import TASK
 from transformer.checkpoint.inspect.expected import Check
 from transformer.checkpoint.inspect.search import Search
-from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
-from transformer.checkpoint.safe.contents import Contents, shape_text
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.worker import isolated
 from transformer.errors import HeedmapError
 from transformer.runs.check import check_contents
+from transformer.safe.arrays import ARRAY_LIMITS
+from transformer.safe.contents import Contents, shape_text
+from transformer.safe.limits import MEGABYTE
 from ui.checkpoints.questions import SPECIAL_IDS
 from ui.markdown import as_text
 from ui.shared import controls

@@ -8,7 +8,7 @@ import streamlit as st
 from transformer import Record
 from transformer.errors import RecordError
 from transformer.messages import Message
-from transformer.pictures.picture import UNSURE, Picture
+from transformer.plots.picture import UNSURE, Picture
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun
 from transformer.runs.what_if import map_difference
 from ui.checkpoints import bring, heads, long

@@ -7,12 +7,12 @@ import pandas as pd
 import streamlit as st
 
 from transformer import Checkpoint
-from transformer.checkpoint.safe.contents import shape_text
-from transformer.models.protocols import written_length
+from transformer.nn.protocols import written_length
 from transformer.runs.any_model import AnyRun
 from transformer.runs.classes import Classes, classes_of, numbers_of, token_classes
 from transformer.runs.continuing import continues
 from transformer.runs.translate import Translation
+from transformer.safe.contents import shape_text
 from ui.shared import controls, record_views, writing
 from ui.shared.token_strip import token_strip
 from ui.texts import plain, t

@@ -5,7 +5,7 @@ import streamlit as st
 
 from transformer.checkpoint.foreign.found import RECORD_FILE
 from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.safe.contents import shape_text
+from transformer.safe.contents import shape_text
 from ui.checkpoints.bring import SHOW
 from ui.markdown import as_text
 from ui.shared import address

@@ -7,11 +7,11 @@ import pandas as pd
 import streamlit as st
 
 from transformer import Checkpoint
-from transformer.attribution.path_integral import FIRST_POINTS
 from transformer.errors import HeedmapError
-from transformer.figures.bars import effect_bars
-from transformer.figures.export import plot_config
+from transformer.explain.attribution.path_integral import FIRST_POINTS
 from transformer.messages import Message
+from transformer.plots.bars import effect_bars
+from transformer.plots.export import plot_config
 from transformer.runs.any_model import AnyRun
 from transformer.runs.class_reasons import Reasons, Way, class_reasons, ways
 from transformer.runs.classes import classes_of

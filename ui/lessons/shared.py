@@ -8,16 +8,16 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
-from transformer.figures.archive import archive
-from transformer.figures.export import harmless
 from transformer.lessons.attention import AttentionLayer
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
 from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.lessons.toy import MAX_TOKENS, toy_recurrent, toy_sentences, toy_transformer
-from transformer.models.recurrent import Recurrent
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.recurrent import Recurrent
+from transformer.nn.seq2seq import Seq2Seq
+from transformer.plots.archive import archive
+from transformer.plots.export import harmless
 from ui.components.matrices.readable import readable
 from ui.shared.address import belong_to, choice, line, parameter, put, whole
 from ui.shared.files import frame_csv

@@ -7,8 +7,8 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.checkpoint.foreign.samples import sample_ids
-from transformer.diagrams.diagram import Node
-from transformer.tokens.vocabulary import IdTokenizer
+from transformer.explain.diagrams.diagram import Node
+from transformer.text.vocabulary import IdTokenizer
 from ui.components.map.component import ALL
 from ui.map.runs import Shown
 from ui.markdown import as_text

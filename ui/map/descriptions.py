@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from transformer.diagrams.diagram import Diagram, Node, Shape
+from transformer.explain.diagrams.diagram import Diagram, Node, Shape
 from ui.components.map.component import Part
 from ui.map.rows import Tower
 from ui.map.runs import Shown

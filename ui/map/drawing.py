@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from transformer.attention.record import AttentionMap
-from transformer.diagrams.diagram import Diagram, Node
-from transformer.pictures.axes import WORD_START
+from transformer.explain.diagrams.diagram import Diagram, Node
+from transformer.plots.axes import WORD_START
 from ui.components.map import component as drawn
 from ui.map.descriptions import axis_lengths, described, tower_title, where
 from ui.map.rows import Row, Tower, towers

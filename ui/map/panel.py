@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from transformer import Checkpoint
-from transformer.diagrams.diagram import Node
+from transformer.explain.diagrams.diagram import Node
 from ui.components.map.component import Part
 from ui.map import choices, ways
 from ui.map.drawing import Drawing, readable

@@ -1,6 +1,6 @@
 """What comes next: the distribution at a step, also at another temperature, and what each layer would say.
 
-Nothing is decoded again: the same logits are divided by the temperature. The lens is `transformer.flow.lens`.
+Nothing is decoded again: the same logits are divided by the temperature. The lens is `transformer.explain.flow.lens`.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import streamlit as st
 import torch
 
 from transformer import Checkpoint
-from transformer.flow.lens import Lens
+from transformer.explain.flow.lens import Lens
 from transformer.runs.continuing import chances
 from ui.map.drawing import readable
 from ui.map.runs import Shown, tempered

@@ -7,7 +7,7 @@ some are slim: one row each, which shows only how much each of their sub-layers 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from transformer.diagrams.diagram import Diagram, Node
+from transformer.explain.diagrams.diagram import Diagram, Node
 
 MOST_ROWS = 12
 """Rows of sub-layers in a tower up to which every layer is drawn whole."""

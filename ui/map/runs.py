@@ -9,17 +9,17 @@ import torch
 from jaxtyping import Float
 
 from transformer import Checkpoint, ContinueOptions, DecodingOptions, Record
-from transformer.decoding.steps import Candidate
 from transformer.errors import CheckpointError
-from transformer.flow.run import Flow, flow
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
 from transformer.runs.classes import names_of, numbers_of, temperature_of
 from transformer.runs.continuing import Continuation, continues
 from transformer.runs.filling import mask_of
+from transformer.runs.flow import Flow, flow
 from transformer.runs.sequences.classify import calibrated, classify
 from transformer.runs.translate import Translation
 from transformer.runs.what_if import with_words
-from transformer.tokens.base import Tokenizer
+from transformer.text.base import Tokenizer
+from transformer.text.steps import Candidate
 from ui.store import runs, store
 from ui.store.cache import cached, cached_result
 from ui.store.refs import Revision

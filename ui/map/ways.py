@@ -3,7 +3,7 @@
 import streamlit as st
 
 from transformer import Checkpoint
-from transformer.diagrams.diagram import Node
+from transformer.explain.diagrams.diagram import Node
 from ui.map.runs import Shown
 from ui.shared import writing
 from ui.store import store

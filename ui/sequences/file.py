@@ -11,10 +11,10 @@ import pandas as pd
 import streamlit as st
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Verdict, classifier, verdicts
 from transformer.runs.sequences.held_out import HeldOut, composition, known_held_out
+from transformer.safe.limits import MEGABYTE
 from transformer.sequences.fasta import FastaRecord, fasta_of, label_of
 from transformer.sequences.task import SequenceTask
 from ui.sequences.runs import FILES

@@ -15,13 +15,13 @@ import streamlit as st
 from transformer.attention.notebook import axes_of, kind_of, sites_of
 from transformer.attention.record import AttentionMap
 from transformer.attention.zoom import head_name
-from transformer.canvas.about import About
-from transformer.canvas.record import Kind, Packed, packed
-from transformer.canvas.views import Axes, Link, Picker, Sides
-from transformer.canvas.views import Site as Maps
 from transformer.messages import language
-from transformer.pictures.axes import Axis
-from transformer.pictures.picture import Picture
+from transformer.plots.axes import Axis
+from transformer.plots.canvas.about import About
+from transformer.plots.canvas.record import Kind, Packed, packed
+from transformer.plots.canvas.views import Axes, Link, Picker, Sides
+from transformer.plots.canvas.views import Site as Maps
+from transformer.plots.picture import Picture
 from transformer.runs.sequences.classify import Classification
 from transformer.sites import Site
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_kinds

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.figures.export import plot_config
-from transformer.figures.logo import logo
+from transformer.plots.export import plot_config
+from transformer.plots.logo import logo
 from transformer.runs.sequences.sets import MAX_SEQUENCES, MAX_SET_LETTERS, MOST_FALSE, SequenceSet, clearest
+from transformer.safe.limits import MEGABYTE
 from transformer.sequences.motifs import FLANK, Motif
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site

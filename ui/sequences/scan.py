@@ -12,12 +12,12 @@ import pandas as pd
 import streamlit as st
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import InputError
-from transformer.figures.export import plot_config
-from transformer.figures.scan import ScanPicture, scan_track
+from transformer.plots.export import plot_config
+from transformer.plots.scan import ScanPicture, scan_track
 from transformer.runs.sequences.held_out import MOST_UNKNOWN, THRESHOLDS, HeldOut, known_held_out
 from transformer.runs.sequences.scan import Block, ScanPlan, ScanTrack, Strands, find_hits, plan_scan
+from transformer.safe.limits import MEGABYTE
 from transformer.sequences.fasta import FastaRecord, fasta_of
 from transformer.sequences.hits import GFF3_START, Hit, bed, gff3
 from transformer.sequences.task import SequenceTask

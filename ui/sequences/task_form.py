@@ -9,7 +9,7 @@ import streamlit as st
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.bundle import TASK
-from transformer.models.kmer import KmerClassifier, KmerConfig
+from transformer.nn.kmer import KmerClassifier, KmerConfig
 from transformer.sequences.alphabet import ALPHABETS
 from transformer.sequences.task import SequenceTask
 from ui.store import store

@@ -8,9 +8,9 @@ import pandas as pd
 import streamlit as st
 
 from transformer.attention.measures import rank_correlation
-from transformer.canvas.about import About
-from transformer.figures.export import plot_config
-from transformer.figures.sequence_tracks import Span, Tracks, sequence_tracks
+from transformer.plots.canvas.about import About
+from transformer.plots.export import plot_config
+from transformer.plots.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.runs.class_reasons import Reasons
 from transformer.runs.measures.faithfulness import shipped
 from transformer.runs.sequences.attribution import MAX_MUTATED, Mutations

@@ -7,7 +7,7 @@ from typing import Final, Literal
 import streamlit as st
 
 from transformer import Intervention, Record
-from transformer.pictures.picture import Picture
+from transformer.plots.picture import Picture
 from transformer.runs.what_if import map_difference
 from ui.components.row_bars.component import row_bars
 from ui.shared import changes

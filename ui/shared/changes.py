@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 import streamlit as st
 
 from transformer import Intervention, Record
+from transformer.attention.interventions.donors import Donor
+from transformer.attention.interventions.text import from_text, parts, to_text
+from transformer.attention.interventions.value import OF_OUTPUTS, OF_ROWS, ranges
 from transformer.errors import HeedmapError
-from transformer.interventions.donors import Donor
-from transformer.interventions.text import from_text, parts, to_text
-from transformer.interventions.value import OF_OUTPUTS, OF_ROWS, ranges
 from ui.markdown import as_text
 from ui.shared import controls
 from ui.shared.address import line, parameter, set_parameter

@@ -10,10 +10,10 @@ import streamlit as st
 
 from transformer import Checkpoint, DecodingOptions, Record, Translation
 from transformer.attention.measures import kinds_of
-from transformer.decoding.beams import BeamTree
 from transformer.errors import HeedmapError
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
+from transformer.text.beams import BeamTree
 from ui.markdown import as_text
 from ui.shared import last_checkpoint
 from ui.shared.address import belong_to, choice, line, lines, parameter, put, switch, tenths, whole

@@ -7,10 +7,10 @@ import streamlit as st
 
 from transformer import Record, Translation
 from transformer.attention.record_files.contents import ENDING
-from transformer.figures.archive import archive
-from transformer.figures.export import csv, html
-from transformer.figures.heatmap import heatmap
-from transformer.pictures.picture import Picture
+from transformer.plots.archive import archive
+from transformer.plots.export import csv, html
+from transformer.plots.heatmap import heatmap
+from transformer.plots.picture import Picture
 from transformer.runs.any_model import AnyRun
 from ui.shared.address import parameter
 from ui.shared.controls import MEAN, Selection

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from transformer.canvas.about import About
-from transformer.figures.export import table_csv
-from transformer.figures.file_names import file_name
-from transformer.interventions.text import to_text
-from transformer.interventions.value import Intervention
+from transformer.attention.interventions.text import to_text
+from transformer.attention.interventions.value import Intervention
 from transformer.messages import say
-from transformer.pictures.picture import Picture
+from transformer.plots.canvas.about import About
+from transformer.plots.export import table_csv
+from transformer.plots.file_names import file_name
+from transformer.plots.picture import Picture
 from ui.store import store
 from ui.texts import plain, said
 

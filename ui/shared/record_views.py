@@ -15,10 +15,10 @@ import streamlit as st
 
 from transformer import AttentionMap, Record
 from transformer.attention.notebook import axes_of, kind_of, sites_of
-from transformer.canvas.record import Kind, Packed, packed
-from transformer.canvas.views import Axes, Grid, Known, Link, Picker, Sides, Site
 from transformer.messages import Message, language, say
-from transformer.pictures.picture import UNSURE, Picture
+from transformer.plots.canvas.record import Kind, Packed, packed
+from transformer.plots.canvas.views import Axes, Grid, Known, Link, Picker, Sides, Site
+from transformer.plots.picture import UNSURE, Picture
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_record, thumbnail_codes
 from ui.components.head_choice.component import head_choice
 from ui.components.head_view.component import head_view

@@ -5,8 +5,8 @@ from html import escape
 
 import streamlit as st
 
-from transformer.decoding.steps import Step
-from transformer.pictures.axes import WORD_START
+from transformer.plots.axes import WORD_START
+from transformer.text.steps import Step
 from ui.texts import t
 
 RUNNERS_UP = 5

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from transformer import Checkpoint, ContinueOptions
-from transformer.pictures.axes import WORD_START
+from transformer.plots.axes import WORD_START
 from transformer.runs.continuing import Continuation, NextToken, continues
 from transformer.runs.filling import filled, hidden, mask_of
 from ui.markdown import as_text

@@ -9,10 +9,10 @@ import streamlit as st
 
 from transformer.attention.record import AttentionMap
 from transformer.attention.zoom import Zoom, head_name
-from transformer.canvas.about import About
-from transformer.canvas.views import Axes
-from transformer.figures.export import csv
 from transformer.messages import say
+from transformer.plots.canvas.about import About
+from transformer.plots.canvas.views import Axes
+from transformer.plots.export import csv
 from transformer.runs.concurrency import forward_slot, letting_others
 from ui.components.heatmap.component import Window, heatmap_window
 from ui.shared.address import belong_to, parameter, put, switch, whole_numbers

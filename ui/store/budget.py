@@ -16,8 +16,8 @@ from itertools import count
 from threading import RLock
 from typing import Any
 
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.runs.memory import trim
+from transformer.safe.limits import MEGABYTE
 from ui.store import machine, settings, upload_quota
 from ui.store.sizes import Size, size_of
 

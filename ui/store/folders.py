@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from io import BufferedIOBase
 from pathlib import Path
 
-from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.unpacked import PrivateFolder, check_room
-from transformer.checkpoint.safe.zips import KEPT, ZIP_ENDING
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
+from transformer.safe.limits import ReadLimits
+from transformer.safe.unpacked import PrivateFolder, check_room
+from transformer.safe.zips import KEPT, ZIP_ENDING
 from ui.store.upload_quota import Counted, UploadLimits, megabytes
 
 CHUNK = 1024 * 1024

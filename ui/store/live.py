@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from transformer import Axis, intervening, recording
+from transformer.attention.interventions.text import from_text
 from transformer.errors import HeedmapError, InputError
-from transformer.interventions.text import from_text
 from transformer.runs.any_model import AnyRun
 from transformer.runs.concurrency import forward_slot
 from ui.store.cache import in_session

@@ -12,9 +12,9 @@ import streamlit as st
 import torch
 
 from transformer import Attribution, Checkpoint, DecodingOptions, Translation, follow, intervening, translate
-from transformer.attribution.trust import Trust
+from transformer.attention.interventions.text import from_text
 from transformer.checkpoint.checkpoint import OtherModel, device_here
-from transformer.interventions.text import from_text
+from transformer.explain.attribution.trust import Trust
 from transformer.messages import Message
 from transformer.runs.any_model import AnyRun, pace, read, run_any
 from transformer.runs.attribution import cost, trusted

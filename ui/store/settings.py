@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
+from transformer.safe.limits import MEGABYTE
 
 
 class Megabytes(NamedTuple):

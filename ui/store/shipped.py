@@ -6,10 +6,10 @@ from transformer import Checkpoint, load
 from transformer.checkpoint.load import find_files, read
 from transformer.checkpoint.ours.folder import described_architecture, is_folder, load_snapshot
 from transformer.checkpoint.ours.history import FOLDER, Snapshot, snapshots
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.errors import CheckpointError
+from transformer.safe.contents import Contents
+from transformer.safe.limits import DEFAULT_LIMITS
 from ui.store import log
 from ui.store.budget import MODELS
 from ui.store.cache import cached

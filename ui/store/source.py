@@ -6,7 +6,7 @@ from typing import Any
 
 from transformer import Checkpoint
 from transformer.checkpoint.foreign.bundle import Bundle
-from transformer.checkpoint.safe.contents import Contents
+from transformer.safe.contents import Contents
 from ui.store.refs import CheckpointRef, Revision
 
 Answers = tuple[tuple[str, Any], ...]

@@ -10,9 +10,9 @@ from transformer import Checkpoint
 from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.bundle import Bundle
 from transformer.checkpoint.ours.history import Snapshot
-from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.safe.contents import Contents
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.shipped import Shipped
 from ui.store.source import Answers, CheckpointSource

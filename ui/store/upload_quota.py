@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import RLock
 
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.errors import CheckpointError
+from transformer.safe.limits import MEGABYTE
 from ui.store import session_resources
 from ui.store.refs import CheckpointRef, Origin
 from ui.store.settings import n_bytes

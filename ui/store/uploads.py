@@ -19,11 +19,11 @@ from transformer import Checkpoint
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
 from transformer.checkpoint.load import vocabulary_files
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.unpacked import PrivateFolder, free_bytes
 from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
+from transformer.safe.contents import Contents
+from transformer.safe.unpacked import PrivateFolder, free_bytes
 from ui.store import folders, log, session_resources, upload_guard, upload_quota
 from ui.store.budget import MODELS
 from ui.store.cache import in_session

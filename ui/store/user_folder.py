@@ -15,13 +15,13 @@ from pathlib import Path
 from transformer import Checkpoint
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
 from transformer.checkpoint.load import listed_architecture, vocabulary_files
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.fingerprints import fingerprint_of
-from transformer.checkpoint.safe.paths import check_inside
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, find_files
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
+from transformer.safe.contents import Contents
+from transformer.safe.fingerprints import fingerprint_of
+from transformer.safe.paths import check_inside
 from ui.store import log
 from ui.store.budget import MODELS
 from ui.store.cache import cached

@@ -6,9 +6,9 @@ import streamlit as st
 
 from transformer import AttentionMap, Checkpoint, Record, Translation
 from transformer.attention.measures import sites_of
-from transformer.canvas.views import Known, Link
-from transformer.pictures.axes import Axis
-from transformer.pictures.picture import Picture
+from transformer.plots.axes import Axis
+from transformer.plots.canvas.views import Known, Link
+from transformer.plots.picture import Picture
 from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore
 from transformer.runs.measures.out_of_distribution import TextBounds, counts_of
 from transformer.sites import Site

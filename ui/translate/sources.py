@@ -7,14 +7,14 @@ import streamlit as st
 
 from transformer import Attribution, Checkpoint, Translation
 from transformer.attention.measures import rank_correlation
-from transformer.attribution.methods import METHODS, defined, limit, question
-from transformer.attribution.trust import PERCENTS, Trust
 from transformer.errors import HeedmapError
-from transformer.figures.bars import source_share_bars
-from transformer.figures.export import csv, plot_config
-from transformer.figures.file_names import file_name
+from transformer.explain.attribution.methods import METHODS, defined, limit, question
+from transformer.explain.attribution.trust import PERCENTS, Trust
 from transformer.messages import Message
-from transformer.pictures.quantity import Quantity
+from transformer.plots.bars import source_share_bars
+from transformer.plots.export import csv, plot_config
+from transformer.plots.file_names import file_name
+from transformer.plots.quantity import Quantity
 from transformer.runs.measures import alignment_error, faithfulness
 from transformer.runs.measures.faithfulness import Faithfulness
 from ui.shared import controls

@@ -4,9 +4,9 @@ import streamlit as st
 
 from transformer import Checkpoint, Translation
 from transformer.attention.measures import has_kind, sites_of
-from transformer.figures.beams import beam_tree
-from transformer.figures.distribution import attention_of_step, next_tokens
-from transformer.figures.export import PLOT_CONFIG
+from transformer.plots.beams import beam_tree
+from transformer.plots.distribution import attention_of_step, next_tokens
+from transformer.plots.export import PLOT_CONFIG
 from ui.shared.address import parameter, put, whole, whole_numbers
 from ui.shared.controls import MEAN, Selection
 from ui.shared.theme import is_dark

@@ -8,9 +8,9 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.errors import HeedmapError
-from transformer.figures.curves import removal_curves
-from transformer.figures.export import plot_config
 from transformer.messages import words
+from transformer.plots.curves import removal_curves
+from transformer.plots.export import plot_config
 from transformer.runs.measures.importance import HeadImportance, beats_random, removal_lines, steepest, training_lines
 from transformer.runs.measures.importance_tables import FOLDER, RUN, WHOLE, Importance
 from ui.shared import controls

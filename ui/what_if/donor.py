@@ -10,9 +10,9 @@ import streamlit as st
 
 from transformer import Intervention, Record, Translation
 from transformer.errors import HeedmapError
-from transformer.pictures.axes import Axis
-from transformer.pictures.picture import Picture
-from transformer.pictures.quantity import Quantity
+from transformer.plots.axes import Axis
+from transformer.plots.picture import Picture
+from transformer.plots.quantity import Quantity
 from transformer.runs.donors import LogOdds, parting, refuse_other_places
 from transformer.sites import Site
 from ui.shared import changes, controls

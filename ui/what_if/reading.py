@@ -9,16 +9,16 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint, ContinueOptions, Intervention
+from transformer.attention.interventions.text import to_text
 from transformer.attention.measures import strongest_head
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, HeedmapError
-from transformer.interventions.text import to_text
 from transformer.runs.any_model import AnyRun
 from transformer.runs.classes import classes_of, given_names, numbers_of
 from transformer.runs.filling import mask_of
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.runs.what_if import asked_about, ends_with, logit_effects, scores, state_effects, step_at, step_effects
-from transformer.tokens.vocabulary import IdTokenizer
+from transformer.text.vocabulary import IdTokenizer
 from ui.shared import address, controls, downloads, elsewhere, switchboard
 from ui.shared import changed_maps as maps
 from ui.shared import changes as changes_

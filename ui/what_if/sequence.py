@@ -8,10 +8,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Intervention, Record
+from transformer.attention.interventions.text import to_text
 from transformer.errors import HeedmapError
-from transformer.figures.export import plot_config
-from transformer.figures.sequence_tracks import Tracks, sequence_tracks
-from transformer.interventions.text import to_text
+from transformer.plots.export import plot_config
+from transformer.plots.sequence_tracks import Tracks, sequence_tracks
 from transformer.runs.sequences.classify import Classification, classifier, read
 from transformer.runs.what_if import ClassEffect, class_effects
 from transformer.sequences.folding import folded, received

@@ -10,8 +10,8 @@ import streamlit as st
 
 from transformer import Intervention, Translation
 from transformer.errors import HeedmapError
-from transformer.figures.bars import effect_grid
-from transformer.figures.export import plot_config
+from transformer.plots.bars import effect_grid
+from transformer.plots.export import plot_config
 from transformer.runs.what_if import for_nobody
 from ui.shared import changes, controls
 from ui.shared.address import choice, parameter

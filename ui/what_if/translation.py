@@ -7,7 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Translation
 from transformer.errors import HeedmapError
-from transformer.models.protocols import written_length
+from transformer.nn.protocols import written_length
 from transformer.runs.what_if import SameTarget
 from ui.shared import address, controls, downloads, heads, switchboard
 from ui.shared import changed_maps as maps

@@ -9,12 +9,12 @@ import pandas as pd
 import streamlit as st
 
 from transformer import Translation
-from transformer.decoding.steps import Step
-from transformer.figures.bars import effect_bars
-from transformer.figures.distribution import next_tokens
-from transformer.figures.export import PLOT_CONFIG, plot_config, table_csv
+from transformer.plots.bars import effect_bars
+from transformer.plots.distribution import next_tokens
+from transformer.plots.export import PLOT_CONFIG, plot_config, table_csv
 from transformer.runs.what_if import OF_SOURCE, ClassEffect, SameTarget, StepEffect, Word, aligned_words, for_nobody
 from transformer.sites import Site
+from transformer.text.steps import Step
 from ui.shared.address import belong_to, put, whole
 from ui.shared.changed_maps import ForNobody
 from ui.shared.changes import Group

@@ -13,7 +13,7 @@ from tests.checkpoint.originals.torch_modules import Translator
 from transformer import load, report
 from transformer.checkpoint.foreign.bundle import bundle
 from transformer.runs.any_model import run_any
-from transformer.tokens.vocabulary import IdTokenizer
+from transformer.text.vocabulary import IdTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz .,!?"
 WORDS = [f"word{i}" for i in range(31)]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from tests.checkpoint.references import REFERENCE, heads, reference_file
-from tests.checkpoint.safe.hostile import corpus
+from tests.safe.hostile import corpus
 from transformer import attention_maps, load, report
 from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, InputError
 from transformer.runs.any_model import run_any
-from transformer.tokens.vocabulary import IdTokenizer, VocabularyTokenizer
+from transformer.text.vocabulary import IdTokenizer, VocabularyTokenizer
 
 ANNOTATED = reference_file("annotated")
 SOURCE_WORDS = ["<pad>", "<unk>", "</s>", "<s>", *(f"word{i}" for i in range(27))]

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from transformer import attention_maps, load, report
 from transformer.errors import CheckpointError
-from transformer.figures.export import csv
-from transformer.figures.heatmap import heatmap
-from transformer.figures.theme import DARK, LIGHT
+from transformer.plots.export import csv
+from transformer.plots.heatmap import heatmap
+from transformer.plots.theme import DARK, LIGHT
 from transformer.runs.any_model import run_any
 
 ATTENTION = {"n_heads", "norm_first", "scores_divided_by", "positions", "activation", "pad_id"}

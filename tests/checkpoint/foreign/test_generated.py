@@ -20,7 +20,7 @@ from transformer import attention_maps, load
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.safe.reading import read_file
+from transformer.safe.reading import read_file
 
 DIALECT = {"n_heads", "activation", "norm_first", "scale_embedding", "positions", "head"}
 """What no name could tell: always answered."""

@@ -12,11 +12,11 @@ from transformer import load
 from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.errors import CheckpointError
-from transformer.models.decoder import Decoder, DecoderConfig
-from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.models.kmer import KmerClassifier, KmerConfig
-from transformer.models.recurrent import Recurrent, RecurrentConfig
-from transformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.nn.decoder import Decoder, DecoderConfig
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.kmer import KmerClassifier, KmerConfig
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 
 MODELS = {
     "seq2seq": Seq2Seq(

@@ -16,8 +16,8 @@ from transformer import DecodingOptions, attention_maps, translate
 from transformer.checkpoint import report
 from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import recognise
-from transformer.checkpoint.safe.reading import read_file
 from transformer.errors import CheckpointError, InputError
+from transformer.safe.reading import read_file
 
 VOCAB, D, HEADS, D_FF, ROWS = 23, 12, 3, 17, 19
 SIZES = (VOCAB, 29)

@@ -9,12 +9,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.checkpoint.safe import hostile
+from tests.safe import hostile
 from transformer.checkpoint.foreign.bundle import read_vocabulary
 from transformer.errors import CheckpointError, InputError
-from transformer.tokens.base import Tokenizer
-from transformer.tokens.text import train_tokenizer
-from transformer.tokens.vocabulary import IdTokenizer, SpecialIds, VocabularyTokenizer, find_special_ids
+from transformer.text.base import Tokenizer
+from transformer.text.text import train_tokenizer
+from transformer.text.vocabulary import IdTokenizer, SpecialIds, VocabularyTokenizer, find_special_ids
 
 WORDS = ["<blank>", "<s>", "</s>", "<unk>", "a", "man", "rides"]
 
@@ -110,7 +110,7 @@ def test_a_sentencepiece_model_that_is_damaged_is_refused_by_its_name(piece, mes
 def test_a_vocabulary_has_a_largest_size():
     from dataclasses import replace
 
-    from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
+    from transformer.safe.limits import DEFAULT_LIMITS
 
     with pytest.raises(CheckpointError, match="at most 10 are read"):
         read_vocabulary(io.BytesIO(b"a\n" * 9), "words.txt", replace(DEFAULT_LIMITS, vocabulary_bytes=10))

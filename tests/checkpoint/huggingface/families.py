@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from tests.toy import sentences
 from transformer.checkpoint.huggingface.library import quiet
-from transformer.tokens.text import TextTokenizer, train_tokenizer
+from transformer.text.text import TextTokenizer, train_tokenizer
 
 TEXT = [side for pair in sentences(61, seed=61) for side in pair]
 LONGEST = 41

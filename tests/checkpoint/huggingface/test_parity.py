@@ -12,7 +12,7 @@ from tests.checkpoint.huggingface.families import CONFIGS, write_folder
 from transformer import Checkpoint, attention_maps, load, recording
 from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.checkpoint.huggingface.library import library, quiet
-from transformer.layers import fused
+from transformer.nn import fused
 
 SOURCE, TARGET, PADDED = 7, 5, 3
 KINDS = {"bert": "encoder", "gpt2": "decoder", "llama": "decoder"}

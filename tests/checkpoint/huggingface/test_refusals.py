@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.checkpoint.huggingface.families import write_folder
-from tests.checkpoint.safe.hostile import corpus
+from tests.safe.hostile import corpus
 from transformer import attention_maps, load, report
 from transformer.checkpoint import ReadLimits
 from transformer.checkpoint.huggingface.library import OFFLINE

@@ -8,8 +8,8 @@ import pytest
 from tests.checkpoint.huggingface.families import CONFIGS, TEXT, TOKENIZERS, pieces, write_folder
 from transformer import Axis
 from transformer.checkpoint.huggingface.tokenizer import HuggingFaceTokenizer, read_tokenizer
-from transformer.tokens.base import Tokenizer, labels_as_typed
-from transformer.tokens.text import train_tokenizer
+from transformer.text.base import Tokenizer, labels_as_typed
+from transformer.text.text import train_tokenizer
 
 
 @pytest.fixture(scope="module")

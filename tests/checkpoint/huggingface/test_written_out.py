@@ -14,8 +14,8 @@ from transformer import Checkpoint, ContinueOptions, Intervention, continue_text
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.checkpoint.huggingface import model as huggingface_model
 from transformer.checkpoint.huggingface.library import quiet
-from transformer.diagrams.of_model import architecture
 from transformer.errors import RecordError
+from transformer.explain.diagrams.of_model import architecture
 
 SIZES: dict[str, Any] = dict(vocab_size=97, initializer_range=0.4)
 FALCON = SIZES | dict(max_position_embeddings=41, hidden_size=24, num_attention_heads=6, num_hidden_layers=2)

@@ -18,8 +18,8 @@ from transformer.checkpoint.inspect.circuits import head_circuits, neighbours
 from transformer.checkpoint.inspect.compare import compare, compare_contents
 from transformer.checkpoint.inspect.tensors import ModuleNode, inspect, inspect_contents, summary
 from transformer.checkpoint.inspect.ties import tied_groups
-from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import InputError
+from transformer.safe.contents import Contents
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

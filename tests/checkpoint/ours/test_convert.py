@@ -11,9 +11,9 @@ from tests.checkpoint.references import LAYOUTS, REFERENCE, heads, reference_fil
 from transformer import attention_maps, load
 from transformer.checkpoint.load import read, read_uploads
 from transformer.checkpoint.ours.convert import convert
-from transformer.checkpoint.safe.fingerprints import fingerprint, fingerprint_of
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.errors import CheckpointError
+from transformer.safe.fingerprints import fingerprint, fingerprint_of
+from transformer.safe.limits import DEFAULT_LIMITS
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import load_snapshot, save_folder, save_weights
 from transformer.errors import CheckpointError
-from transformer.models.encoder import Encoder, EncoderConfig
-from transformer.models.seq2seq import Seq2Seq, preset
-from transformer.tokens.text import train_tokenizer
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.seq2seq import Seq2Seq, preset
+from transformer.text.text import train_tokenizer
 
 SENTENCES = ["a dog runs in the snow", "two dogs run", "the snow is white"] * 5
 

@@ -28,12 +28,12 @@ from tests.checkpoint.huggingface.families import TEXT, write_folder
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import library
 from transformer.checkpoint.load import read_folder_tokenizer
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.checkpoint.worker import isolated, vocabularies
 from transformer.checkpoint.worker.pool import WORKERS
 from transformer.errors import HeedmapError
-from transformer.tokens.base import FolderTokenizer
-from transformer.tokens.text import TextTokenizer, train_tokenizer
+from transformer.safe.limits import DEFAULT_LIMITS
+from transformer.text.base import FolderTokenizer
+from transformer.text.text import TextTokenizer, train_tokenizer
 
 SECONDS = 20.0
 STUCK_SECONDS = 120.0

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.worker.error_codec import packed, unpacked
 from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import CheckpointError
 from transformer.messages import Message, say, speaking
 from transformer.messages.parts import MOST_TEXT
+from transformer.safe.refusal import refused
 
 
 def in_chinese(error: CheckpointError) -> str:

@@ -13,19 +13,19 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tests.checkpoint.references import LAYOUTS, REFERENCE
-from tests.checkpoint.safe.hostile import saved
 from tests.pages.tiny import save_tiny
+from tests.safe.hostile import saved
 from transformer.checkpoint.foreign import vocabularies
 from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.inspect.tensors import inspect_contents
 from transformer.checkpoint.load import find_files, load, read
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.worker import isolated, jobs, wire_format
 from transformer.checkpoint.worker import vocabularies as texts
 from transformer.checkpoint.worker.pool import WORKERS
 from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import CheckpointError
-from transformer.tokens.text import train_tokenizer
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.text.text import train_tokenizer
 
 
 def handed_over(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

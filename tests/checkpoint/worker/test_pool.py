@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.worker import child, pool
 from transformer.checkpoint.worker.pool import Answer, Budget, Workers
 from transformer.errors import CheckpointError
+from transformer.safe.limits import MEGABYTE
 
 COMMAND = (sys.executable, "-P", "-m", "tests.checkpoint.worker.misbehaving")
 SMALL = Budget(memory_bytes=64 * MEGABYTE, seconds=1)

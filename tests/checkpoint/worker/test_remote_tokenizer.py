@@ -8,7 +8,6 @@ import pytest
 
 from tests.checkpoint.huggingface.families import write_folder
 from transformer.checkpoint.load import read_folder_tokenizer
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
 from transformer.checkpoint.worker import isolated, resident, tokenizer_facts, trial
 from transformer.checkpoint.worker import vocabularies as texts
 from transformer.checkpoint.worker.pool import Answer
@@ -16,7 +15,8 @@ from transformer.checkpoint.worker.remote_tokenizer import RemoteTokenizer
 from transformer.checkpoint.worker.resident import Here
 from transformer.checkpoint.worker.tokenizer_facts import About
 from transformer.errors import CheckpointError, InputError
-from transformer.tokens.text import TextTokenizer, train_tokenizer
+from transformer.safe.limits import DEFAULT_LIMITS
+from transformer.text.text import TextTokenizer, train_tokenizer
 
 TEXT = ["a man rides a bicycle", "two men ride", "the dog runs in the park"] * 3
 TEXTS = ("two men", "the dog rides a bicycle.", "", "a  zebra 你好 😀", "ride\tride")

@@ -12,11 +12,11 @@ import pytest
 
 from tests.checkpoint.worker.test_pool import COMMAND, framed, gone
 from tests.checkpoint.worker.test_remote_tokenizer import some_tokenizer
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.worker import pool, resident, template
 from transformer.checkpoint.worker.pool import Budget, Workers
 from transformer.checkpoint.worker.resident import GaveUpError, Resident
 from transformer.errors import CheckpointError
+from transformer.safe.limits import MEGABYTE
 
 SMALL = Budget(memory_bytes=64 * MEGABYTE, seconds=1)
 

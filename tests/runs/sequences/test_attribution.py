@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from tests.classifiers import sequence_checkpoint
-from transformer.attribution.path_integral import FIRST_POINTS
 from transformer.errors import InputError
-from transformer.layers.masks import Mask
+from transformer.explain.attribution.path_integral import FIRST_POINTS
+from transformer.nn.masks import Mask
 from transformer.runs.sequences.attribution import MAX_MUTATED, integrated_gradients, mutations
 from transformer.runs.sequences.classify import read
 
@@ -65,7 +65,7 @@ def test_points_are_added_until_the_gap_is_small_and_are_told(monkeypatch):
     assert found.points > FIRST_POINTS
     assert seen == sorted(seen)
     assert seen[-1] == 1
-    monkeypatch.setattr("transformer.attribution.path_integral.MOST_POINTS", FIRST_POINTS)
+    monkeypatch.setattr("transformer.explain.attribution.path_integral.MOST_POINTS", FIRST_POINTS)
     cut = integrated_gradients(checkpoint, letters, 0)
     assert (cut.points, cut.converged) == (FIRST_POINTS, False)
 

@@ -10,8 +10,8 @@ from tests.classifiers import sequence_checkpoint
 from transformer.attention.capture import recording
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.layers.kmers import windows
-from transformer.models.encoder import Encoder, EncoderConfig
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.kmers import windows
 from transformer.runs.sequences.classify import classify, read, verdicts
 from transformer.sequences.fasta import FastaRecord
 

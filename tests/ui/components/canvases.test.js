@@ -5,13 +5,13 @@ import { test } from "node:test";
 
 import { hiddenBy, rowAt, strongest } from "../../../ui/components/alignments/canvas.js";
 import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js";
-import { keyTarget } from "../../../transformer/canvas/all_heads/keys.js";
-import { aspect, cellSide, marks, TICKS } from "../../../transformer/canvas/all_heads/thumbnails.js";
+import { keyTarget } from "../../../transformer/plots/canvas/all_heads/keys.js";
+import { aspect, cellSide, marks, TICKS } from "../../../transformer/plots/canvas/all_heads/thumbnails.js";
 import { elision, zoomFor } from "../../../ui/components/matrices/canvas.js";
 import { cellAt } from "../../../ui/components/matrices/pointer.js";
 import { partsOf, spoken as spokenSymbol } from "../../../ui/components/matrices/symbols.js";
-import { moved } from "../../../transformer/canvas/shared/grid.js";
-import { written } from "../../../transformer/canvas/shared/words.js";
+import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
+import { written } from "../../../transformer/plots/canvas/shared/words.js";
 
 test("a thumbnail's cells are whole pixels, and never none", () => {
   assert.equal(cellSide(11, 7, 96), 8);

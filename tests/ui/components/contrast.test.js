@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { PALE } from "../../../ui/components/alignments/canvas.js";
 import { colouring, FADED } from "../../../ui/components/matrices/canvas.js";
-import { ends, headColour } from "../../../transformer/canvas/shared/colours.js";
+import { ends, headColour } from "../../../transformer/plots/canvas/shared/colours.js";
 
 const hex = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 const colour = (text) => (text.startsWith("rgb") ? text.match(/\d+/g).map(Number) : hex(text.length === 4 ? text.replace(/[0-9a-f]/g, "$&$&") : text));

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { adopt, focusOf, forget, newChoices, shownHeads } from "../../../transformer/canvas/head_view/choices.js";
-import { bars, besideWhich, ends, layout, mean, nearest, strongest } from "../../../transformer/canvas/head_view/lines.js";
-import { printable } from "../../../transformer/canvas/shared/scene.js";
-import { footer, numberText, readout } from "../../../transformer/canvas/head_view/sentences.js";
+import { adopt, focusOf, forget, newChoices, shownHeads } from "../../../transformer/plots/canvas/head_view/choices.js";
+import { bars, besideWhich, ends, layout, mean, nearest, strongest } from "../../../transformer/plots/canvas/head_view/lines.js";
+import { printable } from "../../../transformer/plots/canvas/shared/scene.js";
+import { footer, numberText, readout } from "../../../transformer/plots/canvas/head_view/sentences.js";
 
 const SHAPE = [2, 3, 2]; // heads, queries, keys
 const WEIGHTS = new Float32Array([0.5, 0.25, -1, 0.75, NaN, 0, 0.125, 1, 0.5, 0.25, 0.0625, 0.5]);

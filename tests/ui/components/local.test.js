@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { codesOf, local as grid } from "../../../transformer/canvas/all_heads/local.js";
+import { codesOf, local as grid } from "../../../transformer/plots/canvas/all_heads/local.js";
 import { local as bitext } from "../../../ui/components/bitext/local.js";
-import { local as lines } from "../../../transformer/canvas/head_view/local.js";
-import { addressOf, choiceOf, pairOf, weightsOf } from "../../../transformer/canvas/shared/local.js";
+import { local as lines } from "../../../transformer/plots/canvas/head_view/local.js";
+import { addressOf, choiceOf, pairOf, weightsOf } from "../../../transformer/plots/canvas/shared/local.js";
 
 const axis = (...labels) => ({ name: "words", labels, texts: labels });
 

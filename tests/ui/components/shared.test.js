@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bit, decode, widened } from "../../../transformer/canvas/shared/blob.js";
-import { headColour, scale } from "../../../transformer/canvas/shared/colours.js";
-import { records } from "../../../transformer/canvas/shared/local.js";
-import { pixelRatio, shortened, wrapped } from "../../../transformer/canvas/shared/page.js";
+import { bit, decode, widened } from "../../../transformer/plots/canvas/shared/blob.js";
+import { headColour, scale } from "../../../transformer/plots/canvas/shared/colours.js";
+import { records } from "../../../transformer/plots/canvas/shared/local.js";
+import { pixelRatio, shortened, wrapped } from "../../../transformer/plots/canvas/shared/page.js";
 import keepRecord from "../../../ui/components/shared/record.js";
-import { legendOf, titleOf } from "../../../transformer/canvas/shared/saved.js";
-import { counted, fill, sameTexts } from "../../../transformer/canvas/shared/words.js";
+import { legendOf, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
+import { counted, fill, sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
 
 const ruler = { measureText: (text) => ({ width: [...text].length * 10 }) }; // every character is 10 wide
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from transformer.canvas import blob
 from transformer.errors import InputError
+from transformer.plots.canvas import blob
 from ui.components.all_heads.component import thumbnail_codes
 
 UNIT = st.floats(0.0, 1.0, width=32)

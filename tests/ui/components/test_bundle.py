@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from transformer.canvas import linker
-from transformer.canvas.linker import CANVAS
+from transformer.plots.canvas import linker
+from transformer.plots.canvas.linker import CANVAS
 from ui.components.shared.bundle import HERE, entry, library, script, stylesheet
 
 SCRIPTS = sorted([*HERE.rglob("*.js"), *CANVAS.rglob("*.js")])

@@ -8,9 +8,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.browser.pages.sample import attention, product_board
-from transformer.canvas.blob import unpack
 from transformer.errors import InputError
 from transformer.messages import Message
+from transformer.plots.canvas.blob import unpack
 from ui.components.all_heads.component import Picked, _picked, all_heads
 from ui.components.bitext.component import Words, _query, bitext
 from ui.components.map.component import scaled, sure_heads
@@ -161,9 +161,9 @@ def test_a_picture_is_sent_as_it_is_masked_cells_apart_and_its_cells_can_be_pick
         import numpy as np
         import streamlit as st
 
-        from transformer.pictures.axes import Axis
-        from transformer.pictures.picture import Picture
-        from transformer.pictures.quantity import Quantity
+        from transformer.plots.axes import Axis
+        from transformer.plots.picture import Picture
+        from transformer.plots.quantity import Quantity
         from ui.components.heatmap.component import heatmap_of
 
         def axis(name, count):

@@ -5,9 +5,9 @@ from string import Formatter
 
 import pytest
 
-from transformer.canvas.linker import CANVAS, COMMENT
-from transformer.canvas.sentences import sentences
 from transformer.messages import LANGUAGES, catalogue, speaking
+from transformer.plots.canvas.linker import CANVAS, COMMENT
+from transformer.plots.canvas.sentences import sentences
 from ui.components.shared.bundle import HERE, entry
 
 COMPONENTS = sorted(path.parent.name for path in HERE.glob("*/component.py"))

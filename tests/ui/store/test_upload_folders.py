@@ -11,9 +11,9 @@ from streamlit.runtime.scriptrunner import StopException
 
 from tests.checkpoint.huggingface.families import write_folder
 from tests.ui.store.test_session_resources import stop
-from transformer.checkpoint.safe.unpacked import PrivateFolder
 from transformer.checkpoint.worker.trial import Trial
 from transformer.errors import CheckpointError
+from transformer.safe.unpacked import PrivateFolder
 from ui.store import session_resources, upload_quota, uploads
 from ui.store.refs import CheckpointRef, Revision
 from ui.store.session_resources import SessionResources

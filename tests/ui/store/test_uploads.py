@@ -348,5 +348,5 @@ def test_what_may_arrive_is_what_a_file_the_server_and_its_disk_allow(monkeypatc
         raise FileNotFoundError("no usable temporary directory")  # as `tempfile` says where all of them are full
 
     monkeypatch.setattr("tempfile.gettempdir", nowhere)
-    monkeypatch.setattr("transformer.checkpoint.safe.unpacked.MEMORY", Path("/nowhere"))
+    monkeypatch.setattr("transformer.safe.unpacked.MEMORY", Path("/nowhere"))
     assert uploads.may_arrive(UploadLimits()) == uploads.folder_may_hold(UploadLimits()) == 0

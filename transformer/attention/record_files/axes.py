@@ -5,9 +5,9 @@ from typing import Any
 
 from transformer.attention.record_files.contents import MOST_POSITIONS
 from transformer.attention.record_files.entries import Entry
-from transformer.checkpoint.safe.names import is_text
 from transformer.messages import Message, parts
-from transformer.pictures.axes import Axis
+from transformer.plots.axes import Axis
+from transformer.safe.names import is_text
 
 
 def written_text(text: str) -> Any:

@@ -6,6 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs
+from transformer.attention.interventions.donors import Donor
+from transformer.attention.interventions.edits import check_positions
+from transformer.attention.interventions.text import MOST_PARTS, from_json, to_json
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.record_files.contents import MOST_CHANGED_POSITIONS
 from transformer.attention.record_files.entries import Entry
 from transformer.attention.record_files.softmaxes import (
@@ -16,12 +20,8 @@ from transformer.attention.record_files.softmaxes import (
 )
 from transformer.attention.record_files.tensors import Stored, read_tensor
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
-from transformer.checkpoint.safe.refusal import said, shown
 from transformer.errors import HeedmapError, InputError
-from transformer.interventions.donors import Donor
-from transformer.interventions.edits import check_positions
-from transformer.interventions.text import MOST_PARTS, from_json, to_json
-from transformer.interventions.value import Intervention
+from transformer.safe.refusal import said, shown
 from transformer.sites import Site
 
 KINDS = ("inputs", "weights", "changed")

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from transformer.attention.changed import SoftmaxInputs
-from transformer.interventions.value import Intervention
-from transformer.pictures.axes import Axis
+from transformer.attention.interventions.value import Intervention
+from transformer.plots.axes import Axis
 from transformer.sites import Site
 
 VERSION = 1

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 from torch import Tensor
 
 from transformer.attention.record_files.contents import MOST_MESSAGE_PARTS
-from transformer.checkpoint.safe.names import is_text
-from transformer.checkpoint.safe.refusal import refused
 from transformer.messages import Message, parts
+from transformer.safe.names import is_text
+from transformer.safe.refusal import refused
 
 MOST_COUNT = 2**40
 MOST_NUMBER = 1e300

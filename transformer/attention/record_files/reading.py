@@ -22,14 +22,14 @@ from transformer.attention.record_files.contents import (
 )
 from transformer.attention.record_files.entries import Entry, Opened
 from transformer.attention.record_files.softmaxes import read_notes
-from transformer.checkpoint.safe.blocks import Place, read_tensors
-from transformer.checkpoint.safe.declared import is_count
-from transformer.checkpoint.safe.headers import Header, check_header, looks_like_safetensors, parsed_table
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.safe.reading import opened
-from transformer.checkpoint.safe.refusal import refused, shown
 from transformer.messages import Message
-from transformer.pictures.axes import Axis
+from transformer.plots.axes import Axis
+from transformer.safe.blocks import Place, read_tensors
+from transformer.safe.declared import is_count
+from transformer.safe.headers import Header, check_header, looks_like_safetensors, parsed_table
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.safe.reading import opened
+from transformer.safe.refusal import refused, shown
 from transformer.sites import Site
 
 

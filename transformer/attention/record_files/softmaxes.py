@@ -14,7 +14,7 @@ from transformer.attention.record_files.contents import MOST_HEADS, MOST_NOTES, 
 from transformer.attention.record_files.entries import Entry
 from transformer.attention.record_files.tensors import Stored, below_infinity, read_tensor
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
-from transformer.layers.masks import Mask
+from transformer.nn.masks import Mask
 
 BOOL = (torch.bool,)
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from transformer.attention.record_files.entries import Entry
-from transformer.checkpoint.safe.refusal import shown
 from transformer.messages import Message
+from transformer.safe.refusal import shown
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 MOST_AXES = 4

@@ -14,11 +14,11 @@ from transformer.attention.record_files.changes import WrittenChanges
 from transformer.attention.record_files.contents import KEY, VERSION, RecordContents
 from transformer.attention.record_files.reading import read_table
 from transformer.attention.record_files.tensors import Stored
-from transformer.checkpoint.safe.headers import KINDS, LENGTH_BYTES, parsed_table
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS
-from transformer.checkpoint.safe.names import check_names
-from transformer.checkpoint.safe.refusal import refused
 from transformer.messages import Message
+from transformer.safe.headers import KINDS, LENGTH_BYTES, parsed_table
+from transformer.safe.limits import DEFAULT_LIMITS
+from transformer.safe.names import check_names
+from transformer.safe.refusal import refused
 
 _ALIGNMENT = 8
 _SHOWN = 80

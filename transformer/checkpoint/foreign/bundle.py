@@ -18,18 +18,18 @@ from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vocabularies import SENTENCEPIECE, Vocabulary, vocabulary_of
 from transformer.checkpoint.inspect.search import Search
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
-from transformer.checkpoint.safe.archives import ARCHIVE_START
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.fingerprints import fingerprint
-from transformer.checkpoint.safe.legacy import LEGACY_START
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, PICKLES, parts_of
 from transformer.checkpoint.worker import isolated, search, vocabularies
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import SpecialIds
+from transformer.safe.archives import ARCHIVE_START
+from transformer.safe.contents import Contents
+from transformer.safe.fingerprints import fingerprint
+from transformer.safe.legacy import LEGACY_START
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.safe.refusal import refused
+from transformer.text.base import Tokenizer
+from transformer.text.vocabulary import SpecialIds
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""

@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 from transformer.checkpoint.foreign.questions import SETTINGS
-from transformer.checkpoint.safe.contents import Contents
 from transformer.messages import Message
+from transformer.safe.contents import Contents
 
 MOST, LONGEST = 5_000, 200
 """So many names are looked at, none of more characters."""

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from transformer.checkpoint.foreign.vocabularies import vocabulary_of
-from transformer.checkpoint.safe.contents import Contents
-from transformer.tokens.base import Tokenizer
-from transformer.tokens.vocabulary import NO_SPECIAL_IDS, LetterTokenizer, SpecialIds, find_special_ids, id_tokenizers
+from transformer.safe.contents import Contents
+from transformer.text.base import Tokenizer
+from transformer.text.vocabulary import NO_SPECIAL_IDS, LetterTokenizer, SpecialIds, find_special_ids, id_tokenizers
 
 
 def names_inside(contents: Contents, config: Any) -> tuple[str | None, str | None]:

@@ -18,9 +18,9 @@ from transformer.checkpoint.foreign.questions import Answers, Question
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.foreign.unsupported_formats import stranger
 from transformer.checkpoint.meta_shapes import meta_shapes
-from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import CheckpointError, ConfigError
 from transformer.messages import Message
+from transformer.safe.contents import Contents, Shape
 
 WRAPPERS = frozenset({"module", "_orig_mod"})
 """What DataParallel, DistributedDataParallel, weight averaging and torch.compile put into names."""

@@ -7,8 +7,8 @@ from typing import Any
 from transformer.checkpoint.checkpoint import guesses
 from transformer.checkpoint.foreign.found import RECORD_FILE, record_lines
 from transformer.checkpoint.foreign.questions import Question
-from transformer.checkpoint.safe.contents import Shape, shape_text
 from transformer.messages import Message
+from transformer.safe.contents import Shape, shape_text
 
 SHOWN = 8
 """Names of one kind that the text lists; the report itself holds all."""

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from transformer.checkpoint.safe.archives import ARCHIVE_START, open_archive
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.safe.pickles import PICKLE_START, Structure
-from transformer.checkpoint.safe.refusal import refused, refused_because
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.tokens.base import Tokenizer
-from transformer.tokens.text import TextTokenizer
-from transformer.tokens.vocabulary import NO_SPECIAL_IDS, SpecialIds, VocabularyTokenizer, find_special_ids
+from transformer.safe.archives import ARCHIVE_START, open_archive
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.safe.pickles import PICKLE_START, Structure
+from transformer.safe.refusal import refused, refused_because
+from transformer.text.base import Tokenizer
+from transformer.text.text import TextTokenizer
+from transformer.text.vocabulary import NO_SPECIAL_IDS, SpecialIds, VocabularyTokenizer, find_special_ids
 
 AS_TEXT = Message("remedy_write_tokens")
 ONE_A_LINE = Message("remedy_one_a_line")

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint.safe.contents import Shape
-from transformer.checkpoint.safe.headers import check_header
-from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.paths import check_inside
-from transformer.checkpoint.safe.refusal import refused, refused_because
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, WEIGHTS
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.safe.contents import Shape
+from transformer.safe.headers import check_header
+from transformer.safe.limits import ReadLimits
+from transformer.safe.paths import check_inside
+from transformer.safe.refusal import refused, refused_because
 
 INDEX = "model.safetensors.index.json"
 TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer_config.json", "generation_config.json"

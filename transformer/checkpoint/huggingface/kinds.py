@@ -8,9 +8,9 @@ from transformer.checkpoint.foreign.found import RECORD_FILE, record_lines
 from transformer.checkpoint.huggingface.folder import FolderContents, checked_config
 from transformer.checkpoint.huggingface.library import check_installed, tables
 from transformer.checkpoint.huggingface.model import Head, Kind
-from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.safe.refusal import refused
 
 MAKERS: Final[dict[Head, str]] = {
     "words": "AutoModelForMaskedLM",

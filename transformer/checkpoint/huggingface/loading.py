@@ -43,12 +43,12 @@ from transformer.checkpoint.huggingface.probing import FAILURES, find_places, fi
 from transformer.checkpoint.huggingface.shared_layers import set_layers_apart
 from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
 from transformer.checkpoint.ours.validate import SPARE_NUMBERS
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.tokens.base import FolderTokenizer, Tokenizer
-from transformer.tokens.vocabulary import id_tokenizers
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.safe.refusal import refused
+from transformer.text.base import FolderTokenizer, Tokenizer
+from transformer.text.vocabulary import id_tokenizers
 
 CLASSES = {"seq2seq": "AutoModelForSeq2SeqLM", "decoder": "AutoModelForCausalLM", "encoder": "AutoModel"}
 """The library's class for each kind of model."""

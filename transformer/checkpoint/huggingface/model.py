@@ -10,16 +10,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer.attention.capture import is_recording, record_site
+from transformer.attention.interventions.active import active
+from transformer.attention.recording.relay import Place, Relay
+from transformer.attention.recording.seen import MOST_BYTES
 from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.checkpoint import HUGGING_FACE, OtherModel
 from transformer.errors import CheckpointError, InputError
-from transformer.interventions.active import active
-from transformer.layers.masks import Mask
-from transformer.layers.run_context import changed_context
-from transformer.models.common import check_ids, log_probs
-from transformer.models.protocols import Abilities, TokenInterface
-from transformer.recording.relay import Place, Relay
-from transformer.recording.seen import MOST_BYTES
+from transformer.nn.common import check_ids, log_probs
+from transformer.nn.masks import Mask
+from transformer.nn.protocols import Abilities, TokenInterface
+from transformer.nn.run_context import changed_context
 from transformer.sites import Site
 
 COUNT_BY_MASK: Final = ("opt", "bloom", "falcon", "biogpt", "prophetnet")

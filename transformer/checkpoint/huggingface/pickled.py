@@ -7,14 +7,14 @@ from pathlib import Path
 from safetensors.torch import save
 
 from transformer.checkpoint.huggingface.folder import INDEX
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.paths import check_inside
-from transformer.checkpoint.safe.reading import read_file
-from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.safe.unpacked import PrivateFolder, check_room
 from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.messages import Message
+from transformer.safe.contents import Contents
+from transformer.safe.limits import ReadLimits
+from transformer.safe.paths import check_inside
+from transformer.safe.reading import read_file
+from transformer.safe.refusal import refused
+from transformer.safe.unpacked import PrivateFolder, check_room
 
 Reader = Callable[[Path, ReadLimits], Contents]
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording, recording
+from transformer.attention.recording.relay import Place, Relay
 from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel, Kind, returned_weights
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
-from transformer.recording.relay import Place, Relay
 from transformer.sites import Site
 
 SOURCE, TARGET, PADDED = 5, 3, 2

@@ -15,8 +15,8 @@ from transformer.checkpoint.huggingface.folder import unreadable
 from transformer.checkpoint.huggingface.library import PanicError, library, panics_raised, quiet
 from transformer.errors import InputError
 from transformer.messages import Message
-from transformer.pictures.axes import WORD_START
-from transformer.tokens.base import check_unicode
+from transformer.plots.axes import WORD_START
+from transformer.text.base import check_unicode
 
 BYTE_SPACE, CONTINUED = "Ġ", "##"
 """How a byte-level tokenizer writes a space, and how WordPiece marks a piece that continues a word."""

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.errors import InputError
-from transformer.layers.attention import MultiHeadAttention
+from transformer.nn.attention import MultiHeadAttention
 from transformer.sites import Site
 
 

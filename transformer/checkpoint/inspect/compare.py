@@ -9,8 +9,8 @@ from torch import Tensor
 
 from transformer.checkpoint.inspect.statistics import aligned_slices
 from transformer.checkpoint.load import read
-from transformer.checkpoint.safe.contents import Contents, Shape
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.safe.contents import Contents, Shape
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
 
 SHOWN = 20
 """Tensors that the text lists; the comparison itself holds all."""

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from transformer.attention.capture import recording
 from transformer.attention.record import AttentionMap
-from transformer.checkpoint.safe.contents import Contents, shape_text
 from transformer.errors import InputError
 from transformer.messages import Message
+from transformer.safe.contents import Contents, shape_text
 from transformer.sites import Site
 
 INPUTS = ("input", "inputs", "ids", "input_ids", "source", "sources", "src", "source_ids")

@@ -15,9 +15,9 @@ from transformer.checkpoint.foreign.build import model_of
 from transformer.checkpoint.foreign.questions import Question
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.inspect.expected import Asked, Check, compare
-from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError, ConfigError, HeedmapError, InputError
 from transformer.messages import Message
+from transformer.safe.contents import Contents
 
 MOST_TRIED, SECONDS = 4_000, 300.0
 """Runs of a model, and seconds of a processor, after which a search ends with what it has."""

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.checkpoint.safe.contents import Shape
 from transformer.messages import Message
+from transformer.safe.contents import Shape
 
 BINS = 40
 """Bars of a tensor's histogram."""

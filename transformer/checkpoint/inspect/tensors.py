@@ -10,9 +10,9 @@ from torch import Tensor
 from transformer.checkpoint.inspect.statistics import TensorSummary, go_on, summary
 from transformer.checkpoint.inspect.ties import tied_groups
 from transformer.checkpoint.load import find_files, read
-from transformer.checkpoint.safe.contents import Contents, shape_text
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.messages import say
+from transformer.safe.contents import Contents, shape_text
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
 
 __all__ = [
     "Inspection",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transformer.checkpoint.inspect.statistics import all_alike, go_on, slices
-from transformer.checkpoint.safe.contents import Shape
+from transformer.safe.contents import Shape
 
 _Memory = tuple[Shape, torch.dtype, int, tuple[int, ...]]
 _Kind = tuple[Shape, torch.dtype]

@@ -10,10 +10,10 @@ from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.load import find_files, read
 from transformer.checkpoint.ours.folder import CARD, save_folder
-from transformer.checkpoint.safe.fingerprints import fingerprint_of
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.checkpoint.weight_files import is_hugging_face
 from transformer.errors import CheckpointError
+from transformer.safe.fingerprints import fingerprint_of
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
 
 
 def convert(

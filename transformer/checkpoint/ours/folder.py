@@ -19,16 +19,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from transformer.attention.capture import watch
+from transformer.attention.interventions import means
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, Checkpoint, Model
 from transformer.checkpoint.ours.retired import current_options
-from transformer.checkpoint.safe.refusal import refused, refused_because, said
 from transformer.errors import CheckpointError, ConfigError, InputError
-from transformer.interventions import means
 from transformer.messages import Message
+from transformer.safe.refusal import refused, refused_because, said
 from transformer.sequences.task import SequenceTask
-from transformer.tokens.base import Tokenizer
-from transformer.tokens.text import TextTokenizer
+from transformer.text.base import Tokenizer
+from transformer.text.text import TextTokenizer
 
 CONFIG, WEIGHTS = weight_files.CONFIG, weight_files.WEIGHTS
 TOKENIZER, EXAMPLES, CARD = "tokenizer.model", "examples.json", "CARD.md"

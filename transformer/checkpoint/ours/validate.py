@@ -10,13 +10,13 @@ from typing import Any
 from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.ours.retired import current_options
-from transformer.checkpoint.safe.contents import Shape
-from transformer.checkpoint.safe.headers import check_header
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.checkpoint.safe.paths import check_inside
-from transformer.checkpoint.safe.refusal import refused, said
 from transformer.checkpoint.weight_files import CONFIG, WEIGHTS
 from transformer.messages import Message
+from transformer.safe.contents import Shape
+from transformer.safe.headers import check_header
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
+from transformer.safe.paths import check_inside
+from transformer.safe.refusal import refused, said
 
 SMALL_FILE_BYTES = 8 * 1024 * 1024
 """The most that a file beside the weights may have: a config, examples, a tokenizer, a card."""

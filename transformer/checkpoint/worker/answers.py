@@ -3,11 +3,11 @@
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
-from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.worker import jobs, wire_format
 from transformer.checkpoint.worker.pool import POSSIBLE, WORKERS, Answer, Budget
 from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import CheckpointError
+from transformer.safe.refusal import refused
 
 Tick = Callable[[], None]
 """Called several times a second while a worker works; what it raises ends the worker."""

@@ -21,13 +21,13 @@ from typing import Any, NoReturn
 import torch
 
 from transformer.checkpoint.huggingface.library import library
-from transformer.checkpoint.safe.limits import MEGABYTE
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.error_codec import packed
 from transformer.checkpoint.worker.jobs import JOBS, KEEPERS, Answerer
 from transformer.checkpoint.worker.pool import LIBRARY
 from transformer.checkpoint.worker.template import MESSAGE_BYTES
 from transformer.errors import CheckpointError, HeedmapError
+from transformer.safe.limits import MEGABYTE
 
 OPEN_FILES = 64
 """What a worker may have open: its channel, a few files of weights, and what libraries need."""

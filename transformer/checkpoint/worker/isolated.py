@@ -23,12 +23,6 @@ from transformer.checkpoint.huggingface.pickled import as_safetensors
 from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
 from transformer.checkpoint.inspect.tensors import Inspection
 from transformer.checkpoint.load import find_files, reader_of
-from transformer.checkpoint.safe.arrays import ARRAY_LIMITS
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
-from transformer.checkpoint.safe.refusal import refused
-from transformer.checkpoint.safe.unpacked import PrivateFolder
-from transformer.checkpoint.safe.zips import KEPT
 from transformer.checkpoint.weight_files import is_hugging_face
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.answers import answers_of, garbled, only
@@ -38,6 +32,12 @@ from transformer.checkpoint.worker.vocabularies import folder_tokenizer
 from transformer.checkpoint.worker.wire_format import Block, GarbledError
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.safe.arrays import ARRAY_LIMITS
+from transformer.safe.contents import Contents
+from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
+from transformer.safe.refusal import refused
+from transformer.safe.unpacked import PrivateFolder
+from transformer.safe.zips import KEPT
 
 FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 5
 """The floor of what loading a folder, and a short run of its model, may take in a worker."""

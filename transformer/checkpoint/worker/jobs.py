@@ -15,16 +15,16 @@ from transformer.checkpoint.foreign.vocabularies import parse_sentencepiece, rea
 from transformer.checkpoint.inspect.search import Searching
 from transformer.checkpoint.inspect.tensors import TensorSummary, summary, tied_groups
 from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_uploads
-from transformer.checkpoint.safe import arrays
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.limits import ReadLimits
-from transformer.checkpoint.safe.zips import zip_bytes, zip_entries
 from transformer.checkpoint.worker import trial, wire_format
 from transformer.checkpoint.worker.tokenizer_facts import About, bounded
 from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.messages.parts import packed
-from transformer.tokens.base import Tokenizer
+from transformer.safe import arrays
+from transformer.safe.contents import Contents
+from transformer.safe.limits import ReadLimits
+from transformer.safe.zips import zip_bytes, zip_entries
+from transformer.text.base import Tokenizer
 
 Part = tuple[dict[str, Any], Sequence[memoryview | bytes]]
 """A table and its blocks."""

@@ -16,8 +16,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.checkpoint.safe.refusal import SAVE_AGAIN, refused_because
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.error_codec import unpacked
 from transformer.checkpoint.worker.queue import Queue
@@ -25,6 +23,8 @@ from transformer.checkpoint.worker.template import STOPPED_SECONDS, TICK_SECONDS
 from transformer.checkpoint.worker.wire_format import Block, GarbledError
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.safe.limits import MEGABYTE
+from transformer.safe.refusal import SAVE_AGAIN, refused_because
 
 COMMAND = (sys.executable, "-P", "-m", "transformer.checkpoint.worker.child")
 """What starts a template, before the number of its end of the line."""

@@ -9,12 +9,12 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from transformer.checkpoint.safe.declared import is_count
 from transformer.checkpoint.worker.resident import GaveUpError, Here, Resident
 from transformer.checkpoint.worker.tokenizer_facts import MOST_IDS, MOST_LETTERS, MOST_TOKENS, About
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
-from transformer.tokens.base import check_unicode
+from transformer.safe.declared import is_count
+from transformer.text.base import check_unicode
 
 LABELS_AT_ONCE, KEPT_LABELS = 10_000, 20_000
 """How many labels one request asks for, and how many are remembered."""

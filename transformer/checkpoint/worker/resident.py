@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from threading import Lock
 from typing import Any
 
-from transformer.checkpoint.safe.refusal import refused_because
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.pool import (
     PATIENCE_SECONDS,
@@ -22,6 +21,7 @@ from transformer.checkpoint.worker.pool import (
 from transformer.checkpoint.worker.wire_format import Block, GarbledError
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.safe.refusal import refused_because
 
 MOST_RESIDENTS = 8
 """Workers that stay at a time; the one that was asked longest ago goes when another is needed."""

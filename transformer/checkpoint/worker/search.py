@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 from transformer.checkpoint.inspect.search import MOST_TRIED, Search
-from transformer.checkpoint.safe.contents import Contents
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.answers import answers_of, garbled
 from transformer.checkpoint.worker.pool import Budget
 from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.messages.parts import NoMessageError, unpacked
+from transformer.safe.contents import Contents
+from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 
 MEMORY, SECONDS = 1024 * MEGABYTE, 120
 """The floor of what a search may take in a worker, and the processor time after which it ends with what it has."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from transformer.checkpoint.safe.declared import is_count
-from transformer.checkpoint.safe.refusal import refused
 from transformer.errors import InputError
-from transformer.tokens.base import Tokenizer
+from transformer.safe.declared import is_count
+from transformer.safe.refusal import refused
+from transformer.text.base import Tokenizer
 
 MOST_IDS, MOST_LETTERS = 200_000, 1_000_000
 """The longest text that is cut or joined: in tokens, and in letters of all pieces together."""

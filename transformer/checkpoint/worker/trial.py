@@ -16,12 +16,12 @@ import torch
 
 from transformer.attention.capture import recording
 from transformer.checkpoint.checkpoint import ARCHITECTURES, HUGGING_FACE, Checkpoint
-from transformer.checkpoint.safe.limits import MEGABYTE
-from transformer.checkpoint.safe.refusal import refused
 from transformer.checkpoint.worker.wire_format import GarbledError
-from transformer.decoding.search import DecodingOptions, decode
 from transformer.errors import HeedmapError
 from transformer.messages import Message
+from transformer.safe.limits import MEGABYTE
+from transformer.safe.refusal import refused
+from transformer.text.search import DecodingOptions, decode
 
 KNOWN_ARCHITECTURES = {*ARCHITECTURES, *(f"{HUGGING_FACE}{kind}" for kind in ("seq2seq", "decoder", "encoder"))}
 

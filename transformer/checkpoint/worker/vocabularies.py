@@ -8,13 +8,13 @@ from typing import Any
 
 from transformer.checkpoint.foreign.vocabularies import MOST_TOKENS
 from transformer.checkpoint.huggingface.folder import VOCABULARIES
-from transformer.checkpoint.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from transformer.checkpoint.worker import jobs
 from transformer.checkpoint.worker.answers import answers_of, garbled, only
 from transformer.checkpoint.worker.pool import POSSIBLE, Budget
 from transformer.checkpoint.worker.remote_tokenizer import RemoteTokenizer, started
 from transformer.checkpoint.worker.resident import Here, Resident
 from transformer.checkpoint.worker.wire_format import GarbledError
+from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 
 LIBRARY_MEMORY, SECONDS = 1024 * MEGABYTE, 4
 """The floor of what reading a tokenizer of the transformers library may take; its seconds are those of any tokenizer,

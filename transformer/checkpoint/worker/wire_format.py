@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.checkpoint.safe.declared import is_count
-from transformer.checkpoint.safe.limits import MEGABYTE, ReadLimits
+from transformer.safe.declared import is_count
+from transformer.safe.limits import MEGABYTE, ReadLimits
 
 HEADER_BYTES = 16 * MEGABYTE
 """The most that the table of one message may have: 20,000 tensors with names of 700 characters."""

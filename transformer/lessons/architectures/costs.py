@@ -7,8 +7,8 @@ attention is counted with its feed-forward net, a gated recurrent layer with its
 from dataclasses import dataclass
 
 from transformer.errors import CheckpointError
-from transformer.models.recurrent import RecurrentConfig
-from transformer.models.seq2seq import Seq2SeqConfig
+from transformer.nn.recurrent import RecurrentConfig
+from transformer.nn.seq2seq import Seq2SeqConfig
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from torch.nn import functional as F
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.models.protocols import written_length
+from transformer.nn.protocols import written_length
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.translate import checked_ids
-from transformer.tokens.base import Tokenizer
-from transformer.tokens.batch import pad
+from transformer.text.base import Tokenizer
+from transformer.text.batch import pad
 
 REFERENCES = {
     "A man in a blue shirt is riding a bicycle down the street.": (

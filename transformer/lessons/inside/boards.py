@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.layers.norms import AnnotatedLayerNorm
 from transformer.lessons.expressions.board import Axes, Board, Matrix, dimensions, plain
 from transformer.lessons.expressions.cellwise import Scale, Sum
 from transformer.lessons.expressions.operations import Given, Operation
 from transformer.lessons.expressions.rowwise import Normalise, Product
 from transformer.lessons.expressions.written import bent, length, share_above_zero, share_of
 from transformer.lessons.run import Run
-from transformer.models.protocols import HasPairStacks
+from transformer.nn.norms import AnnotatedLayerNorm
+from transformer.nn.protocols import HasPairStacks
 
 STAGES = ("embedding", "residual", "norm", "order", "feed_forward", "output")
 """The steps of the lesson, in the order in which a model runs them."""

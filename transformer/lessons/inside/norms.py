@@ -14,12 +14,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.layers.norms import AnnotatedLayerNorm, deviation
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.expressions.written import fitted, less, mean, mean_square, root, through
 from transformer.lessons.inside.boards import GIVEN, STAGES, column, row, states
 from transformer.lessons.run import Run
+from transformer.nn.norms import AnnotatedLayerNorm, deviation
 
 Kind = Literal["torch", "annotated", "rms"]
 KINDS: tuple[Kind, ...] = ("torch", "annotated", "rms")

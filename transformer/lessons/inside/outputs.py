@@ -18,8 +18,8 @@ from transformer.lessons.expressions.rowwise import Product
 from transformer.lessons.expressions.written import exponential, largest, less, less_logarithm, through, total
 from transformer.lessons.inside.boards import GIVEN, STAGES
 from transformer.lessons.run import Run
-from transformer.models.protocols import TokenInterface
-from transformer.pictures.axes import Axis
+from transformer.nn.protocols import TokenInterface
+from transformer.plots.axes import Axis
 
 TOP = 10
 """Words that are shown, the likeliest ones: of all others the exponentials are one sum."""

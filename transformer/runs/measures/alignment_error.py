@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from transformer.attribution.alignment_error import AlignmentCounts, alignment_counts
-from transformer.attribution.gold import GoldAlignment
-from transformer.attribution.methods import HEADED, LAYERED, attribute, defined
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.explain.attribution.alignment_error import AlignmentCounts, alignment_counts
+from transformer.explain.attribution.gold import GoldAlignment
+from transformer.explain.attribution.methods import HEADED, LAYERED, attribute, defined
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.measures import files
 from transformer.runs.translate import Translation, translate

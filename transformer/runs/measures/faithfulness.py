@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from transformer.attribution.trust import PERCENTS, Trust
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
+from transformer.explain.attribution.trust import PERCENTS, Trust
 from transformer.runs.attribution import every_question, trusted
 from transformer.runs.measures import files
 from transformer.runs.sequences.classify import classify

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.safe.refusal import refused
 from transformer.messages import Message
+from transformer.safe.refusal import refused
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from transformer.attention.measures import sites_of
-from transformer.attribution.deletion import How
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
+from transformer.explain.attribution.deletion import How
 from transformer.messages import Message
 from transformer.runs.attribution import deletion
 from transformer.runs.measures import files

@@ -15,17 +15,17 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from transformer.attention.interventions.active import intervening
+from transformer.attention.interventions.value import Intervention
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.decoding.search import DecodingOptions
 from transformer.errors import CheckpointError
-from transformer.figures.curves import Line
-from transformer.interventions.active import intervening
-from transformer.interventions.value import Intervention
 from transformer.messages import Message
-from transformer.models.protocols import written_pad
+from transformer.nn.protocols import written_pad
+from transformer.plots.curves import Line
 from transformer.runs.corpus import bleu, translate_lines
 from transformer.runs.measures.pairs import Pairs, losses_of, mean_loss
 from transformer.sites import Site
+from transformer.text.search import DecodingOptions
 
 SHARES = tuple(range(0, 100, 10))
 """Percent of the heads that are removed."""

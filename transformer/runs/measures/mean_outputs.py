@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from transformer.attention.capture import recording
-from transformer.interventions.means import Means
-from transformer.models.protocols import written_pad
+from transformer.attention.interventions.means import Means
+from transformer.nn.protocols import written_pad
 from transformer.runs.measures.pairs import Pairs
 from transformer.sites import Site
 

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.models.protocols import written_length, written_pad
-from transformer.tokens.batch import pad
+from transformer.nn.protocols import written_length, written_pad
+from transformer.text.batch import pad
 
 ROWS = 64
 """Pairs that go through the model together."""

@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.attribution.deletion import Progress
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.models.common import refuse_elsewhere
+from transformer.explain.attribution.deletion import Progress
+from transformer.nn.common import refuse_elsewhere
 from transformer.runs.class_reasons import ClassQuestion, Reasons, integrated, log_odds
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, classifier

@@ -14,10 +14,10 @@ from transformer.attention.capture import recording
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.layers.kmers import Window
 from transformer.messages import Message
-from transformer.models.kmer import KmerClassifier
-from transformer.pictures.axes import Axis, pooling_queries
+from transformer.nn.kmer import KmerClassifier
+from transformer.nn.kmers import Window
+from transformer.plots.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import MOST_BYTES, SHORT, Heard, Pace, pace_of, refuse_large

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.layers.kmers import Window
+from transformer.nn.kmers import Window
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classifier, classify_together, read
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord, label_of

@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 
 from transformer.attention.measures import rank_correlation
-from transformer.attribution.trust import PERCENTS, RANDOM_ORDERS, Trust, counted, mean_of, orders_of
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.explain.attribution.trust import PERCENTS, RANDOM_ORDERS, Trust, counted, mean_of, orders_of
 from transformer.runs.sequences.attribution import integrated_gradients, log_odds_of_rows, mutations
 from transformer.runs.sequences.classify import Classification, classifier
 from transformer.sequences.folding import folded

@@ -1,11 +1,11 @@
 // Alignments of one source, side by side: point at a target word, and what it looked at is marked in every one.
 // Several moments (the snapshots of a training) are played in the browser; nothing is asked of the server meanwhile.
 
-import { activate } from "../../../transformer/canvas/shared/active.js";
-import { themeOf } from "../../../transformer/canvas/shared/colours.js";
-import { component } from "../../../transformer/canvas/shared/component.js";
-import { button, element, pen, resized, say, screenRatio } from "../../../transformer/canvas/shared/page.js";
-import { sameTexts } from "../../../transformer/canvas/shared/words.js";
+import { activate } from "../../../transformer/plots/canvas/shared/active.js";
+import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { component } from "../../../transformer/plots/canvas/shared/component.js";
+import { button, element, pen, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
+import { sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
 import { drawAlignment, drawScale, hiddenBy, layoutOf, rowAt, sizeOf, strongest } from "./canvas.js";
 import { saveAlignments } from "./files.js";
 import { makePlayer } from "../shared/player.js";
@@ -22,7 +22,7 @@ import { lookedAt, spoken } from "./sentences.js";
  * @property {boolean} same_rows whether row i is the same target word in all panels
  * @property {boolean} masked whether a key is missing anywhere
  * @property {string} file_name
- * @property {import("../../../transformer/canvas/shared/saved.js").About} about
+ * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about
  * @property {{ name: string, panels: Panel[] }[]} moments
  * @property {Record<"save_png" | "hint" | "hint_one" | "looks" | "compared" | "told" | "nothing" | "weight" | "nowhere" | "play" | "pause" |
  *   "moments" | "weighted" | "listed" | "beside", string>} words
@@ -31,10 +31,10 @@ import { lookedAt, spoken } from "./sentences.js";
 /** @typedef {ReturnType<typeof build>} Box One panel's elements, and what is drawn in them. */
 
 /**
- * @typedef {import("../../../transformer/canvas/shared/component.js").Frame & ReturnType<typeof parts> & {
+ * @typedef {import("../../../transformer/plots/canvas/shared/component.js").Frame & ReturnType<typeof parts> & {
  *   header: Header,
  *   arrays: Record<string, Float32Array<ArrayBuffer>>,
- *   theme: import("../../../transformer/canvas/shared/colours.js").Theme,
+ *   theme: import("../../../transformer/plots/canvas/shared/colours.js").Theme,
  *   layout: import("./canvas.js").Layout,
  *   player: import("../shared/player.js").Player,
  *   boxes: Box[],
@@ -84,7 +84,7 @@ function parts() {
 
 /**
  * @param {View} view
- * @param {import("../../../transformer/canvas/shared/blob.js").Received} received
+ * @param {import("../../../transformer/plots/canvas/shared/blob.js").Received} received
  */
 function receive(view, received) {
   const { columns, moments } = /** @type {Header} */ (received.header);

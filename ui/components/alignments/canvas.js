@@ -1,7 +1,7 @@
 // One alignment on a canvas: target words down, source words across; marks for the word in focus.
 
-import { NAN, scale } from "../../../transformer/canvas/shared/colours.js";
-import { pen, shortened } from "../../../transformer/canvas/shared/page.js";
+import { NAN, scale } from "../../../transformer/plots/canvas/shared/colours.js";
+import { pen, shortened } from "../../../transformer/plots/canvas/shared/page.js";
 
 const FONT = 12;
 const LABEL = { row: 110, column: 128 }; // pixels for a label, at most
@@ -13,7 +13,7 @@ export const PALE = 0.65; // how strong other labels are while a word is in focu
 const STRONG = 0.1; // from this weight on, a source word counts as looked at
 
 /** @typedef {import("./alignments.js").Header} Header */
-/** @typedef {import("../../../transformer/canvas/shared/colours.js").Theme} Theme */
+/** @typedef {import("../../../transformer/plots/canvas/shared/colours.js").Theme} Theme */
 /** @typedef {ReturnType<typeof layoutOf>} Layout */
 
 /**

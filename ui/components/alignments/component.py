@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from transformer.canvas import blob
-from transformer.canvas.about import About
 from transformer.errors import InputError
+from transformer.plots.canvas import blob
+from transformer.plots.canvas.about import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("alignments")

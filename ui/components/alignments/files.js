@@ -1,7 +1,7 @@
 // Alignments as one picture file, drawn again at its own sharpness: title, sentence, whole maps and what colours mean.
 
-import { element, pen, savePng, sheetOf } from "../../../transformer/canvas/shared/page.js";
-import { legendOf, titleOf, writeLines } from "../../../transformer/canvas/shared/saved.js";
+import { element, pen, savePng, sheetOf } from "../../../transformer/plots/canvas/shared/page.js";
+import { legendOf, titleOf, writeLines } from "../../../transformer/plots/canvas/shared/saved.js";
 import { drawAlignment, paintNowhere, sizeOf } from "./canvas.js";
 
 const PAD = 16;
@@ -50,8 +50,8 @@ export function saveAlignments({ boxes, header, layout, theme, moment }) {
 /**
  * What the colours mean.
  * @param {import("./alignments.js").Header} header
- * @param {import("../../../transformer/canvas/shared/colours.js").Theme} theme
- * @returns {import("../../../transformer/canvas/shared/saved.js").Legend}
+ * @param {import("../../../transformer/plots/canvas/shared/colours.js").Theme} theme
+ * @returns {import("../../../transformer/plots/canvas/shared/saved.js").Legend}
  */
 function meaningOf({ masked, words }, theme) {
   return {

@@ -1,6 +1,6 @@
 // What an alignment says in words: the strongest source words of the target word in focus.
 
-import { fill } from "../../../transformer/canvas/shared/words.js";
+import { fill } from "../../../transformer/plots/canvas/shared/words.js";
 
 const SPOKEN = 3; // source words, at most
 const LEAST = 0.05; // weight of a source word that is spoken of

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from transformer.canvas import blob
-from transformer.canvas.about import About
-from transformer.canvas.views import Grid, all_heads_header
 from transformer.errors import InputError
 from transformer.messages import words
+from transformer.plots.canvas import blob
+from transformer.plots.canvas.about import About
+from transformer.plots.canvas.views import Grid, all_heads_header
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
 

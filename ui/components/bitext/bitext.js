@@ -1,9 +1,9 @@
 // A sentence over its translation, joined by the lines of one head: point at a word to see what it looked at.
 
-import { rgb, themeOf } from "../../../transformer/canvas/shared/colours.js";
-import { component } from "../../../transformer/canvas/shared/component.js";
-import { button, element, say } from "../../../transformer/canvas/shared/page.js";
-import { fill, sameTexts } from "../../../transformer/canvas/shared/words.js";
+import { rgb, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { component } from "../../../transformer/plots/canvas/shared/component.js";
+import { button, element, say } from "../../../transformer/plots/canvas/shared/page.js";
+import { fill, sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
 import { saveBitext } from "./files.js";
 import { chosen, pathOf, strength } from "./lines.js";
 import { local } from "./local.js";
@@ -30,10 +30,10 @@ const SVG = "http://www.w3.org/2000/svg";
 /** @typedef {import("./lines.js").Box} Box */
 
 /**
- * @typedef {import("../../../transformer/canvas/shared/component.js").Frame & ReturnType<typeof build> & {
+ * @typedef {import("../../../transformer/plots/canvas/shared/component.js").Frame & ReturnType<typeof build> & {
  *   header: Header,
  *   weights: Float32Array<ArrayBuffer>,
- *   theme: import("../../../transformer/canvas/shared/colours.js").Theme,
+ *   theme: import("../../../transformer/plots/canvas/shared/colours.js").Theme,
  *   selected: number | null,
  *   hovered: Position | null,
  *   focus: Position | null,
@@ -83,7 +83,7 @@ function build(root) {
 /**
  * Take a new head or other sentences; where the keyboard stands is kept while the words stay the same.
  * @param {View} view
- * @param {import("../../../transformer/canvas/shared/blob.js").Received} received
+ * @param {import("../../../transformer/plots/canvas/shared/blob.js").Received} received
  */
 function receive(view, { header, arrays }) {
   /** @type {Header | undefined} */

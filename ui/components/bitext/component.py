@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from transformer.canvas import blob
 from transformer.errors import InputError
+from transformer.plots.canvas import blob
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
 

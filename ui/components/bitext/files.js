@@ -1,6 +1,6 @@
 // A bitext as a picture file: both sentences, the lines, and the sentence that says what is in focus.
 
-import { element, pen, savePng, sheetOf, wrapped } from "../../../transformer/canvas/shared/page.js";
+import { element, pen, savePng, sheetOf, wrapped } from "../../../transformer/plots/canvas/shared/page.js";
 import { chosen, pathOf, strength } from "./lines.js";
 
 const PAD = 18;

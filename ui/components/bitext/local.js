@@ -1,8 +1,8 @@
 // The lines of the page's record: those of the head that is looked at, if it joins the two sentences.
 
-import { pairSaid, weightsOf } from "../../../transformer/canvas/shared/local.js";
+import { pairSaid, weightsOf } from "../../../transformer/plots/canvas/shared/local.js";
 
-/** @type {import("../../../transformer/canvas/shared/local.js").Local} */
+/** @type {import("../../../transformer/plots/canvas/shared/local.js").Local} */
 export const local = {
   seen(header, record, choice) {
     const { kind, layer, head, isOther } = shownOf(header, record, choice);
@@ -35,8 +35,8 @@ export const local = {
 /**
  * Which head's lines are shown: where the chosen one does not join the sentences, that which the page starts with.
  * @param {any} header
- * @param {import("../../../transformer/canvas/shared/local.js").RecordOfPage} record
- * @param {import("../../../transformer/canvas/shared/local.js").Choice} choice
+ * @param {import("../../../transformer/plots/canvas/shared/local.js").RecordOfPage} record
+ * @param {import("../../../transformer/plots/canvas/shared/local.js").Choice} choice
  */
 function shownOf(header, { kinds }, choice) {
   const kind = kinds.find(({ name }) => name === header.kind) ?? kinds[0];

@@ -1,6 +1,6 @@
 // What a bitext says in words: what was looked at while a word was written, or which words looked at one.
 
-import { fill } from "../../../transformer/canvas/shared/words.js";
+import { fill } from "../../../transformer/plots/canvas/shared/words.js";
 
 const SPOKEN = 3; // words, at most
 const LEAST = 0.1; // weight of a further word that is spoken of

@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from transformer.canvas.views import Known, Link, Picker, head_choice_header
+from transformer.plots.canvas.views import Known, Link, Picker, head_choice_header
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import TOLD, Local
 

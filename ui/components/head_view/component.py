@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from transformer.canvas.views import Sides, head_view_header
+from transformer.plots.canvas.views import Sides, head_view_header
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer.attention.zoom import View
-from transformer.canvas import blob
-from transformer.canvas.about import About
-from transformer.canvas.views import Axes, Site, heatmap_header
 from transformer.errors import InputError
 from transformer.messages import say, words
-from transformer.pictures.picture import Picture
+from transformer.plots.canvas import blob
+from transformer.plots.canvas.about import About
+from transformer.plots.canvas.views import Axes, Site, heatmap_header
+from transformer.plots.picture import Picture
 from ui.components.shared.mounting import CanvasComponent
 from ui.components.shared.record import Local
 

@@ -1,7 +1,7 @@
 // The map as a picture file: as it stands on the page, with what the model is and where the picture is from.
 
-import { savePng, sheetOf } from "../../../transformer/canvas/shared/page.js";
-import { titleOf, writeLines } from "../../../transformer/canvas/shared/saved.js";
+import { savePng, sheetOf } from "../../../transformer/plots/canvas/shared/page.js";
+import { titleOf, writeLines } from "../../../transformer/plots/canvas/shared/saved.js";
 
 const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "font-family", "font-size", "font-weight", "image-rendering"];
 const MARGIN = 20;

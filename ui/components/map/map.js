@@ -1,8 +1,8 @@
 // The whole model as towers: point at a part to read it, open it, and step from word to word.
 
-import { themeOf } from "../../../transformer/canvas/shared/colours.js";
-import { component } from "../../../transformer/canvas/shared/component.js";
-import { button, element, focusedBeside, pen, say, shortened } from "../../../transformer/canvas/shared/page.js";
+import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { component } from "../../../transformer/plots/canvas/shared/component.js";
+import { button, element, focusedBeside, pen, say, shortened } from "../../../transformer/plots/canvas/shared/page.js";
 import { makePlayer } from "../shared/player.js";
 import { saveMap } from "./files.js";
 import { layoutOf } from "./layout.js";
@@ -26,14 +26,14 @@ const SMALLEST = 0.86; // how far the map may shrink to fit the screen
  * @property {string} file_name
  * @property {Record<"play" | "pause" | "step" | "all" | "layer" | "look" | "surest" | "sum" | "scale" | "active" |
  *   "adds" | "of_all" | "of_step" | "legend" | "lights" | "save_png", string>} words
- * @property {import("../../../transformer/canvas/shared/saved.js").About} saved
+ * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} saved
  */
 
 /**
- * @typedef {import("../../../transformer/canvas/shared/component.js").Frame & ReturnType<typeof frameOf> & {
+ * @typedef {import("../../../transformer/plots/canvas/shared/component.js").Frame & ReturnType<typeof frameOf> & {
  *   header: Header,
  *   arrays: Record<string, any>,
- *   theme: import("../../../transformer/canvas/shared/colours.js").Theme,
+ *   theme: import("../../../transformer/plots/canvas/shared/colours.js").Theme,
  *   layout: import("./layout.js").Layout,
  *   places: Map<number, import("./sentences.js").Place>,
  *   made: Map<number, SVGElement>,

@@ -1,6 +1,6 @@
 // What is said of a part when it is pointed at, or read aloud: its name, its formula, and this run's numbers.
 
-import { fill } from "../../../transformer/canvas/shared/words.js";
+import { fill } from "../../../transformer/plots/canvas/shared/words.js";
 import { sumAt, sureAt, valueAt } from "./numbers.js";
 
 /**

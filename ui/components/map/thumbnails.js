@@ -1,7 +1,7 @@
 // What stands inside an attention's box: its heads as small pictures, in one image; and what a net's units hold.
 
-import { rgb } from "../../../transformer/canvas/shared/colours.js";
-import { element, pen } from "../../../transformer/canvas/shared/page.js";
+import { rgb } from "../../../transformer/plots/canvas/shared/colours.js";
+import { element, pen } from "../../../transformer/plots/canvas/shared/page.js";
 
 const MASKED = 255;
 const LARGEST = 254;
@@ -11,7 +11,7 @@ const LARGEST = 254;
  * @param {Uint8Array} codes
  * @param {[number, number, number]} shape heads, rows, columns
  * @param {import("./layout.js").Grid} grid
- * @param {import("../../../transformer/canvas/shared/colours.js").Theme} theme
+ * @param {import("../../../transformer/plots/canvas/shared/colours.js").Theme} theme
  */
 export function headsImage(codes, [heads, rows, columns], grid, theme) {
   const scale = 3;

@@ -1,11 +1,11 @@
 // One matrix on a canvas: colours for all cells, numbers where they fit, marks for what is lit.
 
-import { bit } from "../../../transformer/canvas/shared/blob.js";
-import { between, inkOn, NAN, scale } from "../../../transformer/canvas/shared/colours.js";
-import { pen, shortened } from "../../../transformer/canvas/shared/page.js";
-import { written } from "../../../transformer/canvas/shared/words.js";
+import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
+import { between, inkOn, NAN, scale } from "../../../transformer/plots/canvas/shared/colours.js";
+import { pen, shortened } from "../../../transformer/plots/canvas/shared/page.js";
+import { written } from "../../../transformer/plots/canvas/shared/words.js";
 
-/** @typedef {import("../../../transformer/canvas/shared/colours.js").Theme} Theme */
+/** @typedef {import("../../../transformer/plots/canvas/shared/colours.js").Theme} Theme */
 /** @typedef {ReturnType<typeof geometry>} Geometry */
 /** @typedef {ReturnType<typeof paints>} Paints */
 

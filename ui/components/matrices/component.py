@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
-from transformer.canvas.about import About
 from transformer.lessons.expressions.board import Board, Highlight
 from transformer.lessons.expressions.operations import Cells
 from transformer.messages import words
+from transformer.plots.canvas.about import About
 from ui.components.matrices.readable import readable
 from ui.components.shared.mounting import CanvasComponent
 

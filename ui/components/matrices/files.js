@@ -1,7 +1,7 @@
 // The matrices as one picture file, drawn again at its own sharpness: names, cells and what its colours mean.
 
-import { savePng, sheetOf, shortened } from "../../../transformer/canvas/shared/page.js";
-import { titleOf, writeLines } from "../../../transformer/canvas/shared/saved.js";
+import { savePng, sheetOf, shortened } from "../../../transformer/plots/canvas/shared/page.js";
+import { titleOf, writeLines } from "../../../transformer/plots/canvas/shared/saved.js";
 import { drawMatrix } from "./canvas.js";
 import { meanings, scalesOf } from "./legend.js";
 import { sizeOf, writeSymbol } from "./symbols.js";

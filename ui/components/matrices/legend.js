@@ -1,6 +1,6 @@
 // What colours and the outlines of cells mean.
 
-import { ends, scale } from "../../../transformer/canvas/shared/colours.js";
+import { ends, scale } from "../../../transformer/plots/canvas/shared/colours.js";
 
 /** @typedef {[keyof import("./canvas.js").Paints, string]} Outline A colour by its name, and its meaning. */
 

@@ -1,12 +1,12 @@
 // Matrices as grids of numbers. Pick a cell: what it came from and what it goes to lights up in all of them.
 
-import { activate } from "../../../transformer/canvas/shared/active.js";
-import { bit } from "../../../transformer/canvas/shared/blob.js";
-import { themeOf } from "../../../transformer/canvas/shared/colours.js";
-import { component } from "../../../transformer/canvas/shared/component.js";
-import { moved } from "../../../transformer/canvas/shared/grid.js";
-import { button, element, focusedBeside, resized, say, screenRatio } from "../../../transformer/canvas/shared/page.js";
-import { fill, written } from "../../../transformer/canvas/shared/words.js";
+import { activate } from "../../../transformer/plots/canvas/shared/active.js";
+import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
+import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { component } from "../../../transformer/plots/canvas/shared/component.js";
+import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
+import { button, element, focusedBeside, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
+import { fill, written } from "../../../transformer/plots/canvas/shared/words.js";
 import { drawMatrix, geometry, paints, zoomFor } from "./canvas.js";
 import { saveMatrices } from "./files.js";
 import { meanings, scalesOf } from "./legend.js";
@@ -27,17 +27,17 @@ const RELATIONS = ["sources", "targets", "furtherSources", "furtherTargets"];
  * @property {string} outline
  * @property {string} file_name
  * @property {boolean} elided whether large matrices leave out their middle
- * @property {import("../../../transformer/canvas/shared/saved.js").About} about what a saved picture says of itself
+ * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about what a saved picture says of itself
  * @property {Record<"save_png" | "picked" | "example" | "sources" | "targets" | "further" | "undefined" | "scale" | "weights", string>} words
  */
 
 /** @typedef {ReturnType<typeof build>} Box One matrix's elements, and what is drawn in them. */
 
 /**
- * @typedef {import("../../../transformer/canvas/shared/component.js").Frame & {
+ * @typedef {import("../../../transformer/plots/canvas/shared/component.js").Frame & {
  *   header: Header,
  *   arrays: Record<string, any>,
- *   theme: import("../../../transformer/canvas/shared/colours.js").Theme,
+ *   theme: import("../../../transformer/plots/canvas/shared/colours.js").Theme,
  *   paints: import("./canvas.js").Paints,
  *   boxes: Map<string, Box>,
  *   selected: [string, number, number] | null,

@@ -1,7 +1,7 @@
 // Symbols such as W^Q_0: what follows ^ is set higher, what follows _ lower.
 
-import { element } from "../../../transformer/canvas/shared/page.js";
-import { written } from "../../../transformer/canvas/shared/words.js";
+import { element } from "../../../transformer/plots/canvas/shared/page.js";
+import { written } from "../../../transformer/plots/canvas/shared/words.js";
 import { largestOf } from "./canvas.js";
 
 /** @typedef {{ text: string, level: -1 | 0 | 1 }} Part Letters on the line, above it (1) or below it (-1). */

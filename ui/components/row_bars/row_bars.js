@@ -1,8 +1,8 @@
 // The weights of one row as bars: drag one, or move it by keys, and the others make room.
 
-import { component } from "../../../transformer/canvas/shared/component.js";
-import { element, say } from "../../../transformer/canvas/shared/page.js";
-import { fill } from "../../../transformer/canvas/shared/words.js";
+import { component } from "../../../transformer/plots/canvas/shared/component.js";
+import { element, say } from "../../../transformer/plots/canvas/shared/page.js";
+import { fill } from "../../../transformer/plots/canvas/shared/words.js";
 import { WHOLE, moved, stepped } from "./sharing.js";
 
 const PATIENCE = 500; // milliseconds after the last key until Python is told
@@ -18,7 +18,7 @@ const PATIENCE = 500; // milliseconds after the last key until Python is told
 /** @typedef {{ line: HTMLElement, name: HTMLElement, track: HTMLElement, bar: HTMLElement, number: HTMLElement }} Line */
 
 /**
- * @typedef {import("../../../transformer/canvas/shared/component.js").Frame & {
+ * @typedef {import("../../../transformer/plots/canvas/shared/component.js").Frame & {
  *   header: Header,
  *   row: number[],
  *   sent: number[],
@@ -49,7 +49,7 @@ export default component("row-bars", (frame) => {
 /**
  * Take a row; what is being dragged stays under the pointer.
  * @param {View} view
- * @param {import("../../../transformer/canvas/shared/blob.js").Received} received
+ * @param {import("../../../transformer/plots/canvas/shared/blob.js").Received} received
  */
 function receive(view, { header, arrays }) {
   const row = Array.from(arrays.weights, (weight) => Math.round(weight * WHOLE));

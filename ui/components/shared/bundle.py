@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from transformer.canvas import linker
+from transformer.plots.canvas import linker
 
 HERE = Path(__file__).parents[1]
 """The folder of all components; scripts are named by their paths below it."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from transformer.canvas import blob
-from transformer.canvas.sentences import sentences
+from transformer.plots.canvas import blob
+from transformer.plots.canvas.sentences import sentences
 from ui.components.shared import bundle
 
 _by_page = list[None]()

@@ -1,7 +1,7 @@
 // Posts a picture's options (what is selected, which heads are on, the threshold) to the picture of the same name.
 // They travel apart from the weights, so that moving a slider sends a few bytes and not every weight again.
 
-import { POSTED, posted } from "../../../transformer/canvas/shared/posted.js";
+import { POSTED, posted } from "../../../transformer/plots/canvas/shared/posted.js";
 
 /** @param {{ data: { instance: string } }} run */
 export default function ({ data }) {

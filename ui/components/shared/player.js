@@ -1,6 +1,6 @@
 // A slider over moments with a play button; it moves in the browser and tells where it came to rest.
 
-import { button, element, say } from "../../../transformer/canvas/shared/page.js";
+import { button, element, say } from "../../../transformer/plots/canvas/shared/page.js";
 
 const PAUSE = 900; // milliseconds that each moment is shown
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from transformer.canvas.record import Packed
+from transformer.plots.canvas.record import Packed
 from ui.components.shared import bundle
 
 TOLD = "address.told"

@@ -6,10 +6,10 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.canvas.about import About
-from transformer.figures.file_names import file_name
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.recipe import Recipe
+from transformer.plots.canvas.about import About
+from transformer.plots.file_names import file_name
 from ui.components.matrices.component import Cell, matrices
 from ui.components.matrices.readable import readable
 from ui.lessons import shared

@@ -7,13 +7,13 @@ from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer.attention.measures import entropy
-from transformer.figures.export import plot_config
-from transformer.figures.file_names import file_name
-from transformer.figures.lessons import curves
 from transformer.lessons.attention import temperature_curve, temperature_formulas
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.recipe import COLDEST, HOTTEST, Recipe
+from transformer.plots.export import plot_config
+from transformer.plots.file_names import file_name
+from transformer.plots.lessons import curves
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls

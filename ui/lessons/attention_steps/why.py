@@ -5,11 +5,11 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.figures.export import plot_config
-from transformer.figures.lessons import curves
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.scaling import Growth, cosines, growth
+from transformer.plots.export import plot_config
+from transformer.plots.lessons import curves
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls

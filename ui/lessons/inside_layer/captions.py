@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from transformer.layers.blocks import Residual
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.inside.norms import bare_lengths, bare_limit, kind_of
 from transformer.lessons.inside.outputs import is_tied, likeliest, positions_of
+from transformer.nn.blocks import Residual
 from ui.lessons.inside_layer.controls import Place
 from ui.lessons.inside_layer.examples import Example
 from ui.texts import plain

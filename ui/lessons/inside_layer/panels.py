@@ -6,14 +6,14 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.canvas.about import About
-from transformer.figures.file_names import file_name
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.expressions.operations import number
 from transformer.lessons.inside import norms
 from transformer.lessons.inside.boards import embedding_board, feed_forward_board, order_board, residual_board
 from transformer.lessons.inside.outputs import likeliest, output_board, positions_of
 from transformer.lessons.run import Run
+from transformer.plots.canvas.about import About
+from transformer.plots.file_names import file_name
 from ui.components.matrices.component import Cell, matrices
 from ui.components.matrices.readable import readable
 from ui.lessons import shared

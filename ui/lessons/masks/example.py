@@ -10,7 +10,7 @@ from transformer.lessons.leaks import LeakReport, leak_test
 from transformer.lessons.masks import Batch, batch_run
 from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.lessons.toy import toy_batch, toy_transformer
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.seq2seq import Seq2Seq
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision

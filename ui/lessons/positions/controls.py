@@ -8,7 +8,7 @@ import streamlit as st
 from transformer.lessons.positions import Variant
 from transformer.lessons.sentences import Sentence, source_sentence
 from transformer.lessons.toy import toy_sentences, toy_transformer
-from transformer.models.seq2seq import Seq2Seq
+from transformer.nn.seq2seq import Seq2Seq
 from ui.shared import controls
 from ui.shared.address import choice, line, whole
 from ui.store import store

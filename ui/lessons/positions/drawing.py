@@ -6,11 +6,11 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from transformer.figures.export import plot_config
-from transformer.figures.lessons import number_map
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.positions import Variant
+from transformer.plots.export import plot_config
+from transformer.plots.lessons import number_map
 from ui.lessons import shared
 from ui.lessons.shared import in_formula
 from ui.texts import plain

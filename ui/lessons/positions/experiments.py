@@ -7,7 +7,6 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.figures.lessons import grouped_bars
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.positions import (
@@ -21,6 +20,7 @@ from transformer.lessons.positions import (
     trained_table,
 )
 from transformer.lessons.sentences import Sentence
+from transformer.plots.lessons import grouped_bars
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.positions.controls import model, variant

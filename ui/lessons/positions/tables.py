@@ -4,7 +4,6 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.figures.lessons import curves
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given, Operation
 from transformer.lessons.expressions.rowwise import Product
@@ -19,6 +18,7 @@ from transformer.lessons.positions import (
     wavelength,
     waves,
 )
+from transformer.plots.lessons import curves
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.positions.controls import variant

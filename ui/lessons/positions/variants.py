@@ -4,8 +4,8 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.figures.lessons import table_grid
 from transformer.lessons.positions import VARIANTS, Variant, position_table
+from transformer.plots.lessons import table_grid
 from ui.lessons.positions.controls import variant
 from ui.lessons.positions.drawing import dark, formula, plot, table_downloads
 from ui.lessons.positions.learned import Shown, learned_choice, learned_table

@@ -5,9 +5,9 @@ Source: Rush 2018; Huang, Subramanian, Sum, Almubarak and Biderman 2022, "The An
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
 from transformer.checkpoint.foreign.questions import Answers, heads_question, norm_eps, seq2seq_special_ids
-from transformer.checkpoint.safe.contents import Contents
 from transformer.messages import Message
-from transformer.models.seq2seq import preset
+from transformer.nn.seq2seq import preset
+from transformer.safe.contents import Contents
 
 _ATTENTION = ("query", "key", "value", "output")
 

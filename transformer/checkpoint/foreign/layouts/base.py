@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from transformer.checkpoint.foreign.questions import Answers
-from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
+from transformer.safe.contents import Contents, Shape
 
 _PLAIN_END = re.compile(r"(?:(?<!\\)\w|\\\.)*$")
 

@@ -8,9 +8,9 @@ import torch
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Given, Source, size
 from transformer.checkpoint.foreign.questions import Answers, Question, choice
-from transformer.checkpoint.safe.contents import Shape
 from transformer.errors import CheckpointError
 from transformer.messages import Message
+from transformer.safe.contents import Shape
 
 ROTARY, BOTH, ALIBI = "rotary", "learned+rotary", "alibi"
 BASE = 10_000

@@ -18,9 +18,9 @@ from transformer.checkpoint.foreign.questions import (
     norm_eps,
     special_id,
 )
-from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
-from transformer.models.decoder import DecoderConfig
+from transformer.nn.decoder import DecoderConfig
+from transformer.safe.contents import Contents, Shape
 
 _MASK, _MASKED = "attn.bias", "attn.masked_bias"
 

@@ -7,10 +7,10 @@ from math import gcd
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id, target_pad
-from transformer.checkpoint.safe.contents import Contents
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.models.seq2seq import preset
+from transformer.nn.seq2seq import preset
+from transformer.safe.contents import Contents
 
 _ATTENTION = {"query": "w_qs", "key": "w_ks", "value": "w_vs", "output": "fc"}
 

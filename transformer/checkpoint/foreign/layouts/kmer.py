@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
 from transformer.checkpoint.foreign.layouts.torch_layers import attention
 from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id
-from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
-from transformer.models.kmer import KmerConfig
+from transformer.nn.kmer import KmerConfig
+from transformer.safe.contents import Contents, Shape
 
 
 class Kmer:

@@ -6,8 +6,8 @@ from transformer.checkpoint.foreign.questions import Answers
 from transformer.checkpoint.meta_shapes import meta_shapes
 from transformer.checkpoint.ours.folder import ASSUMED, assumed_by
 from transformer.checkpoint.ours.validate import checked_config
-from transformer.checkpoint.safe.contents import Contents
 from transformer.messages import Message
+from transformer.safe.contents import Contents
 
 
 class Ours:

@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from transformer.checkpoint.foreign.layouts.base import Columns, Fit, Source, Vector, linear, root_of, size
 from transformer.checkpoint.foreign.questions import Answers, choice, special_id_questions
-from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.errors import ConfigError
 from transformer.messages import Message
-from transformer.models.recurrent import RecurrentConfig
+from transformer.nn.recurrent import RecurrentConfig
+from transformer.safe.contents import Contents, Shape
 
 Kind = Literal["location", "separate", "product"]
 _GATES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

@@ -37,10 +37,10 @@ from transformer.checkpoint.foreign.questions import (
     scaled_embedding,
     special_id,
 )
-from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
-from transformer.models.decoder import DecoderConfig
-from transformer.models.encoder import EncoderConfig
+from transformer.nn.decoder import DecoderConfig
+from transformer.nn.encoder import EncoderConfig
+from transformer.safe.contents import Contents, Shape
 
 
 class TorchEncoder:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from transformer.checkpoint.foreign.layouts.base import Source, linear
 from transformer.checkpoint.foreign.questions import Answers, choice
-from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
+from transformer.safe.contents import Contents, Shape
 
 _LAYER = re.compile(r"^(?P<path>.*?)(?P<index>\d+)\.self_attn\.in_proj_weight$")
 _LONE_LAYER = re.compile(r"^(?P<path>(?:.*\.)?[^.\d][^.]*\.)self_attn\.in_proj_weight$")

@@ -16,9 +16,9 @@ from transformer.checkpoint.foreign.questions import (
     scaled_embedding,
     seq2seq_special_ids,
 )
-from transformer.checkpoint.safe.contents import Contents
 from transformer.messages import Message
-from transformer.models.seq2seq import preset
+from transformer.nn.seq2seq import preset
+from transformer.safe.contents import Contents
 
 
 class TorchModule:

@@ -11,8 +11,8 @@ from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Source
 from transformer.checkpoint.foreign.questions import Answers, choice
-from transformer.checkpoint.safe.contents import Contents, Shape
 from transformer.messages import Message
+from transformer.safe.contents import Contents, Shape
 
 FORMULAS = ("sinusoidal", "doubled", "halved", "tensor2tensor", "none")
 """How positions are told where the file holds no table: the paper's formula first, then as others programmed it."""

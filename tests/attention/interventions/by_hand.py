@@ -1,0 +1,114 @@
+"""What each intervention means, cell by cell: plain loops over numbers, to hold the library against."""
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transformer.attention.interventions.value import Intervention
+from transformer.nn.masks import Mask
+
+Numbers = list[float]
+
+
+def row_by_hand(
+    scores: Numbers, sees: Sequence[bool], t: int, head: int, batch: int, interventions: Sequence[Intervention]
+) -> Numbers:
+    """The weights of one row: row t of one head."""
+    here = [
+        one
+        for one in interventions
+        if (one.heads is None or head in one.heads) and (one.queries is None or t in one.queries)
+    ]
+    left = list(sees)
+    for one in here:
+        if one.action == "temperature":
+            scores = [s / one.value for s in scores]  # type: ignore[operator]
+        if one.action == "knock_out":
+            left = [v and not (one.keys is None or j in one.keys) for j, v in enumerate(left)]
+    highest = max((s for s, v in zip(scores, left, strict=True) if v), default=0.0)
+    powers = [math.exp(s - highest) if v else 0.0 for s, v in zip(scores, left, strict=True)]
+    total = sum(powers) or 1.0
+    row = [p / total for p in powers]
+    for one in here:
+        among = [j for j, v in enumerate(left) if v and (one.keys is None or j in one.keys)]
+        if one.action == "uniform":
+            row = [1 / len(among) if j in among else 0.0 for j in range(len(row))]
+        elif one.action == "sharpest":
+            best = max(among, key=lambda j: (scores[j], -j), default=None)
+            row = [1.0 if j == best else 0.0 for j in range(len(row))]
+        elif one.action == "force":
+            keys = range(len(one.value)) if one.keys is None else one.keys  # type: ignore[arg-type]
+            given = dict(zip(keys, one.value, strict=True))  # type: ignore[arg-type]
+            row = [given.get(j, 0.0) for j in range(len(row))]
+        elif one.action == "patch_weights":
+            donated = one.value.weights[one.site]  # type: ignore[union-attr]
+            row = [float(x) for x in donated[min(batch, len(donated) - 1), head, t]]
+    for one in here:
+        if one.action == "cut":
+            row = [0.0 if one.keys is None or j in one.keys else a for j, a in enumerate(row)]
+    return row
+
+
+def attention_by_hand(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float, interventions: Sequence[Intervention], first: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Weights (batch, head, query, key) and head outputs (batch, head, query, d_v)."""
+    batches, heads, queries, _ = q.shape
+    keys = k.shape[2]
+    dots = (q @ k.transpose(-2, -1) * scale).tolist()
+    weights = torch.zeros(batches, heads, queries, keys, dtype=v.dtype)
+    outputs = torch.zeros(batches, heads, queries, v.shape[3], dtype=v.dtype)
+    for b in range(batches):
+        real = [True] * keys if mask.keys is None else mask.keys[min(b, len(mask.keys) - 1)].tolist()
+        for h in range(heads):
+            for i in range(queries):
+                sees = [real[j] and (not mask.causal or j <= i + keys - queries) for j in range(keys)]
+                row = row_by_hand(dots[b][h][i], sees, first + i, h, b, interventions)
+                weights[b, h, i] = torch.tensor(row, dtype=v.dtype)
+                z = weights[b, h, i] @ v[b, h]
+                outputs[b, h, i] = output_by_hand(z, first + i, h, b, interventions)
+    return weights, outputs
+
+
+def output_by_hand(z: Tensor, t: int, head: int, batch: int, interventions: Sequence[Intervention]) -> Tensor:
+    """What one head gives on at one row."""
+    for one in interventions:
+        if (one.heads is not None and head not in one.heads) or (one.queries is not None and t not in one.queries):
+            continue
+        if one.action == "zero":
+            z = torch.zeros_like(z)
+        elif one.action == "mean":
+            z = torch.tensor(one.value, dtype=z.dtype)
+        elif one.action == "patch_output":
+            donated = one.value.outputs[one.site]  # type: ignore[union-attr]
+            z = donated[min(batch, len(donated) - 1), head, t]
+    return z
+
+
+class ByHand(nn.Module):
+    """Stands where an attention core stood; `seen` holds the weights of its last run."""
+
+    def __init__(self, scale: float, interventions: Sequence[Intervention]) -> None:
+        super().__init__()
+        self.scale, self.interventions = scale, tuple(interventions)
+        self.seen = torch.empty(0)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        self.seen, outputs = attention_by_hand(q, k, v, mask, self.scale, self.interventions)
+        return outputs
+
+
+def model_by_hand(model: Any, interventions: Sequence[Intervention]) -> tuple[Any, dict[str, ByHand]]:
+    """A copy whose attention is computed by hand under the interventions, and its cores by site."""
+    other = copy.deepcopy(model)
+    names = {id(module): name for name, module in other.named_modules()}
+    cores = {}
+    for site, core in other.attention_sites().items():
+        parent, _, child = names[id(core)].rpartition(".")
+        cores[str(site)] = ByHand(core.scale, [one for one in interventions if one.site == site])
+        setattr(other.get_submodule(parent), child, cores[str(site)])
+    return other, cores

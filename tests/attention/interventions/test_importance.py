@@ -1,0 +1,298 @@
+"""Importance of heads on a corpus: held against weights without the head, and against gates at every token."""
+
+import csv
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.toy import sentences, write_checkpoint
+from transformer import CheckpointError, InputError, Intervention, Site, intervening, load, translate
+from transformer.__main__ import main
+from transformer.attention.interventions.means import Means
+from transformer.checkpoint import Checkpoint
+from transformer.runs.measures.importance import (
+    SHARES,
+    Removal,
+    beats_random,
+    gradient_importance,
+    heads_of,
+    plans_of,
+    steepest,
+    training_lines,
+)
+from transformer.runs.measures.importance_tables import Importance
+from transformer.runs.measures.mean_outputs import means_of_pairs
+from transformer.runs.measures.pairs import mean_loss, tokenised
+
+CHECKPOINTS = Path(__file__).parents[3] / "checkpoints"
+PAIRS = sentences(11, seed=5)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = write_checkpoint(tmp_path_factory.mktemp("importance") / "toy")
+    for side, name in ((0, "en"), (1, "de")):
+        (place.parent / f"val.{name}").write_text("".join(pair[side] + "\n" for pair in PAIRS), encoding="utf-8")
+    return place
+
+
+@pytest.fixture(scope="module")
+def measured(folder: Path) -> Importance:
+    files = ["--source", str(folder.parent / "val.en"), "--target", str(folder.parent / "val.de")]
+    assert main(["measure", "means", str(folder), *files, "--size", "7", "--name", "seven"]) == 0
+    out = ["--out", str(folder.parent / "out"), "--quiet"]
+    assert main(["measure", "importance", str(folder), *files, *out, "--threads", "1"]) == 0
+    return Importance.of_folder(folder.parent / "out")
+
+
+def by_hand(checkpoint: Checkpoint) -> list[tuple[Tensor, Tensor]]:
+    """Each pair alone: ids of the source, and the target with its start token."""
+    model, reader, writer = checkpoint.translator()
+    return [
+        (torch.tensor([reader.source_ids(a)]), torch.tensor([[model.config.bos_id, *writer.source_ids(b)]]))
+        for a, b in PAIRS
+    ]
+
+
+def nll_by_hand(model: Any, pairs: list[tuple[Tensor, Tensor]]) -> float:
+    total, count = 0.0, 0
+    for source, target in pairs:
+        with torch.no_grad():
+            log_probs = model(source, target[:, :-1]).log_softmax(-1)[0]
+        total -= sum(float(log_probs[t, token]) for t, token in enumerate(target[0, 1:].tolist()))
+        count += target.shape[1] - 1
+    return total / count
+
+
+def without_head(folder: Path, site: Site, head: int, vector: Tensor) -> Any:
+    """The model with a head's columns of W_O gone and what a constant output would add put into its bias."""
+    model: Any = load(folder).model
+    block = (model.encoder if site.stack == "encoder" else model.decoder)[site.layer]
+    sublayer = block.self_attention if site.kind == "self" else block.cross_attention
+    here = slice(head * len(vector), (head + 1) * len(vector))
+    with torch.no_grad():
+        sublayer.output.bias += sublayer.output.weight[:, here] @ vector
+        sublayer.output.weight[:, here] = 0
+    return model
+
+
+def test_each_head_off_is_the_model_without_its_columns(folder: Path, measured: Importance) -> None:
+    checkpoint = load(folder)
+    pairs = by_hand(checkpoint)
+    base = nll_by_hand(checkpoint.model, pairs)
+    assert mean_loss(checkpoint, tokenised(checkpoint, *zip(*PAIRS, strict=True))) == pytest.approx(base, abs=1e-5)
+    assert measured.about["nll"]["final"] == pytest.approx(base, abs=1e-5)
+    assert measured.about["pairs"] == len(PAIRS)
+    assert checkpoint.means is not None
+    for one in measured.heads["final"]:
+        vector = checkpoint.means.vectors[one.site][one.head].float()
+        for found, stead in ((one.zero, torch.zeros_like(vector)), (one.mean, vector)):
+            expected = nll_by_hand(without_head(folder, one.site, one.head, stead), pairs) - base
+            assert found == pytest.approx(expected, abs=1e-5)
+    assert max(abs(one.zero - one.mean) for one in measured.heads["final"]) > 1e-4
+
+
+def test_a_loaded_model_run_by_itself_takes_the_means_that_its_folder_brings(
+    folder: Path, measured: Importance, tmp_path: Path
+) -> None:
+    """As without the head's columns, and what the vector of the file would add instead; without the file it is said."""
+    source, target = by_hand(load(folder))[0]
+    brought = json.loads((folder / "means.json").read_text(encoding="utf-8"))["sites"]
+    for site, head in ((Site("decoder.0.cross"), 1), (Site("encoder.0.self"), 0)):
+        off = [Intervention(site, "mean", heads=(head,))]
+        expected = without_head(folder, site, head, torch.tensor(brought[site][head]))
+        model: Any = load(folder).model
+        with torch.no_grad(), intervening(off):
+            found = model(source, target)
+        with torch.no_grad():
+            torch.testing.assert_close(found, expected(source, target), rtol=0, atol=1e-5)
+            assert not torch.allclose(found, model(source, target), rtol=0, atol=1e-4)
+    shutil.copytree(folder, tmp_path / "bare", ignore=shutil.ignore_patterns("means.json"))
+    bare: Any = load(tmp_path / "bare").model
+    with pytest.raises(InputError, match=r"no mean output of encoder.0.self is known"), intervening(off):
+        bare(source, target)
+
+
+class Gated(nn.Module):
+    """An attention core whose every head and token has a gate of 1."""
+
+    def __init__(self, core: nn.Module) -> None:
+        super().__init__()
+        self.core, self.gates = core, torch.empty(0)
+
+    def forward(self, *inputs: Any) -> Tensor:
+        found = self.core(*inputs)
+        self.gates = torch.ones(found.shape[:3], requires_grad=True)
+        return found * self.gates[..., None]
+
+
+def test_gradient_importance_is_the_derivative_by_a_gate_at_each_token(folder: Path, measured: Importance) -> None:
+    checkpoint = load(folder)
+    model: Any = load(folder).model
+    cores = {}
+    for i, block in enumerate(model.encoder):
+        cores[Site.of("encoder", i, "self")] = block.self_attention.core = Gated(block.self_attention.core)
+    for i, block in enumerate(model.decoder):
+        cores[Site.of("decoder", i, "self")] = block.self_attention.core = Gated(block.self_attention.core)
+        cores[Site.of("decoder", i, "cross")] = block.cross_attention.core = Gated(block.cross_attention.core)
+    totals = {site: torch.zeros(2) for site in cores}
+    for source, target in by_hand(checkpoint):
+        loss = -model(source, target[:, :-1]).log_softmax(-1)[0].gather(-1, target[0, 1:, None]).sum()
+        loss.backward()
+        for site, core in cores.items():
+            totals[site] += core.gates.grad.abs().sum((0, 2))
+    found = {(one.site, one.head): one.gradient for one in measured.heads["final"]}
+    for site, total in totals.items():
+        for head in range(2):
+            assert found[site, head] == pytest.approx(float(total[head] / total.norm()), abs=1e-4)
+    pairs = tokenised(checkpoint, *zip(*PAIRS, strict=True))
+    before = [len(m._forward_hooks) for m in checkpoint.model.modules()]
+    gradient_importance(checkpoint, pairs)
+    assert [len(m._forward_hooks) for m in checkpoint.model.modules()] == before
+
+
+def test_the_mean_output_is_the_mean_over_real_positions(folder: Path, measured: Importance) -> None:
+    checkpoint = load(folder)
+    assert checkpoint.means is not None
+    assert (checkpoint.means.reference, checkpoint.means.size) == ("seven", 7)
+    kept: list[Tensor] = []
+    model: Any = checkpoint.model
+    core = model.decoder[0].cross_attention.core
+    core.register_forward_hook(lambda _m, _i, out: kept.append(out[0].transpose(0, 1)))  # (query, head, d_v)
+    for source, target in by_hand(checkpoint)[:7]:
+        with torch.no_grad():
+            model(source, target[:, :-1])
+    mean = torch.cat(kept).mean(0).double()
+    torch.testing.assert_close(checkpoint.means.vectors[Site("decoder.0.cross")], mean, rtol=1e-4, atol=1e-6)
+    with intervening([Intervention("decoder.0.cross", "mean", heads=(1,))]):
+        by_file = translate(checkpoint, PAIRS[0][0])
+    with intervening([Intervention("decoder.0.cross", "mean", heads=(1,), value=mean[1].tolist())]):
+        by_value = translate(checkpoint, PAIRS[0][0])
+    assert by_file.target_ids == by_value.target_ids
+    assert by_file.log_prob == pytest.approx(by_value.log_prob, abs=1e-4)
+    assert by_file.log_prob != pytest.approx(translate(checkpoint, PAIRS[0][0]).log_prob, abs=1e-4)
+    assert measured.about["means"] == "seven"
+
+
+def test_removal_takes_the_least_important_first(folder: Path, measured: Importance) -> None:
+    heads = measured.heads["final"]
+    assert [(one.site, one.head) for one in heads] == list(heads_of(load(folder).model))
+    order = next(plan for name, group, plan in plans_of(heads) if (name, group) == ("gradient", "all"))
+    importance = {(one.site, one.head): one.gradient for one in heads}
+    assert [importance[head] for head in order] == sorted(importance.values())
+    rows = measured.removals["final"]
+    assert {(one.order, one.group) for one in rows} == {
+        ("gradient", "all"), ("zero", "all"), *((f"random {i}", "all") for i in (1, 2, 3)),
+        *(("gradient", group) for group in ("encoder.self", "decoder.self", "decoder.cross")),
+    }  # fmt: skip
+    assert [one.share for one in rows[:10]] == list(SHARES)
+    assert [one.removed for one in rows[:10]] == [round(len(heads) * share / 100) for share in SHARES]
+    assert {one.nll for one in rows if one.share == 0} == {rows[0].nll}
+    model = load(folder).model
+    for site, head in order[: rows[5].removed]:
+        block: Any = (model.encoder if site.stack == "encoder" else model.decoder)[site.layer]
+        sublayer = block.self_attention if site.kind == "self" else block.cross_attention
+        with torch.no_grad():
+            sublayer.output.weight[:, 3 * head : 3 * head + 3] = 0
+    assert rows[5].nll == pytest.approx(nll_by_hand(model, by_hand(load(folder))), abs=1e-5)
+
+
+def test_the_tables_are_plain_and_read_back(folder: Path, measured: Importance, tmp_path: Path) -> None:
+    out = folder.parent / "out"
+    with (out / "heads.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["snapshot", "site", "head", "zero", "mean", "gradient"]
+    assert len(rows) == 6
+    assert json.loads((out / "run.json").read_text())["removed_by"] == "zero"
+    measured.write(tmp_path / "again")
+    assert Importance.of_folder(tmp_path / "again") == measured
+    (tmp_path / "again" / "removals.csv").write_text("snapshot\nx\n")
+    with pytest.raises(CheckpointError, match="importance cannot be read"):
+        Importance.of_folder(tmp_path / "again")
+    with pytest.raises(CheckpointError, match="importance cannot be read"):
+        Importance.of_folder(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"sites": {"a": [1]}}', '{"reference": "x", "size": 1, "sites": {"a": [[NaN]]}}']
+)
+def test_a_folder_whose_means_cannot_be_read_says_so(folder: Path, tmp_path: Path, text: str) -> None:
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "means.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"means.json.*cannot be read as mean head outputs"):
+        load(tmp_path)
+
+
+def test_means_of_a_padded_batch_are_those_of_its_sentences(folder: Path) -> None:
+    checkpoint = load(folder)
+    every = means_of_pairs(checkpoint.model, tokenised(checkpoint, *zip(*PAIRS, strict=True)), "x")
+    apart = [means_of_pairs(checkpoint.model, tokenised(checkpoint, [a], [b]), "x") for a, b in PAIRS]
+    lengths = [source.shape[1] for source, _ in by_hand(checkpoint)]
+    site = Site("encoder.0.self")
+    mean = sum(one.vectors[site] * n for one, n in zip(apart, lengths, strict=True)) / sum(lengths)
+    torch.testing.assert_close(every.vectors[site], mean, rtol=0, atol=1e-6)
+    again = Means.of_json(every.to_json(), "x")
+    np.testing.assert_allclose(again.vectors[site].numpy(), every.vectors[site].numpy(), rtol=1e-5)
+    assert math.isfinite(float(again.vectors[site].sum()))
+
+
+def removal(order: str, group: str, share: int, nll: float) -> Removal:
+    return Removal(order, group, share, share // 10, nll, 50 - 10 * nll)
+
+
+def test_what_is_said_of_the_curves_is_read_off_them() -> None:
+    curves = {
+        "gradient": (1.0, 1.1, 1.5, 3.0), "random 1": (1.0, 1.2, 1.4, 4.0), "random 2": (1.0, 1.3, 1.9, 3.5),
+    }  # fmt: skip
+    rows = [removal(o, "all", 10 * i, v) for o, values in curves.items() for i, v in enumerate(values)]
+    rows += [removal("gradient", "decoder.cross", 30, 2.5), removal("gradient", "encoder.self", 30, 1.2)]
+    for measure in ("nll", "bleu"):
+        assert beats_random(rows, "gradient", measure) == (10, 30), "at 20 % one random order leaves more"
+        assert steepest(rows, measure) == ("decoder.cross", 30)
+    lines = training_lines({"final": rows, "000400": rows[:4]})
+    assert [line.name for line in lines] == ["the checkpoint itself", "after 400 updates"]
+    assert list(lines[1].values) == pytest.approx([0.0, 0.1, 0.5, 2.0])
+
+
+def test_a_measurement_is_resumed_and_never_mixed_with_another(folder: Path, measured: Importance) -> None:
+    """What is there is kept, to the letter; what is missing is measured; other sentences are refused."""
+    out = folder.parent / "resumed"
+    about = {**measured.about, "nll": {}}
+    Importance({"000007": measured.heads["final"][:2]}, {"000007": measured.removals["final"][:3]}, about).write(out)
+    files = ["--source", str(folder.parent / "val.en"), "--target", str(folder.parent / "val.de")]
+    again = ["measure", "importance", str(folder), *files, "--out", str(out), "--quiet", "--threads", "1"]
+    assert main(again) == 0
+    found = Importance.of_folder(out)
+    assert list(found.heads) == ["final", "000007"]
+    assert found.heads["final"] == measured.heads["final"]
+    assert found.heads["000007"] == measured.heads["final"][:2]
+    assert found.removals["000007"] == measured.removals["final"][:3]
+    assert found.about["nll"] == measured.about["nll"]
+    before = {one.name: one.read_bytes() for one in out.iterdir()}
+    assert main(again) == 0
+    assert {one.name: one.read_bytes() for one in out.iterdir()} == before
+    Importance({}, {}, {**about, "pairs": 3}).write(out)
+    assert main(again) != 0, "they are not the same sentences"
+
+
+def test_the_shipped_measurement_holds_every_snapshot() -> None:
+    """The order by importance against random ones, and the steepest type, as the documents say them."""
+    found = Importance.of_folder(CHECKPOINTS / "multi30k-en-de" / "importance")
+    updates = ["000050", "000100", "000200", "000400", "000800", "001600", "003200", "006400"]
+    assert list(found.heads) == list(found.removals) == ["final", *updates]
+    whole = found.removals["final"]
+    assert beats_random(whole, "zero", "bleu") == tuple(range(10, 100, 10))
+    assert beats_random(whole, "gradient", "bleu") == (10, 20, 30, 40, 50)
+    assert steepest(whole, "bleu") == steepest(whole, "nll") == ("decoder.cross", 90)
+    early, late = (found.removals[name] for name in ("000200", "001600"))
+    at_30 = [{one.order: one.nll for one in rows if one.share == 30} for rows in (early, late)]
+    assert abs(at_30[0]["gradient"] - at_30[0]["random 1"]) < 0.05, "early in training no order matters"
+    assert at_30[1]["random 1"] - at_30[1]["gradient"] > 0.15, "later it does"

@@ -1,0 +1,94 @@
+"""What a long run leaves of its rows: their log-sum-exps, at no cost and without another bit in the output."""
+
+import pytest
+import torch
+
+from transformer.attention.capture import recording
+from transformer.attention.softmax_inputs import AttentionInputs
+from transformer.nn import fused
+from transformer.nn.attention import DotProductAttention
+from transformer.nn.masks import Mask
+
+BATCH, HEADS, QUERIES, KEYS, D_K = 2, 3, 1031, 1039, 11
+
+
+def inputs(dtype: torch.dtype, n_queries: int = QUERIES, n_keys: int = KEYS) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(7)
+    q = torch.randn(BATCH, n_queries, HEADS, D_K, dtype=dtype).transpose(1, 2) * 3  # as layers make them: a view
+    k, v = (torch.randn(BATCH, n_keys, HEADS, D_K, dtype=dtype).transpose(1, 2) for _ in range(2))
+    return q, k, v
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_sums_are_those_of_the_rows_and_the_output_is_the_same_bits(dtype: torch.dtype, causal: bool) -> None:
+    q, k, v = inputs(dtype, KEYS if causal else QUERIES)
+    core = DotProductAttention(D_K).eval()
+    with torch.inference_mode():
+        plain = core(q, k, v, Mask(causal=causal))
+        assert fused.row_sums() is None
+        with fused.keeping_row_sums():
+            noted = core(q, k, v, Mask(causal=causal))
+            sums = fused.row_sums()
+            assert fused.row_sums() is None
+    assert torch.equal(plain, noted)
+    assert sums is not None
+    scores = q.double() @ k.double().transpose(-1, -2) / D_K**0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(KEYS, KEYS).triu(1).bool(), -torch.inf)
+    bound = 1e-5 if dtype is torch.float32 else 1e-12
+    assert (sums - scores.exp().sum(-1).log()).abs().max() < bound
+
+
+def test_a_first_look_at_a_part_of_a_recorded_row_computes_that_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = inputs(torch.float64)
+    with torch.inference_mode(), fused.keeping_row_sums():
+        DotProductAttention(D_K).eval()(q, k, v, Mask())
+        kept = AttentionInputs(q, k, Mask(), D_K**-0.5, known=fused.row_sums())
+    monkeypatch.setattr(AttentionInputs, "_whole_rows", lambda *_: pytest.fail("whole rows were computed"))
+    part = kept.weights(1, 2, slice(17, 40), slice(501, 530))
+    expected = torch.softmax(q[1, 2, 17:40] @ k[1, 2].T / D_K**0.5, -1)[:, 501:530]
+    assert (part - expected).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_overview_of_a_recorded_run_is_the_maxima_of_its_blocks(causal: bool) -> None:
+    q, k, v = inputs(torch.float64, KEYS)
+    with torch.inference_mode(), fused.keeping_row_sums():
+        DotProductAttention(D_K).eval()(q, k, v, Mask(causal=causal))
+        kept = AttentionInputs(q, k, Mask(causal=causal), D_K**-0.5, known=fused.row_sums())
+    scores = q[1, 2] @ k[1, 2].T / D_K**0.5
+    weights = torch.softmax(scores.masked_fill(torch.ones(KEYS, KEYS).triu(1).bool() & causal, -torch.inf), -1)
+    for n_keys, width in ((KEYS, 37), (1001, 1), (1001, 100)):
+        found = kept.block_maxima(1, 2, slice(401, 457), slice(0, n_keys), width)
+        expected = [weights[401:457, at : min(at + width, n_keys)].amax(-1) for at in range(0, n_keys, width)]
+        assert (found - torch.stack(expected, -1)).abs().max() < 1e-12
+
+
+def test_what_is_short_masked_trained_or_of_other_values_runs_as_ever() -> None:
+    core = DotProductAttention(D_K, dropout=0.5)
+    q, k, v = inputs(torch.float32, 5, 7)
+    hidden = Mask(keys=torch.arange(KEYS)[None] < 1000)
+    long = inputs(torch.float32)
+    wide = torch.cat([long[2], long[2]], dim=-1)
+    with fused.keeping_row_sums():
+        with torch.inference_mode():
+            core.eval()(q, k, v, Mask())
+            core(*long, hidden)
+            core(long[0], long[1], wide, Mask())
+        assert fused.row_sums() is None
+        core(*long, Mask())  # gradients are kept
+        core.train()
+        with torch.inference_mode():
+            core(*long, Mask())
+        assert fused.row_sums() is None
+
+
+def test_only_who_records_is_noted() -> None:
+    with torch.inference_mode():
+        with recording():
+            DotProductAttention(D_K).eval()(*inputs(torch.float32), Mask())
+            assert fused.row_sums() is not None
+        DotProductAttention(D_K).eval()(*inputs(torch.float32), Mask())
+        assert fused.row_sums() is None

@@ -1,0 +1,209 @@
+"""Every figure speaks the language of the context that draws it: no English word is left in a Chinese one."""
+
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from tests.plots.test_beams import TREE
+from transformer import plots
+from transformer.messages import LANGUAGES, Message, catalogue, speaking
+from transformer.plots.axes import Axis
+from transformer.plots.bars import agreement_bars, effect_bars, effect_grid, histogram, source_share_bars
+from transformer.plots.beams import beam_tree
+from transformer.plots.curves import Line, growth, histories, removal_curves
+from transformer.plots.distribution import attention_of_step, next_tokens
+from transformer.plots.export import csv, html
+from transformer.plots.heads import distance_map, offset_profile, plane_of_heads, tree_of_heads
+from transformer.plots.heatmap import heatmap
+from transformer.plots.lessons import curves, grouped_bars, number_map, table_grid
+from transformer.plots.logo import logo
+from transformer.plots.picture import Picture
+from transformer.plots.quantity import Quantity
+from transformer.plots.scan import ScanPicture, scan_track
+from transformer.plots.sequence_tracks import Span, Tracks, sequence_tracks
+from transformer.plots.vectors import plane_of_vectors
+from transformer.text.steps import Candidate, Step
+
+NAMES = ("decoder.1.cross", "softmax", "log", "nan", "nat", "bit", "cells", "patches", "EI", "GT")
+"""What a Chinese figure writes in Latin letters: sites, terms of the field, units, classes, traces never shown."""
+
+SHOWN = {"text", "title", "name", "hovertext", "hovertemplate", "customdata", "ticktext"}
+"""Keys of a figure that hold what a person reads."""
+
+
+def chinese(quantity: Quantity = Quantity.WEIGHT, n: int = 5) -> Picture:
+    """A map with masked and missing cells; its head and note are messages, its tokens Chinese."""
+    values = np.random.default_rng(0).random((n, n))
+    values[2, 1] = np.nan
+    queries = Axis.of_tokens(Message("figure_masked"), [f"词{i}" for i in range(n)])
+    keys = Axis.of_tokens(Message("figure_written"), [f"字{i}" for i in range(n)])
+    note = (Message("figure_not_finite"), Message("figure_no_tokens"))
+    visible = np.tri(n, dtype=bool)
+    return Picture("decoder.1.cross", Message("quantity_weight_noun"), values, visible, queries, keys, quantity, note)
+
+
+def empty() -> Picture:
+    none = Axis.of_tokens("空", [])
+    return Picture("decoder.1.cross", "头", np.zeros((0, 0)), np.zeros((0, 0), dtype=bool), none, none)
+
+
+TRACKS = Tracks(
+    "ACGT", (3,), np.ones((1, 4)), "EI", "ACGT", np.ones((4, 4)), np.ones(4), spans=(Span(0, 2, "供体 GT"),)
+)
+STEP = Step("狗", 0.25, 1, (Candidate("猫", 0.5), Candidate("狗", 0.25)))
+MEAN = replace(chinese(), head=Message("quantity_score_noun"))
+
+DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
+    "heatmap": (heatmap, lambda: heatmap(chinese())),
+    "relative": (heatmap, lambda: heatmap(chinese(), relative=True)),
+    "relative to nothing": (heatmap, lambda: heatmap(replace(chinese(), values=np.zeros((5, 5))), relative=True)),
+    "scores": (heatmap, lambda: heatmap(chinese(Quantity.SCORE))),
+    "large": (heatmap, lambda: heatmap(chinese(n=101))),
+    "empty": (heatmap, lambda: heatmap(empty())),
+    "next tokens": (next_tokens, lambda: next_tokens(STEP)),
+    "step": (attention_of_step, lambda: attention_of_step(chinese(), MEAN, 2)),
+    "beams": (beam_tree, lambda: beam_tree(TREE, lambda token: f"▁{token}")),
+    "agreement": (
+        agreement_bars,
+        lambda: agreement_bars(chinese().queries, np.ones(5), 0.5, ["好"] * 5, quantity="一致", mean_name="平均"),
+    ),
+    "growth": (growth, lambda: growth([Line("模型", [2, 4], [1.0, 2.0])], "乘加", length=3, length_name="这句")),
+    "tracks": (sequence_tracks, lambda: sequence_tracks(TRACKS)),
+    "logo": (logo, lambda: logo("ACGT", np.array([[0.5, 0.0]] * 4), ["1", "2"])),
+    "histogram": (histogram, lambda: histogram(np.array([2, 3]), np.array([0.0, 1.0, 2.0]), "张量")),
+    "number map": (number_map, lambda: number_map(np.eye(3), "行", "列", "值")),
+    "table grid": (table_grid, lambda: table_grid({"甲": np.eye(3), "乙": np.eye(3)}, {"乙": np.eye(3)}, ("行", "列"))),
+    "curves": (curves, lambda: curves({"甲": np.ones(3)}, "横", "纵", mark=1.0)),
+    "source and prefix": (source_share_bars, lambda: source_share_bars(chinese().queries, np.linspace(0.0, 1.0, 5))),
+    "effects": (effect_bars, lambda: effect_bars(["词", "字"], [-0.5, 0.25], 1)),
+    "many effects": (effect_grid, lambda: effect_grid(np.array([[0.5, -0.25]]), ["层"], ["甲", "乙"])),
+    "removal": (removal_curves, lambda: removal_curves([Line("顺序", [0, 10], [1.0, 2.0])], "损失")),
+    "offsets": (
+        offset_profile,
+        lambda: offset_profile(
+            [-1, 0, 1], np.ones(3), np.ones(3), np.ones(3), names=("份额", "均匀"), axis="偏移", quantity="份额"
+        ),
+    ),
+    "histories": (histories, lambda: histories(["50"], {"甲": np.ones(1)}, axis="更新", quantity="份额")),
+    "heads as points": (
+        plane_of_heads,
+        lambda: plane_of_heads(np.eye(2), ["甲", "乙"], np.array([0, 1]), ["注", "记"]),
+    ),
+    "queries and keys": (
+        plane_of_vectors,
+        lambda: plane_of_vectors(
+            np.eye(2), np.array([False, True]), np.array([0, 1]), ["甲", "乙"], ["注", "记"], ["a", "b"], kept=0,
+            weights=[(1, 0.5)], texts=["子", "丑"],
+        ),
+    ),
+    "tree of heads": (
+        tree_of_heads,
+        lambda: tree_of_heads(np.array([[0.0, 1.0, 0.5, 2.0]]), ["甲", "乙"], np.array([0, 1]), 0.2, axis="距离"),
+    ),
+    "distances of heads": (
+        distance_map,
+        lambda: distance_map(
+            np.eye(2), ["甲", "乙"], ["子", "丑"], [(0, 1), (1, 0)], axes=("左", "右"), quantity="距离", matched="配对"
+        ),
+    ),
+    "scan": (
+        scan_track,
+        lambda: scan_track(ScanPicture("染色体", ["甲"], "+-", [1, 2], np.full((2, 1, 2), 0.5), 7, 0.9)),
+    ),
+    "grouped bars": (grouped_bars, lambda: grouped_bars({"甲": np.ones(2)}, ["子", "丑"], "纵")),
+}
+"""A figure of every kind, in every state that has words of its own: which function drew it, and how."""
+
+
+def shown(thing: object, key: str = "") -> Iterator[str]:
+    """Every string of a figure's JSON that a person reads."""
+    if isinstance(thing, str):
+        if key in SHOWN:
+            yield thing
+    elif isinstance(thing, dict):
+        for name, value in thing.items():
+            yield from shown(value, key if key in SHOWN and name == "_inputArray" else name)
+    elif isinstance(thing, list):
+        for value in thing:
+            yield from shown(value, key)
+
+
+def latin(text: str) -> list[str]:
+    """Words of Latin letters in a text, without markup, placeholders and names."""
+    plain = re.sub(r"<[^>]*>|&\w+;|%\{[^}]*\}", " ", text)
+    for name in NAMES:
+        plain = plain.replace(name, " ")
+    return re.findall(r"[A-Za-z]{2,}", plain)
+
+
+def texts_of(figure: go.Figure) -> list[str]:
+    content = json.loads(figure.to_json())
+    content["layout"].pop("template")
+    return list(shown(content))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_chinese_figure_has_no_english_word(name: str) -> None:
+    with speaking("zh"):
+        texts = texts_of(DRAWN[name][1]())
+    assert any(re.search("[\u4e00-\u9fff]", text) for text in texts)
+    assert {text: found for text in texts if (found := latin(text))} == {}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_an_english_figure_has_no_chinese_word_of_ours(name: str) -> None:
+    ours = {text for code, text in catalogue("zh").items() if code.startswith("figure_") and "{" not in text}
+    texts = texts_of(DRAWN[name][1]())
+    assert not [text for text in texts if text in ours]
+    assert texts
+
+
+def test_every_function_that_draws_is_drawn_above() -> None:
+    found = set()
+    for module in pkgutil.iter_modules(plots.__path__, f"{plots.__name__}."):
+        for name, one in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
+            public = not name.startswith("_") and one.__module__ == module.name
+            if public and inspect.signature(one).return_annotation in {go.Figure, "go.Figure"}:
+                found.add(inspect.unwrap(one).__name__)
+    assert found == {inspect.unwrap(drawn).__name__ for drawn, _ in DRAWN.values()} | {"ink", "token_rows"}
+
+
+def test_what_is_saved_of_a_figure_is_chinese_as_well() -> None:
+    with speaking("zh"):
+        picture, page = chinese(), html(next_tokens(STEP))
+        head = csv(picture).splitlines()[0]
+    assert head.startswith("查询\uff1a被屏蔽 | 键\uff1a写出 | decoder.1.cross · 权重 | 注意力权重")
+    assert '<html lang="zh">' in page
+    assert "<title>注意力</title>" in page
+    assert '<html lang="en">' in html(next_tokens(STEP))
+
+
+@pytest.mark.parametrize("quantity", Quantity)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_quantity_has_a_unit_and_a_noun(quantity: Quantity, language: str) -> None:
+    with speaking(language):
+        bar = heatmap(chinese(quantity)).data[0]
+    title, unit = (
+        re.sub(r"<br>|\s", "", text) for text in (bar.colorbar.title.text, quantity.unit.in_language(language))
+    )
+    assert title.startswith(unit), "however its lines are broken"
+    assert bar.name == quantity.noun.in_language(language)
+
+
+def test_only_weights_and_shares_are_on_the_scale_of_probabilities() -> None:
+    scales = {quantity: heatmap(chinese(quantity)).data[0].zmin for quantity in Quantity}
+    assert {quantity for quantity, low in scales.items() if low == 0} == {Quantity.WEIGHT, Quantity.SHARE}
+
+
+def test_a_drawing_after_the_context_is_english_again() -> None:
+    with speaking("zh"):
+        heatmap(chinese())
+    assert heatmap(chinese()).data[0].name == "weight"

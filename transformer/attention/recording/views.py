@@ -1,0 +1,322 @@
+"""What views, joins and element-wise functions do to the axes of tensors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transformer.attention.recording.axes import (
+    AxisFactors,
+    Entry,
+    Fact,
+    Factor,
+    Facts,
+    Origin,
+    axis_of,
+    broadcast,
+    is_made,
+    length,
+    regrouped,
+)
+from transformer.attention.recording.elementwise import added, alike, copied, dropout
+from transformer.attention.recording.functions import functions
+
+Handler = Callable[[Facts, Any, tuple[Any, ...], dict[str, Any]], Any]
+"""Runs a function of torch, and notes what its result's axes come from."""
+
+
+def _reshaped(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`view`, `flatten`, `squeeze`: axes of length 1 have no factors, so the others move together."""
+    return _followed(facts, func, args, kwargs, _regrouped)
+
+
+def _regrouped(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...] | None:
+    return regrouped(before.axes, shape)
+
+
+def _followed(
+    facts: Facts,
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    move: Callable[..., tuple[AxisFactors, ...] | None],
+    *told: Any,
+) -> Any:
+    """A function of one tensor that moves its axes: `move` tells how from the fact, the new shape and what is told."""
+    entry = facts.entry(args[0])
+    result = func(*args, **kwargs)
+    if entry is None or not isinstance(result, Tensor):
+        return result
+    if not entry.of_softmax:
+        return facts.later(result, entry.depth, _view_fact, entry, result.shape, move, told)
+    before = entry.fact
+    after = None if before is None else move(before, result.shape, *told)
+    if before is None or after is None:
+        return result
+    return _moved(facts, before, result, after, lambda one: func(one, *args[1:], **kwargs))
+
+
+def _view_fact(
+    entry: Entry,
+    shape: Sequence[int],
+    move: Callable[..., tuple[AxisFactors, ...] | None],
+    told: tuple[Any, ...],
+) -> Fact | None:
+    before = entry.fact
+    after = None if before is None else move(before, shape, *told)
+    return None if after is None or before is None else Fact(after, before.parameter, before.dotted)
+
+
+def _moved(
+    facts: Facts, before: Fact, result: Tensor, after: tuple[AxisFactors, ...], again: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """A view: the fact with its axes moved, and what is kept of a softmax moved with it."""
+    softmax = before.softmax
+    if softmax is not None:
+        clean, whole = (None if one is None else again(one) for one in (softmax.clean, softmax.whole))
+        softmax = replace(softmax, clean=clean, whole=whole)
+    return facts.note(result, Fact(after, before.parameter, before.dotted, softmax))
+
+
+def _permuted(order: Callable[[int, tuple[Any, ...], dict[str, Any]], list[int]]) -> Handler:
+    def move(
+        before: Fact, shape: Sequence[int], told: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[AxisFactors, ...] | None:
+        return tuple(before.axes[place] for place in order(len(shape), told, kwargs)) if len(shape) > 1 else None
+
+    def handle(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _followed(facts, func, args, kwargs, move, args[1:], kwargs)
+
+    return handle
+
+
+def _transpose(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    one, other = (*told, *(kwargs[name] for name in ("dim0", "dim1", "axis0", "axis1") if name in kwargs))
+    order = list(range(n))
+    order[one], order[other] = order[other], order[one]
+    return order
+
+
+def _permute(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    given = told or (kwargs["dims"],)
+    return [place % n for place in (given if isinstance(given[0], int) else given[0])]
+
+
+def _movedim(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    given = (*told, *kwargs.values())
+    source, target = ([one % n] if isinstance(one, int) else [each % n for each in one] for one in given)
+    order = [place for place in range(n) if place not in source]
+    for place, to in sorted(zip(source, target, strict=True), key=lambda pair: pair[1]):
+        order.insert(to, place)
+    return order
+
+
+def _flipped(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
+    return list(range(n))[::-1]
+
+
+def _last_two(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
+    return [*range(n - 2), n - 1, n - 2]
+
+
+def _expanded(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An axis of length 1 that becomes longer holds copies."""
+    return _followed(facts, func, args, kwargs, _with_copies)
+
+
+def _with_copies(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...]:
+    padded = ((),) * (len(shape) - len(before.axes)) + before.axes
+    origin = Origin.PARAMETER if before.parameter else Origin.COPY
+    return tuple(
+        axis if length(axis) == size else axis_of(size, origin) for axis, size in zip(padded, shape, strict=True)
+    )
+
+
+def _repeated(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`repeat_interleave`, `repeat`: an axis that is longer than before has more of the same origin."""
+    result = func(*args, **kwargs)
+    before = facts.known(args[0])
+    if before is None or not isinstance(result, Tensor) or result.dim() < len(before.axes):
+        return result
+    padded = ((),) * (result.dim() - len(before.axes)) + before.without_softmax().axes
+    after = tuple(
+        axis if length(axis) == size else axis_of(size, axis[0].origin if axis else Origin.INPUT)
+        for axis, size in zip(padded, result.shape, strict=True)
+    )
+    return facts.note(result, Fact(after, before.parameter))
+
+
+def _indexed(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = func(*args, **kwargs)
+    before = facts.known(args[0])
+    index = args[1] if isinstance(args[1], tuple) else (args[1],)
+    if before is None or any(not (one is None or one is Ellipsis or isinstance(one, (int, slice))) for one in index):
+        return result
+    n_named = sum(one is not None and one is not Ellipsis for one in index)
+    if Ellipsis not in index:
+        index = (*index, Ellipsis)
+    after: list[AxisFactors] = []
+    place, sink = 0, None
+    for one in index:
+        if one is None:
+            after.append(())
+        elif one is Ellipsis:
+            rest = len(before.axes) - n_named
+            after.extend(before.axes[place : place + rest])
+            place += rest
+        elif isinstance(one, int):
+            place += 1
+        else:
+            axis, size = before.axes[place], result.shape[len(after)]
+            if place == before.key_axis and size == length(axis) - 1 and args[0].dim() == result.dim():
+                sink = one.start not in (None, 0)
+            after.append(axis if length(axis) == size else axis_of(size, _origin(axis)))
+            place += 1
+    if sink is not None and before.softmax is not None:
+        whole = args[0] if before.softmax.clean is None else before.softmax.clean
+        softmax = replace(before.softmax, whole=whole, clean=None, sink_first=sink)
+        return facts.note(result, replace(before, axes=tuple(after), softmax=softmax))
+    return _moved(facts, before, result, tuple(after), lambda each: func(each, *args[1:], **kwargs))
+
+
+def _origin(axis: AxisFactors) -> Origin:
+    found = {part.origin for part in axis}
+    return found.pop() if len(found) == 1 else Origin.INPUT
+
+
+def _parted(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`chunk`, `split`, `unbind`: several parts of one tensor."""
+    entry = facts.entry(args[0])
+    results = func(*args, **kwargs)
+    if entry is None:
+        return results
+    told = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+    for i, part in enumerate(results):
+        shape = part.shape
+        if not entry.of_softmax:
+            facts.later(part, entry.depth, _part_fact, entry, shape, told, made_by=(entry, told, i))
+            continue
+        before = entry.fact
+        if before is not None:
+            after = _part_axes(before, shape, told)
+            _moved(facts, before, part, after, partial(_nth, func, i, args[1:], kwargs))
+    return results
+
+
+def _nth(func: Any, i: int, told: tuple[Any, ...], kwargs: dict[str, Any], one: Tensor) -> Tensor:
+    return func(one, *told, **kwargs)[i]
+
+
+def _part_fact(entry: Entry, shape: Sequence[int], dim: Any) -> Fact | None:
+    before = entry.fact
+    return None if before is None else Fact(_part_axes(before, shape, dim), before.parameter, before.dotted)
+
+
+def _part_axes(before: Fact, shape: Sequence[int], dim: Any) -> tuple[AxisFactors, ...]:
+    if len(shape) < len(before.axes):
+        place = dim % len(before.axes)
+        return before.axes[:place] + before.axes[place + 1 :]
+    return tuple(
+        axis if length(axis) == size else axis_of(size, _origin(axis))
+        for axis, size in zip(before.axes, shape, strict=True)
+    )
+
+
+def _joined(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`cat`: each axis keeps its origin where all agree; heads that were split apart are a factor of the new axis."""
+    result = func(*args, **kwargs)
+    parts = args[0] if args else kwargs["tensors"]
+    entries = [facts.entry(part) for part in parts]
+    if not any(entries) or any(part.dim() != result.dim() for part in parts):
+        return result
+    every = [facts.of(part).without_softmax() for part in parts]
+    joined = broadcast(every, result.shape)
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % result.dim()
+    made = all(is_made(fact.axes[dim]) for fact in every)
+    own = axis_of(result.shape[dim], Origin.PARAMETER if made else Origin.INPUT)
+    if len({id(one) for one in _wholes(entries)}) == 1 and len(parts) > 1:
+        own = (Factor(len(parts), Origin.PARAMETER), *every[0].axes[dim])
+    after = (*joined[:dim], own, *joined[dim + 1 :])
+    parameter = all(fact.parameter for fact in every)
+    return facts.note(result, Fact(after, parameter, any(fact.dotted for fact in every)))
+
+
+def _wholes(entries: Sequence[Entry | None]) -> list[object]:
+    """The tensor that each was split from along features that a parameter made; the entries themselves otherwise."""
+    found: list[object] = []
+    for entry in entries:
+        told = None if entry is None else entry.made_by
+        if not isinstance(told, tuple):
+            return list(entries) if len(entries) > 1 else [None, entries]
+        whole, dim, _ = told
+        axes = () if whole.fact is None else whole.fact.axes
+        found.append(whole if axes and is_made(axes[dim % len(axes)]) else entry)
+    return found
+
+
+def _stacked(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`stack`: an axis of what several modules or projections made of one thing is made by them, as experts are."""
+    result = func(*args, **kwargs)
+    parts = args[0] if args else kwargs["tensors"]
+    entries = [facts.entry(part) for part in parts]
+    makers = [
+        facts.maker(part) or (None if entry is None else entry.made_by)
+        for part, entry in zip(parts, entries, strict=True)
+    ]
+    siblings = None not in makers and len({_name(one) for one in makers}) == len(parts) > 1
+    if not siblings and not any(entries):
+        return result
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % result.dim()
+    every = [facts.of(part).without_softmax() for part in parts]
+    found = broadcast(every, [size for i, size in enumerate(result.shape) if i != dim])
+    own = axis_of(result.shape[dim], Origin.PARAMETER if siblings else Origin.INPUT)
+    return facts.note(result, Fact((*found[:dim], own, *found[dim:]), all(fact.parameter for fact in every)))
+
+
+def _name(maker: object) -> object:
+    """What tells makers apart: parts of one tensor are steps of it, no work of several makers."""
+    return "part" if isinstance(maker, tuple) else maker
+
+
+def _written_to(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`x[i] = y`: what a tensor of zeros, or a cache, is filled with."""
+    facts.forget(args[0])
+    return func(*args, **kwargs)
+
+
+def _convolved(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = func(*args, **kwargs)
+    axes = [axis_of(size, Origin.PARAMETER if i == 1 else Origin.INPUT) for i, size in enumerate(result.shape)]
+    return facts.keep(result, Entry(Fact(tuple(axes)), made_by=id(args[1]))) if len(args) > 1 else result
+
+
+VIEWS: dict[Any, Handler] = {
+    function: handler
+    for handler, names in (
+        (added, "add __add__ __radd__ __iadd__ add_"),
+        (_reshaped, "view reshape flatten unflatten view_as reshape_as squeeze unsqueeze"),
+        (_permuted(_transpose), "transpose swapaxes swapdims"),
+        (_permuted(_permute), "permute"),
+        (_permuted(_movedim), "movedim moveaxis"),
+        (_permuted(_flipped), "t"),
+        (_expanded, "expand expand_as broadcast_to"),
+        (_repeated, "repeat repeat_interleave tile"),
+        (_indexed, "__getitem__"),
+        (_parted, "chunk split unbind tensor_split"),
+        (_joined, "cat concat concatenate"),
+        (_stacked, "stack"),
+        (dropout, "dropout dropout_"),
+        (copied, "contiguous clone detach"),
+        (_written_to, "__setitem__"),
+        (alike, "layer_norm rms_norm group_norm batch_norm gelu relu silu"),
+        (_convolved, "conv1d conv2d conv3d"),
+    )
+    for function in functions(names)
+} | {
+    torch.Tensor.T.__get__: _permuted(_flipped),  # type: ignore[attr-defined]
+    torch.Tensor.mT.__get__: _permuted(_last_two),  # type: ignore[attr-defined]
+}
+"""Functions that move axes, or join tensors."""

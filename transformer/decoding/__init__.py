@@ -1,1 +1,0 @@
-"""From distributions to a text: greedy and beam search, and what each step wrote."""

@@ -1,0 +1,1 @@
+"""Explanations of a run: attribution, the flow of one text through a model, diagrams of models."""

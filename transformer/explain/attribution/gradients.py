@@ -1,0 +1,137 @@
+"""Gradient x attention: which attention weights the written token's logit rests on, passed on through the layers.
+
+For one logit y_t: A' = mean over heads of max(0, A * dy_t/dA). Relevance starts as the identity and grows with each
+layer: encoder R_ee += A' R_ee; decoder self R_dd += A' R_dd and R_de += A' R_de; cross R_de += A' N(R_ee), where N
+makes the rows of R - I sum to 1 and puts I back. Row t is read. Source: Chefer et al. 2021, "Generic Attention-model
+Explainability", rules 5 to 11. Their rule 10 also multiplies by the transposed N(R_dd) from the left, which in a
+causal decoder lets row t receive from later rows; it stays available as `published`, for decoders that look both
+ways.
+
+A decoder alone has R_dd only. A recurrent decoder has one cross-attention and none among its own positions, so R_ee and
+R_dd stay the identity and the rule is A' itself, of step t's look: what earlier looks left in the state passes through
+no attention, and is not followed.
+
+Each step is one element of a batch, and of the products of tables only row t is computed.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transformer.errors import NotDefinedError
+from transformer.explain.attribution.attention_gradients import attention_gradients
+from transformer.explain.attribution.deletion import Progress
+from transformer.explain.attribution.result import Attribution, answer
+from transformer.explain.attribution.scored_sequence import ScoredSequence
+from transformer.explain.attribution.weights import CROSS, DECODER, ENCODER
+from transformer.messages import Message
+from transformer.plots.quantity import Quantity
+
+CELLS_AT_ONCE = 2_000_000
+"""Slopes of weights, of all layers together, and scores of tokens that are held at one time."""
+
+Kept = dict[str, list[Float[Tensor, "step query key"]]]
+"""A' of each group of sites, layer after layer (of a recurrent decoder step after step), for some steps."""
+
+
+@torch.inference_mode(mode=False)
+def gradients(sequence: ScoredSequence, published: bool = False, progress: Progress | None = None) -> Attribution:
+    """Relevance of each source token and each token of the prefix for each written token's logit.
+
+    Not negative; of no fixed sum. Of a recurrent decoder it speaks of the source alone. `published` is the rule as
+    printed, for bidirectional decoders: under a causal mask it mixes rows that the step could not know. Costs a forward
+    and a backward pass a step, in batches; memory is that of `CELLS_AT_ONCE` numbers (of one step's, where these are
+    more) and of the runs that they belong to.
+
+    Raises:
+        AttributionError: the model's attention is given away without the values that it mixes; or `published` is the
+            same rule here.
+    """
+    n_target, size, done, found = len(sequence.read_ids), 1, 0, list[Tensor]()
+    while done < n_target:
+        steps = torch.arange(done, min(done + size, n_target))
+        kept, cells = _kept(sequence, steps)
+        if published and not (kept[DECODER] and kept[CROSS]):
+            raise NotDefinedError("attribution_published_is_the_same", name=sequence.name)
+        recurrent = not kept[DECODER]
+        found.append(_looked(kept[CROSS], steps) if recurrent else _relevance(kept, steps, published))
+        size = max(1, CELLS_AT_ONCE * len(steps) // cells)
+        done += len(steps)
+        if progress:
+            progress(done / n_target)
+    name = "gradients_published" if published else "gradients"
+    notes = [Message(f"note_{name}")] + [Message("note_gradients_recurrent")] * recurrent
+    values = torch.cat(found)[:, : len(sequence.source) if recurrent else None]  # past its end values are zero
+    return answer(sequence, name, values.numpy(), Quantity.RELEVANCE, notes)
+
+
+def _kept(sequence: ScoredSequence, steps: Tensor) -> tuple[Kept, int]:
+    """A' of every attention for some steps, one step's logit a row of the batch; and how many numbers that took."""
+    inputs = [torch.tensor([ids]).expand(len(steps), -1) for ids in (sequence.source_ids, sequence.read_ids) if ids]
+    written = torch.tensor(sequence.written_ids)[steps]
+
+    cells = list[int]()
+
+    def scored() -> Tensor:
+        logits: Tensor = sequence.model(*inputs)
+        cells.append(logits.numel())
+        return logits[torch.arange(len(steps)), steps, written]
+
+    kept: Kept = {ENCODER: [], DECODER: [], CROSS: []}
+    for site, tables in attention_gradients(sequence.name, sequence.model, scored).items():
+        kept[site.group if sequence.source_ids else DECODER] += tables
+        cells += [table.numel() for table in tables]
+    return kept, sum(cells)
+
+
+def _looked(looks: list[Float[Tensor, "step 1 key"]], steps: Tensor) -> Float[Tensor, "step key"]:
+    """Of each step its own look at the source."""
+    return torch.stack([looks[step][i, 0] for i, step in enumerate(steps.tolist())])
+
+
+def _relevance(kept: Kept, steps: Tensor, published: bool) -> Float[Tensor, "step part"]:
+    """Row t of the relevances of step t, for some steps."""
+    encoder, own, cross = kept[ENCODER], kept[DECODER], kept[CROSS]
+    count, n_target = len(steps), own[0].shape[1]
+    start = torch.zeros(count, 1, n_target, dtype=torch.float64)
+    start[torch.arange(count), 0, steps] = 1.0
+    grown = torch.zeros_like(start)  # start @ ((I + A_L) ... (I + A_1) - I), from the last layer on
+    taken = start.new_zeros(count, 1, cross[0].shape[2] if cross else 0)
+    for number in reversed(range(len(own))):
+        row = start + grown
+        if cross:
+            mixed = _normalised_columns(own[: number + 1], row) if published else row
+            taken = taken + mixed @ cross[number]
+        grown = grown + row @ own[number]
+    return torch.cat([normalised_rows(encoder, taken), grown], dim=2)[:, 0]
+
+
+def _sums(layers: list[Float[Tensor, "step position position"]], n: int) -> Float[Tensor, "#step position 1"]:
+    """Sums of the rows of R - I, where R = (I + A_L) ... (I + A_1); 1 for a row that received nothing."""
+    ones = torch.ones(1, n, 1, dtype=torch.float64)
+    grown = torch.zeros_like(ones)
+    for table in layers:
+        grown = grown + table @ (ones + grown)
+    return grown.masked_fill(grown == 0, 1.0)
+
+
+def normalised_rows(
+    layers: list[Float[Tensor, "step position position"]], row: Float[Tensor, "step 1 position"]
+) -> Float[Tensor, "step 1 position"]:
+    """row @ N(R): N makes the rows of R - I sum to 1 and puts I back; a row that received nothing is the identity's."""
+    shared = row / _sums(layers, row.shape[2]).mT
+    grown = torch.zeros_like(row)
+    for table in reversed(layers):
+        grown = grown + (shared + grown) @ table
+    return grown + row
+
+
+def _normalised_columns(
+    layers: list[Float[Tensor, "step position position"]], row: Float[Tensor, "step 1 position"]
+) -> Float[Tensor, "step 1 position"]:
+    """row @ N(R) transposed."""
+    column = row.mT
+    grown = torch.zeros_like(column)
+    for table in layers:
+        grown = grown + table @ (column + grown)
+    return (grown / _sums(layers, row.shape[2]) + column).mT

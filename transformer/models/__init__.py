@@ -1,1 +1,0 @@
-"""The models: assemblies of layers, each with a frozen config."""

@@ -1,1 +1,0 @@
-"""Arrays with what their axes mean: what figures draw and files hold."""

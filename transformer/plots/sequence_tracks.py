@@ -1,0 +1,235 @@
+"""Tracks over the letters of a sequence: what attention reached beside what changed the answer, on one axis."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float
+
+from transformer.errors import RecordError
+from transformer.messages import words
+from transformer.plots.labels import safe
+from transformer.plots.theme import Theme, diverging, ink, legend, theme
+
+NAMED_LETTERS = 120
+"""Up to so many letters are written under the axis; more are numbered, and each is named on hover."""
+
+GAP = 46
+"""Pixels between two tracks, for the title of the lower one."""
+
+_HEIGHTS = {"attention": 150, "mutations": 130, "gradients": 120}
+"""Pixels of each track."""
+
+_WIDTH_COLOURS = ("#2a788e", "#d98a3d", "#7a5195", "#5f9e4a", "#b5495b", "#8c8c8c")
+"""One for each window width, told apart also by colour-blind readers; they repeat beyond six."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of letters to point out; `start` counts from 0, `stop` is the first one after it."""
+
+    start: int
+    stop: int
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Tracks:
+    """What is drawn over the letters of `text`.
+
+    `attention[i]` is what windows of `widths[i]` brought each letter, in multiples of the even share, so that the
+    stack is the whole. `change` (row = new letter of `letters`) and `contribution` are in nats of the log-odds of
+    `label`; None leaves their track out.
+    """
+
+    text: str
+    widths: tuple[int, ...]
+    attention: Float[np.ndarray, "width letter"]
+    label: str
+    letters: str = ""
+    change: Float[np.ndarray, "new letter"] | None = None
+    contribution: Float[np.ndarray, " letter"] | None = None
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def rows(self) -> dict[str, tuple[str, Float[np.ndarray, "... letter"]]]:
+        """Title and values of each track that is drawn, from top to bottom."""
+        label = safe(self.label)
+        rows = {"attention": (words("figure_tracks_attention"), self.attention)}
+        if self.change is not None:
+            rows["mutations"] = words("figure_tracks_mutations", label=label), self.change
+        if self.contribution is not None:
+            rows["gradients"] = words("figure_tracks_gradients", label=label), self.contribution
+        return rows
+
+
+def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
+    """Attention received, the effect of every mutation, integrated gradients, one above the other.
+
+    The scale of the mutations is centred at 0 and reaches as far as the largest change, as that of the gradients does;
+    its colours are beside them.
+
+    Raises:
+        RecordError: a track does not have a value for each letter.
+    """
+    rows = tracks.rows
+    for name, (_, values) in rows.items():
+        if values.shape[-1] != len(tracks.text):
+            raise RecordError("track_of_other_length", track=name, found=values.shape[-1], letters=len(tracks.text))
+    colours = theme(dark)
+    figure = ink(go.Figure(layout=_layout(tracks)), colours)
+    names = [f"{letter} {i + 1}" for i, letter in enumerate(tracks.text)]
+    axes = {row: f"y{number}" if number > 1 else "y" for number, row in enumerate(rows, 1)}
+    _add_attention(figure, tracks, names, colours)
+    if tracks.change is not None:
+        _add_mutations(figure, tracks, names, tracks.change, axes["mutations"], colours)
+    if tracks.contribution is not None:
+        _add_bars(figure, tracks.contribution, names, axes["gradients"], colours)
+    for i, span in enumerate(tracks.spans):
+        for axis in axes.values():  # each by itself, as the titles are between them
+            figure.add_shape(
+                type="rect", xref="x", yref=f"{axis} domain", x0=span.start - 0.5, x1=span.stop - 0.5,
+                y0=0, y1=1, line=dict(color=colours.chosen, width=1.5), fillcolor="rgba(0,0,0,0)",
+            )  # fmt: skip
+        side, edge = _beside(tracks.spans, i)
+        figure.add_annotation(
+            text=safe(span.name), xref="x", yref="paper", x=edge, xanchor=side, y=1, yanchor="bottom",
+            showarrow=False, font=dict(color=colours.chosen),
+        )  # fmt: skip
+    return figure
+
+
+def _add_attention(figure: go.Figure, tracks: Tracks, names: Sequence[str], colours: Theme) -> None:
+    for i, (width, values) in enumerate(zip(tracks.widths, tracks.attention, strict=True)):
+        windows = words("figure_tracks_windows", width=width)
+        figure.add_trace(
+            go.Bar(
+                x=np.arange(len(values)),
+                y=values,
+                customdata=names,
+                name=windows,
+                marker=dict(color=_WIDTH_COLOURS[i % len(_WIDTH_COLOURS)], line=dict(width=0)),
+                hovertemplate=f"%{{customdata}}<br>{windows}: %{{y:.3f}}<extra></extra>",
+            )
+        )
+    figure.add_shape(
+        type="line", xref="x domain", x0=0, x1=1, y0=1, y1=1, line=dict(color=colours.faint, width=1, dash="dot")
+    )
+
+
+def _add_mutations(
+    figure: go.Figure,
+    tracks: Tracks,
+    names: Sequence[str],
+    change: Float[np.ndarray, "new letter"],
+    axis: str,
+    colours: Theme,
+) -> None:
+    given = np.array([[letter == new for letter in tracks.text] for new in tracks.letters])
+    limit = float(np.abs(change).max()) or 1.0
+    domain, text = figure.layout[axis.replace("y", "yaxis")].domain, dict(color=colours.ink)
+    figure.add_trace(
+        go.Heatmap(
+            x=np.arange(len(tracks.text)),
+            y=np.arange(len(tracks.letters)),
+            z=np.where(given, np.nan, change),
+            text=[[words("figure_tracks_mutation", letter=name, new=new) for name in names] for new in tracks.letters],
+            zmin=-limit,
+            zmax=limit,
+            colorscale=diverging(colours),
+            colorbar=dict(
+                orientation="v", x=1, xanchor="left", xpad=6, y=sum(domain) / 2, yanchor="middle", ypad=0,
+                lenmode="pixels", len=_HEIGHTS["mutations"] - 20, thickness=10, outlinewidth=0,
+                tickvals=[-limit, 0, limit],
+                ticktext=[f"{-limit:.2g}", "0", f"+{limit:.2g}"],
+                title=dict(text=words("figure_tracks_unit"), side="right", font=text),
+                tickfont=text,
+            ),
+            hoverongaps=False,
+            yaxis=axis,
+            hovertemplate="%{text}<br>" + words("figure_tracks_log_odds", value="%{z:.3f}") + "<extra></extra>",
+        )
+    )  # fmt: skip
+    rows, columns = np.nonzero(given)
+    figure.add_trace(
+        go.Scatter(
+            x=columns, y=rows, yaxis=axis, mode="markers", name=words("figure_tracks_given"), hoverinfo="skip",
+            marker=dict(symbol="circle", size=3, color=colours.faint),
+        )
+    )  # fmt: skip
+
+
+def _add_bars(
+    figure: go.Figure,
+    values: Float[np.ndarray, " letter"],
+    names: Sequence[str],
+    axis: str,
+    colours: Theme,
+) -> None:
+    number = words("figure_tracks_nats", value="%{y:.3f}")
+    figure.add_trace(
+        go.Bar(
+            x=np.arange(len(values)),
+            y=values,
+            yaxis=axis,
+            customdata=names,
+            showlegend=False,
+            marker=dict(color=np.where(values >= 0, colours.accent, colours.second).tolist(), line=dict(width=0)),
+            hovertemplate="%{customdata}<br>" + number + "<extra></extra>",
+        )
+    )
+
+
+def _beside(spans: Sequence[Span], which: int) -> tuple[str, float]:
+    """Where a span's name is anchored, and at which letter: away from the span that touches it, so both can be read."""
+    span = spans[which]
+    if any(other.start == span.stop for other in spans):
+        return "right", span.stop - 0.5
+    if any(other.stop == span.start for other in spans):
+        return "left", span.start - 0.5
+    return "center", (span.start + span.stop - 1) / 2
+
+
+def _layout(tracks: Tracks) -> dict[str, Any]:
+    """Tracks from top to bottom, with one axis of letters below them all."""
+    rows = tracks.rows
+    top = total = sum(_HEIGHTS[row] for row in rows) + GAP * (len(rows) - 1)
+    above = 18 * bool(tracks.spans)
+    layout: dict[str, Any] = dict(
+        height=total + 130,
+        margin=dict(l=54, r=66 if tracks.change is not None else 12, t=64 + above, b=66, pad=0),
+        barmode="stack", bargap=0.1, hovermode="closest", showlegend=True,
+        legend=legend(y=1 + (34 + above) / total, yanchor="bottom"),
+        annotations=[],
+        xaxis=_letters_axis(tracks.text, f"y{len(rows)}" if len(rows) > 1 else "y"),
+    )  # fmt: skip
+    for number, (row, (title, _)) in enumerate(rows.items(), 1):
+        domain = [max(0.0, (top - _HEIGHTS[row]) / total), top / total]
+        axis: dict[str, Any] = dict(domain=domain, fixedrange=True, anchor="x")
+        if row == "mutations":
+            count = len(tracks.letters)
+            axis |= dict(
+                tickvals=list(range(count)), ticktext=list(tracks.letters), showgrid=False, range=[count - 0.5, -0.5]
+            )
+        layout[f"yaxis{number}" if number > 1 else "yaxis"] = axis
+        shift = 4 if number > 1 or not above else 20
+        layout["annotations"].append(
+            dict(text=title, xref="paper", yref="paper", x=0, y=top / total, yanchor="bottom", xanchor="left",
+                 yshift=shift, showarrow=False)
+        )  # fmt: skip
+        top -= _HEIGHTS[row] + GAP
+    return layout
+
+
+def _letters_axis(text: str, anchor: str) -> dict[str, Any]:
+    axis: dict[str, Any] = dict(
+        range=[-0.5, len(text) - 0.5], showgrid=False, anchor=anchor, title=words("figure_tracks_letter")
+    )
+    if len(text) > NAMED_LETTERS:
+        step = 10 ** max(1, len(str(len(text))) - 2) * 5
+        positions = [0, *range(step - 1, len(text), step)]
+        return axis | dict(tickvals=positions, ticktext=[str(i + 1) for i in positions])
+    shown = [f"{letter}<br>{i + 1}" if i == 0 or (i + 1) % 10 == 0 else letter for i, letter in enumerate(text)]
+    return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=9))

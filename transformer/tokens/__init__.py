@@ -1,1 +1,0 @@
-"""Tokens: ids <-> labels that a person reads."""
