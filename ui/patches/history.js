@@ -21,7 +21,7 @@
   for (const kind of ["pointerover", "pointerdown", "focusin"]) addEventListener(kind, completed, true);
   history.pushState = (_state, _title, url) => write(url, last === "opened" || last === "arrived" ? replace : push);
   history.replaceState = (_state, _title, url) => write(url, replace);
-  /** @param {string | URL | null | undefined} url @param {typeof push} how */
+  /** @param {string | URL | null | undefined} url @param {(data: any, unused: string, url: string) => void} how */
   function write(url, how) {
     const to = new URL(url ?? "", location.href);
     if (last === "moved" || (last === "left" && to.pathname !== asked)) return; // not what was asked for

@@ -82,9 +82,9 @@ function windowed({ header, window: [above, bottom, before, right], layers }, ro
  * @param {Pick<View, "header" | "layers" | "relative">} shown
  */
 export function scaleOf({ header, layers, relative }) {
-  const most = (/** @type {number} */ most, /** @type {number} */ one) => (one > most && Number.isFinite(one) ? one : most);
+  const larger = (/** @type {number} */ most, /** @type {number} */ one) => (one > most && Number.isFinite(one) ? one : most);
   const size = header.centred ? Math.abs : (/** @type {number} */ one) => one;
-  const largest = header.long ? header.largest : (layers[0].values ?? new Float32Array()).reduce((found, one) => most(found, size(one)), 0);
+  const largest = header.long ? header.largest : (layers[0].values ?? new Float32Array()).reduce((found, one) => larger(found, size(one)), 0);
   return { largest, end: (relative || header.centred) && largest > 0 ? largest : 1 };
 }
 
@@ -220,11 +220,11 @@ function labels(shown) {
   const base = { kind: "text", colour: theme.text, size: LETTERS, align: "left" };
   /** @type {Item[]} */
   const items = [];
-  for (const [order, text] of named(shown, 0)) {
+  for (const [order, text] of namesOf(shown, 0)) {
     const y = top + (order + 0.5 - window[0]) * tall;
     items.push({ ...base, text, x: left - 5, y, room: rows, align: "right", bold: pair?.[0] === order });
   }
-  for (const [order, text] of named(shown, 1)) {
+  for (const [order, text] of namesOf(shown, 1)) {
     const bold = pair?.[1] === order;
     const x = left + (order + 0.5 - window[2]) * cell;
     if (upright) items.push({ ...base, text, x, y: top - 5, room: columns, bold, upright });
@@ -242,7 +242,7 @@ function labels(shown) {
  * @param {0 | 1} axis
  * @returns {[number, string][]}
  */
-function named({ header, layers, pair, window, measures }, axis) {
+function namesOf({ header, layers, pair, window, measures }, axis) {
   const side = axis ? measures.cell : measures.tall;
   if (!header.long) {
     const each = side < LETTERS ? Math.ceil((LETTERS + 2) / side) : 1;
@@ -261,10 +261,10 @@ function named({ header, layers, pair, window, measures }, axis) {
  * Whether a row or column is named where every few are: those around a marked one make room for it.
  * @param {number} order
  * @param {number} each
- * @param {number | undefined} marked
+ * @param {number | undefined} chosen
  */
-function isNamed(order, each, marked) {
-  if (marked !== undefined && each > 1 && Math.abs(order - marked) < each) return order === marked;
+function isNamed(order, each, chosen) {
+  if (chosen !== undefined && each > 1 && Math.abs(order - chosen) < each) return order === chosen;
   return order % each === 0;
 }
 

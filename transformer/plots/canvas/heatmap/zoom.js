@@ -113,7 +113,7 @@ export function listenForZoom(view, cellAt) {
 export function press(view, { key, shiftKey }) {
   const { window: [top, bottom, left, right], header: { shape }, current: [row, column] } = view;
   const part = view.layers[view.layers.length - 1];
-  const by = (/** @type {number} */ block, /** @type {number} */ span) => (shiftKey ? Math.max(block, Math.round(span / 8)) : block);
+  const by = (/** @type {number} */ block, /** @type {number} */ shown) => (shiftKey ? Math.max(block, Math.round(shown / 8)) : block);
   const [down, across] = [by(part.tall, bottom - top), by(part.wide, right - left)];
   /** @type {Record<string, [number, number]>} */
   const steps = {
