@@ -27,9 +27,10 @@ STOPS = [
 ]  # fmt: skip
 """Viridis in ten stops, as Plotly has it."""
 
-PIXEL = """(canvas, [x, y]) => {
+PIXELS = """(canvas, [x, y, side]) => {
   const ratio = canvas.width / canvas.getBoundingClientRect().width;
-  return [...canvas.getContext('2d').getImageData(x * ratio, y * ratio, 1, 1).data.slice(0, 3)];
+  const { data } = canvas.getContext('2d').getImageData(x * ratio, y * ratio, side, side);
+  return Array.from({ length: side * side }, (_, at) => [...data.slice(4 * at, 4 * at + 3)]);
 }"""
 ROOM = "innerHeight - document.querySelector('main').offsetHeight"
 DARK = "document.documentElement.matches(':root') && getComputedStyle(document.documentElement).colorScheme"
@@ -93,8 +94,9 @@ def middle(page: Page | Frame, query: int, key: int) -> tuple[float, float]:
     return left + (key + 0.5) * wide, top + (query + 0.5) * tall
 
 
-def colour(page: Page | Frame, query: int, key: int) -> list[int]:
-    return list(page.locator(".heatmap canvas").evaluate(PIXEL, middle(page, query, key)))
+def pixels(page: Page | Frame, query: int, key: int, side: int = 1) -> list[list[int]]:
+    """Colours in a square of a cell, from its middle on."""
+    return list(page.locator(".heatmap canvas").evaluate(PIXELS, [*middle(page, query, key), side]))
 
 
 def viridis(weight: float) -> np.ndarray:
@@ -106,7 +108,7 @@ def shows(page: Page | Frame, expected: np.ndarray, of: AttentionMap) -> None:
     """The large map shows these numbers: by the text that the pointer brings, and by their colours."""
     canvas = page.locator(".heatmap canvas")
     for query, key in ((0, 0), (QUERIES - 1, KEYS - 1), (3, 5)):
-        assert np.abs(colour(page, query, key) - viridis(float(expected[query, key]))).max() <= 1.0
+        assert np.abs(pixels(page, query, key)[0] - viridis(float(expected[query, key]))).max() <= 1.0
         x, y = middle(page, query, key)
         canvas.hover(position={"x": x, "y": y})
         told = f"Query {of.queries.labels[query]}, key {of.keys.labels[key]}: {expected[query, key]:.3f}."
@@ -138,8 +140,10 @@ def test_what_the_mask_hides_is_hatched_and_named(record: Record, opened: Opened
     x, y = middle(page, 1, 3)
     page.locator(".heatmap canvas").hover(position={"x": x, "y": y})
     expect(page.locator(".heatmap .reading")).to_have_text("Query q1, key k3: masked.")
-    grey = colour(page, 0, 2)
-    assert max(grey) - min(grey) <= 4, "which no weight is"
+    paper, ink = (255, 255, 255), (31, 36, 48)
+    ground, stripe = ([round(a + (b - a) * share) for a, b in zip(paper, ink, strict=True)] for share in (0.14, 0.42))
+    drawn = pixels(page, 0, 2, 8)
+    assert [drawn.count(ground), drawn.count(stripe)] == [48, 16], "which no weight is"
 
 
 def test_lines_are_of_the_chosen_layer_and_a_pair_is_marked_in_every_view(record: Record, opened: Opened) -> None:

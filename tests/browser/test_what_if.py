@@ -66,7 +66,9 @@ def test_a_head_a_row_a_sweep_back_and_the_copied_address(opened: Callable[..., 
     # the keyboard sets it anew, one change of a row at a time
     until(page, lambda: done(page) == f"{SITE}~force~h2~q1~k0~v1.0")
     expect(bars.nth(1)).to_have_attribute("aria-valuenow", "0.000")
-    expect(page.locator(".gtitle", has_text=SITE).first).to_have_text(re.compile(r"changed:.*forced\s*to\s*1"))
+    title = f"{SITE} · head 2 · changed: {SITE} (head 2, row 1, key 0) forced to 1"
+    expect(page.locator(".heatmap .title")).to_have_text(title)
+    expect(page.get_by_role("grid", name=title)).to_be_visible()
     changed = (page.url, texts(page))
 
     with here.run():

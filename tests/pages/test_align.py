@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import PATIENCE, ROOT, figure, ran, sent
+from tests.pages.opening import PATIENCE, ROOT, figure, matrix_sent, ran, sent
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 from transformer import DecodingOptions
 from transformer.errors import InputError
@@ -191,9 +191,10 @@ def test_the_training_is_one_message_of_all_snapshots() -> None:
 
 def test_the_agreement_drawn_is_the_one_of_the_two_maps() -> None:
     page = opened(screen="agreement", head1="2.3")
-    bars, difference = (figure(page, number)["data"][0] for number in range(2))
+    bars = figure(page)["data"][0]
+    difference, _ = matrix_sent(page, "difference")
     assert len(bars["x"]) == len(figure(page)["layout"]["xaxis"]["ticktext"])
-    assert difference["type"] == "heatmap"
+    assert difference["centred"]
     assert 0 < float(page.metric[0].value) < 1
 
 

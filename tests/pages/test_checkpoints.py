@@ -1,7 +1,6 @@
 """The page Your model: files in, questions, attention and tensors out; refusals are sentences; sessions stay apart."""
 
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.references import REFERENCE, reference_file
 from tests.pages import opening
-from tests.pages.opening import brought, gone, head_shown, problems, ran, record_sent, with_heads
+from tests.pages.opening import brought, chosen, gone, head_shown, matrix_sent, problems, ran, record_sent, with_heads
 from tests.safe.hostile import corpus, saved
 from transformer import attention_maps, load
 from ui.store.upload_quota import LEDGER, UploadLimits
@@ -76,14 +75,16 @@ def test_an_upload_is_recognised_asked_about_and_shown():
 
 def test_scores_are_drawn_by_the_server_and_come_back_to_the_browser():
     page = gone(opened(), head="1")
-    assert not page.get("plotly_chart")
     page.toggle(key="scores").set_value(True)
     fine(page.run())
-    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
-    assert (spec["layout"]["title"]["text"], page.button_group(key="head").value) == ("decoder.0.cross · head 1", "1")
+    picture, scores = matrix_sent(page, "scores-map")
+    assert "decoder.0.cross · head 1" in picture["title"]
+    assert np.nanmin(scores) < 0
+    assert chosen(page)[2] == 1
     page.toggle(key="scores").set_value(False)
     assert head_shown(fine(page.run()))[0] == "decoder.0.cross · head 1"
-    assert not page.get("plotly_chart")
+    with pytest.raises(StopIteration):
+        matrix_sent(page, "scores-map")
 
 
 def test_answers_are_kept_for_the_file_and_can_be_taken_back():

@@ -91,7 +91,7 @@ def test_stop_ends_the_looking_and_its_worker(monkeypatch: pytest.MonkeyPatch):
             runner = get_script_run_ctx()
             assert runner is not None
             assert runner.script_requests is not None
-            states = runner.session_state.get_widget_states()
+            states = [one for one in runner.session_state.get_widget_states() if not one.trigger_value]  # each once
             again = RerunData(runner.query_string, WidgetStates(widgets=states), runner.page_script_hash)
             assert runner.script_requests.request_rerun(again)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.pages.opening import chosen, figure, fine, head_shown, opened
+from tests.pages.opening import chosen, fine, head_shown, matrix_sent, opened
 from tests.pages.tiny import tiny_tokenizer
 from transformer import ContinueOptions, continue_text, intervening, load
 from transformer.attention.interventions.text import from_text
@@ -50,7 +50,7 @@ def test_checkpoints_writes_on_and_an_old_link_to_its_heads_shows_them(folder: P
 @pytest.mark.parametrize("part", ["decoder.1.self_attention", "encoder.1.self_attention"])
 def test_the_map_opens_its_attention_under_the_new_and_the_old_name(part: str) -> None:
     page = fine(opened("map", sentence=READ, part=part, at_head="2"))
-    assert "decoder.1.self \N{MIDDLE DOT} head 2" in figure(page)["layout"]["title"]["text"]
+    assert "decoder.1.self \N{MIDDLE DOT} head 2" in matrix_sent(page, "part-heatmap")[0]["title"]
 
 
 def test_what_if_writes_with_a_head_off(folder: Path) -> None:

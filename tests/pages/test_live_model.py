@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from torch.nn import functional
 
 from tests import shapes
-from tests.pages.opening import ROOT, address_of, figure, fine, gone, numbers, opened, problems, record_sent
+from tests.pages.opening import ROOT, address_of, fine, gone, matrix_sent, opened, problems, record_sent
 from tests.pages.test_chinese import english
 from transformer import Record
 from ui.checkpoints.ways import EXAMPLE
@@ -93,7 +93,7 @@ def test_a_head_that_is_switched_off_moves_the_output_and_stands_in_the_address(
     share = float((out.bias.detach().expand(3, 13) - was).norm() / was.norm())
     assert f"{share:.1%}" in moved
     page = gone(page, map="before")
-    np.testing.assert_allclose(numbers(figure(page)["data"][0]["z"]), by_hand("one three sixteen"), atol=1e-6)
+    np.testing.assert_allclose(matrix_sent(page, "map-of-head")[1], by_hand("one three sixteen"), atol=1e-6)
 
 
 def test_the_record_that_is_saved_is_read_again(code) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.references import REFERENCE, weights
-from tests.pages.opening import address_of, figure, fine, is_whole, matrix_sent, moved, opened, sent
+from tests.pages.opening import address_of, fine, is_whole, matrix_sent, moved, opened, sent
 from transformer import DecodingOptions, load, translate
 from transformer.explain.diagrams.of_model import architecture
 from transformer.explain.flow.capture import tracing, watch_flow
@@ -182,7 +182,7 @@ def test_an_action_draws_what_follows_from_it_and_the_map_is_made_once(monkeypat
     at.segmented_control(key="at_head").set_value("2")
     at = fine(moved(at, "at_head"))
     assert not is_whole(at)
-    assert "head 2" in figure(at)["layout"]["title"]["text"]
+    assert "head 2" in matrix_sent(at, "part-heatmap")[0]["title"]
     monkeypatch.setattr("ui.map.drawing._drawing", lambda *_: pytest.fail("the map is made anew"))
     at.button(key="close-part").click()
     at = fine(moved(at, "close-part"))

@@ -27,7 +27,6 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("work", "kind", "address", "what"),
     [
         ("mutations", "effects", {}, "Mutations and integrated gradients"),
-        ("method_track", "method_track", {"by": "unknown"}, "unknown letter instead"),
         ("read_set", "sequence_set", {"read": "motifs"}, "The set of sequences"),
     ],
 )

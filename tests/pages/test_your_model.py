@@ -13,7 +13,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 from torch import Tensor, nn
 
-from tests.pages.opening import brought, chosen, figure, fine, head_shown, numbers, opened, problems, record_sent
+from tests.pages.opening import brought, chosen, fine, head_shown, matrix_sent, opened, problems, record_sent
 from tests.pages.test_chinese import english
 from transformer import AttentionMap, Intervention, Record, intervening, recording
 from ui.store import records
@@ -211,7 +211,8 @@ def test_two_records_stand_side_by_side_and_the_difference_is_that_of_their_numb
     page.query_params["show"] = "beside"
     page.run()
     assert not page.exception
-    after, before, apart = (numbers(figure(page, i)["data"][0]["z"]) for i in range(3))
+    names = ("record/after", "record/before", "difference")
+    after, before, apart = (matrix_sent(page, f"beside-{name}")[1] for name in names)
     assert (page.button_group(key="layer").value, page.button_group(key="head").value) == ("0", "1")
     np.testing.assert_allclose(before, weights_by_hand(net, 0)[1], atol=1e-6)
     np.testing.assert_allclose(after, np.full((5, 5), 0.2), atol=1e-6)
@@ -220,7 +221,7 @@ def test_two_records_stand_side_by_side_and_the_difference_is_that_of_their_numb
     page.button_group(key="head").set_value("mean")
     page.run()
     assert not page.exception
-    mean = numbers(figure(page, 2)["data"][0]["z"])
+    mean = matrix_sent(page, "beside-difference")[1]
     np.testing.assert_allclose(mean, (0.2 - weights_by_hand(net, 0)[1]) / 2, atol=1e-6)
 
 
@@ -230,7 +231,10 @@ def test_records_of_other_tokens_have_no_difference_and_one_alone_asks_for_anoth
     page.run()
     assert "Drop a second record file" in texts(page)
     page = dropped(page, second=recorded(net, words=("a", "b", "c")).to_bytes())
-    assert len(page.get("plotly_chart")) == 2
+    for name in ("record/first", "record/second"):
+        matrix_sent(page, f"beside-{name}")
+    with pytest.raises(StopIteration):
+        matrix_sent(page, "beside-difference")
     assert "the two read other tokens there" in texts(page)
 
 

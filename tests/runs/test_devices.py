@@ -17,7 +17,7 @@ from tests.toy import tokenizer, write_checkpoint
 from transformer import load
 from transformer.attention.capture import watch
 from transformer.attention.zoom import Zoom
-from transformer.checkpoint.checkpoint import Checkpoint, OtherModel
+from transformer.checkpoint.checkpoint import HUGGING_FACE, Checkpoint, OtherModel
 from transformer.errors import CheckpointError
 from transformer.nn import masks
 from transformer.nn.encoder import Encoder, EncoderConfig
@@ -71,7 +71,7 @@ def test_a_device_that_is_not_here_is_refused(asked: str, gpus: int, monkeypatch
 class Other(OtherModel):
     """A model of another library."""
 
-    architecture = "encoder"
+    architecture = f"{HUGGING_FACE}encoder"
     abilities = Abilities()
 
     def outputs(self, ids: Tensor, target: Tensor | None = None) -> dict[str, Tensor]:

@@ -46,9 +46,10 @@ def heatmap(picture: Picture, *, relative: bool = False, dark: bool = False) -> 
         )
     )
     cell = min(LARGEST_CELL, WIDEST / max(n_keys, 1), TALLEST / max(n_queries, 1))
-    note = labels.joined(picture.notes) if picture.notes else ""
+    note = labels.wrapped(labels.joined(picture.notes) if picture.notes else "", 720.0)
+    amber = {"color": colours.second} if picture.is_unsure else {}
     figure.update_layout(
-        title=dict(text=labels.safe(say(picture.title)), subtitle=dict(text=labels.wrapped(note, 720.0))),
+        title=dict(text=labels.safe(say(picture.title)), subtitle=dict(text=note, font=amber)),
         width=max(320, round(cell * n_keys)) + 240,
         height=max(60, round(cell * n_queries)) + 240,
         plot_bgcolor=colours.masked,

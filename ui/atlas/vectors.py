@@ -18,6 +18,7 @@ from transformer.runs.concurrency import forward_slot
 from transformer.sites import Site
 from ui.atlas import choices
 from ui.atlas.compare import Pairs, sentences_of
+from ui.markdown import as_text
 from ui.shared import address
 from ui.shared.address import parameter, set_parameter
 from ui.shared.record_views import matrix
@@ -78,7 +79,7 @@ def vectors_panel(name: str, atlas: Atlas) -> None:
         texts=[] if kept is None else [_token(found, point) for point in (kept, *(point for point, _ in linked))],
         dark=is_dark(),
     )  # fmt: skip
-    st.caption(said(Message("vectors_hint")))
+    st.caption(as_text(said(Message("vectors_hint"))))
     config = plot_config(f"{name}-{site}-{head}-queries-keys")
     st.plotly_chart(figure, key=CHART, on_select=_keep, selection_mode="points", config=config)
     shares = {"percent": sum(places.shares), "first": places.shares[0], "second": places.shares[1]}

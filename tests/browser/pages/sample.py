@@ -6,6 +6,7 @@ from jaxtyping import Bool, Float
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.expressions.rowwise import Product
+from transformer.messages import words
 from ui.components.alignments.component import Moment, Panel
 
 HOSTILE = (
@@ -71,8 +72,8 @@ def lines_sent(weights, visible, queries, keys):
         "heads": [f"H{head}" for head in range(len(weights))],
         "query_labels": list(queries),
         "key_labels": list(keys),
-        "query_title": "queries",
-        "key_title": "keys",
+        "query_title": words("component_queries"),
+        "key_title": words("component_keys"),
         "masked": not shown.all(),
         "file_name": "head-view",
         "about": {"title": "", "lines": []},

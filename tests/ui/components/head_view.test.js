@@ -95,8 +95,9 @@ test("Python's word counts when it is news; the same again leaves what was chose
   choices.pair = [0, 1];
   adopt(choices, { ...said, threshold: 0.5 }, 3);
   assert.deepEqual([choices.active, choices.pair, choices.threshold], [[1], [0, 1], 0.5]);
+  choices.telling = 1;
   adopt(choices, { active: [0, 2], selected_pair: [2, 2], threshold: 0 }, 2);
-  assert.deepEqual([choices.active, choices.pair], [[0], [2, 2]]);
+  assert.deepEqual([choices.active, choices.pair, choices.telling], [[0], [2, 2], 0]);
   adopt(choices, { active: [0, 2], selected_pair: null, threshold: 0 }, 2);
   assert.equal(choices.pair, null);
 });

@@ -34,7 +34,7 @@ export function forget(choices) {
 
 /**
  * Take what the address says. It counts only where it differs from what it said before: saying the same again must not
- * undo what the user chose here in between.
+ * undo what the user chose here in between. Other heads take the place of a change that is not in the address yet.
  * @param {Choices} choices
  * @param {Options} options
  * @param {number} heads
@@ -43,7 +43,10 @@ export function adopt(choices, options, heads) {
   choices.threshold = options.threshold;
   const active = options.active ?? Array.from({ length: heads }, (_, head) => head);
   const said = { active: JSON.stringify(active), pair: JSON.stringify(options.selected_pair) };
-  if (said.active !== choices.said.active && !choices.telling) choices.active = active.filter((head) => head < heads);
+  if (said.active !== choices.said.active) {
+    clearTimeout(choices.telling);
+    Object.assign(choices, { active: active.filter((head) => head < heads), telling: 0 });
+  }
   if (said.pair !== choices.said.pair) choices.pair = options.selected_pair;
   choices.said = said;
 }
