@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import time
 import weakref
 from pathlib import Path
 from threading import get_ident
