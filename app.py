@@ -14,8 +14,10 @@ from ui import serving
 from ui.frame import Frame
 from ui.guard import Guard
 from ui.old_links import OldLinks
+from ui.path import modes
+from ui.path import place as path
 from ui.scripts import Scripts
-from ui.shared import address, menu
+from ui.shared import address, menu, subject
 from ui.shared.language import language_choice
 from ui.store import file_versions, render_slots, session_resources
 from ui.store.upload_guard import UploadGuard
@@ -26,13 +28,15 @@ def main() -> None:
     """The frame around every page: its title, the language, the navigation."""
     st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
     session_resources.mine()  # so that what is left of a session goes when its user does
-    with address.run(KEY) as show:
+    with address.run(KEY, *path.KEPT) as show:
         above = st.sidebar.container()
         language_choice()
-        page = menu.chosen_page(_pages(), above)
-        show(page.url_path)
+        page, draw_menu = menu.chosen_page(_pages(), above)
+        show(page.url_path, subject.arriving(page.url_path))
         with render_slots.turn(), file_versions.one_look(), one_language():
             page.run()
+            modes.tools()
+    draw_menu()
 
 
 def _pages() -> dict[str, list[st.Page]]:
@@ -50,10 +54,12 @@ def _pages() -> dict[str, list[st.Page]]:
             st.Page("pages/your_model.py", title=t("your_model.title"), icon=":material/folder_open:"),
         ],
         plain("lessons.section"): [
+            st.Page("pages/teaching.py", title=t("tour.title"), icon=":material/school:"),
             st.Page("pages/attention_steps.py", title=t("attention_steps.title"), icon=":material/calculate:"),
             st.Page("pages/inside_layer.py", title=t("inside_layer.title"), icon=":material/layers:"),
             st.Page("pages/masks.py", title=t("masks.title"), icon=":material/visibility_off:"),
             st.Page("pages/positions.py", title=t("positions.title"), icon=":material/waves:"),
+            st.Page("pages/learning.py", title=t("learning.title"), icon=":material/show_chart:"),
         ],
     }
 

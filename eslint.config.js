@@ -4,9 +4,10 @@ import js from "@eslint/js";
 import globals from "globals";
 
 export default [
+  { ignores: ["**/built/**"] },
   js.configs.recommended,
   {
-    files: ["transformer/plots/canvas/**/*.js", "ui/components/**/*.js", "ui/patches/history.js", "ui/shared/address.js"],
+    files: ["transformer/plots/canvas/**/*.js", "ui/**/*.js", "tests/browser/**/*.js"],
     languageOptions: { globals: globals.browser },
   },
   {

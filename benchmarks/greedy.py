@@ -1,12 +1,13 @@
-"""Sessions that ask for much, each without a pause: long sentences, a text of 2,000 lines, uploads, a long sequence.
+"""Sessions that ask for much: long sentences, a text of 2,000 lines, uploads, a long sequence, a training.
 
-`python -m benchmarks.load --greedy` lets them work beside the readers: nobody else should notice.
+`python -m benchmarks.load --greedy` lets them work beside the readers, `--greedy training` one of them: nobody else
+should notice.
 """
 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -30,14 +31,14 @@ Told = Callable[[str, Answer], None]
 
 
 @asynccontextmanager
-async def greedy(address: str, done: Counter[str], errors: list[str]) -> AsyncIterator[None]:
+async def greedy(address: str, kinds: Sequence[str], done: Counter[str], errors: list[str]) -> AsyncIterator[None]:
     """While the block runs, one session of each kind; `done` counts what they finished, `errors` what went wrong."""
 
     def told(what: str, answer: Answer) -> None:
         done[what] += 1
         errors.extend(answer.errors)
 
-    works: list[Callable[[Session, Told], Coroutine[Any, Any, None]]] = [_sentences, _lines, _uploads, _sequence]
+    works = [WORKS[kind] for kind in kinds]
     sessions = [Session(address) for _ in works]
     tasks = [asyncio.create_task(work(session, told)) for work, session in zip(works, sessions, strict=True)]
     try:
@@ -85,6 +86,19 @@ async def _sequence(session: Session, told: Told) -> None:
         data = f">long\n{''.join(chance.choices('ACGT', k=LETTERS))}\n".encode()
         told("sequences begun", await session.upload("long.fa", data))
         told("sequences of 1 Mb", await session.press(in_language("en", "sequences.scan_start")))
+
+
+async def _training(session: Session, told: Told) -> None:
+    told("first visits", await session.open("learning", to="4000"))
+    while True:
+        await asyncio.sleep(0.7)
+        told("looks at a training", await session.visit("learning", to="4000"))
+
+
+WORKS: dict[str, Callable[[Session, Told], Coroutine[Any, Any, None]]] = {
+    "sentences": _sentences, "lines": _lines, "uploads": _uploads, "sequence": _sequence, "training": _training,
+}  # fmt: skip
+"""What each kind of session does."""
 
 
 def _sentence(chance: random.Random, words: int) -> str:

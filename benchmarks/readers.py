@@ -47,8 +47,8 @@ SHOWN_BY = {"heatmap": "heatmap", "head_view": "head-view", "steps": "step-decod
 WORDS = (*NOUNS, *COLOURS, "a", "two", "the", "in", "on", "with", "near", "and", "plays", "runs", "sits", "rides")
 
 WAYS: tuple[tuple[str, tuple[str, ...], dict[str, str]], ...] = (
-    ("map", ("sentence",), {}),
-    ("map", ("sentence",), {"model": "multi30k-en-de-rnn"}),
+    ("map", ("text",), {}),
+    ("map", ("text",), {"model": "multi30k-en-de-rnn"}),
     ("translate", ("text",), {}),
     *(("translate", ("text",), {"view": view}) for view in ("head_view", "steps", "beams", "sources", "downloads")),
     ("translate", ("text",), {"scores": "True"}),
@@ -140,7 +140,7 @@ class Scoring:
 
     def is_wrong(self, answer: Answer) -> bool:
         """Whether the map of scores is not, number for number, the library's."""
-        found = answer.keyed("scores-map")
+        found = answer.keyed("heatmap")
         expected = np.float32(self._truth.scores[self._text, self._at["layer"], self._at["head"]])
         return found is None or not np.array_equal(unpack(found.bidi_component.bytes)[1]["weights"], expected.ravel())
 

@@ -52,7 +52,7 @@ def taken(visit: Visit, top: int, height: int) -> Image.Image:
 
 def map_playing(browser: Browser, address: str, top: int, height: int) -> list[Image.Image]:
     """One frame for each word that the model writes."""
-    visit = opened(browser, f"{address}/?{urlencode({'sentence': SENTENCE, 'at_word': 0})}", 800)
+    visit = opened(browser, f"{address}/?{urlencode({'text': SENTENCE, 'at_word': 0})}", 800)
     page = visit.page
     slider = page.locator(".map .player input")
     words = int(slider.get_attribute("max") or 0)
@@ -70,32 +70,18 @@ def map_playing(browser: Browser, address: str, top: int, height: int) -> list[I
     return frames
 
 
-def head_switched_off(browser: Browser, address: str, size: tuple[int, int]) -> list[Image.Image]:
-    """The words of What if above its switchboard: as the model is, then without one head of its cross-attention."""
-    query = {"text": SENTENCE, "kind": "decoder.cross", "layer": 2, "head": 3}
-    visit = opened(browser, f"{address}/what_if?{urlencode(query)}", 1600)
+def head_switched_off(browser: Browser, address: str, top: int, height: int) -> list[Image.Image]:
+    """The page What if: as the model is, then without one head of its cross-attention."""
+    query = {"text": SENTENCE, "kind": "decoder.cross", "layer": 2, "head": 3, "do": "none"}
+    visit = opened(browser, f"{address}/what_if?{urlencode(query)}", 800)
     page = visit.page
-
-    def look() -> Image.Image:
-        page.wait_for_timeout(1200)
-        whole = image(page.screenshot())
-        words = page.get_by_test_id("words-was").bounding_box()
-        board = page.locator(".all-heads").first.bounding_box()
-        if words is None or board is None:
-            raise RuntimeError("the page What if shows no words or no switchboard")
-        frame = Image.new("RGB", size, whole.getpixel((WITHOUT_SIDEBAR + 2, 2)))
-        title = int(words["y"]) - 60
-        frame.paste(whole.crop((int(words["x"]) - 10, title, WIDE, title + 258)), (size[0] - 560, 40))
-        heading = int(board["y"]) - 115
-        frame.paste(whole.crop((WITHOUT_SIDEBAR, heading, 680, heading + size[1])), (0, 0))
-        return frame
-
-    before = look()
+    before = taken(visit, top, height)
     with visit.run():
         page.locator(".all-heads .cell").nth(2 * 4 + 3).click()
     page.mouse.move(5, 5)
     until(page, lambda: page.locator(".all-heads .cell.off").count() == 1)
-    frames = [before, look()]
+    page.wait_for_timeout(LOOK_MS)
+    frames = [before, taken(visit, top, height)]
     page.close()
     return frames
 
@@ -115,7 +101,7 @@ def tour(browser: Browser, address: str) -> None:
     """The moving picture: the map word by word, then a head being switched off."""
     top, height = 200, 560
     playing = map_playing(browser, address, top, height)
-    off = head_switched_off(browser, address, playing[0].size)
+    off = head_switched_off(browser, address, top, height)
     frames = [*playing, *off]
     times = [*[700] * (len(playing) - 1), 1500, 2200, 3500]
     frames[0].save(
@@ -125,10 +111,10 @@ def tour(browser: Browser, address: str) -> None:
 
 PICTURES: tuple[Callable[[Browser, str], None], ...] = (
     tour,
-    still("translate", f"translate?{urlencode({'text': SENTENCE})}", 360, 640),
-    still("what-if", "what_if?do=decoder.2.cross~mean~h3&layer=2&head=3", 662, 658),
+    still("translate", f"translate?{urlencode({'text': SENTENCE})}", 140, 700),
+    still("what-if", "what_if", 140, 700),
     still("atlas", "atlas", 50, 700),
-    still("sequences", "sequences", 660, 860),
+    still("sequences", "sequences", 140, 860),
     still("lesson", "attention_steps", 50, 800),
 )
 

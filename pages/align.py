@@ -1,4 +1,4 @@
-"""Align: two models on one sentence, their alignments side by side; what changed between them, and how both learn."""
+"""Align: two models on one sentence, their alignments side by side; what changed between them."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,9 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.align import agreement, changes, choices, files, lesson, training, views
+from ui.align import agreement, changes, choices, files, finding, views
 from ui.shared import address, controls
+from ui.shared.familiarity import warn_of_unlike
 from ui.shared.part import part
 from ui.store import store
 from ui.texts import t
@@ -17,18 +18,18 @@ names = choices.models()
 if not names:
     st.error(t("align.none"))
     address.stop()
-beside, picture = st.columns([2, 5], gap="medium")
-with beside:
-    sentence = st.container()
-    address.switch(t("align.models"), False, key="models")  # to be seen where the window is narrow
-    models = st.container(key="of-models")
+sentence, headline = st.container(), st.container(key="finding")
+with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+    screens = st.container(width="content")
+    models = st.popover(t("align.models"), icon=":material/compare_arrows:")
+picture = st.container()
 try:
     with models:
-        first, second = choices.model_choice(names)
-    checkpoints = [store.checkpoint(name) for name in (first, second)]
+        chosen = choices.model_choice(names)
+    checkpoints = [store.checkpoint(name) for name in chosen]
     longest = min(checkpoint.model.config.max_length for checkpoint in checkpoints)
     with sentence:
-        request = controls.request(checkpoints[0], longest)
+        request = controls.request(checkpoints[0], longest, choices.opening(chosen))
 except HeedmapError as error:
     with picture:
         controls.explain(error)
@@ -39,24 +40,27 @@ def looked_at() -> None:
     """What depends on the target and the heads: the runs are looked up anew, since a part keeps nothing."""
     with models:
         words = choices.words_choice()
-    shown = choices.pair(first, second, request, words)
+    shown = choices.pair(*chosen, request, words)
     with models:
         aligned = choices.head_choice(shown)
+    with headline:
+        finding.finding(shown)
+        any(warn_of_unlike(checkpoint, side.own) for checkpoint, side in zip(checkpoints, shown.sides, strict=True))
     panels: dict[str, Callable[[], None]] = {
         "side": lambda: views.side_by_side(shown, aligned, words),
         "agreement": lambda: agreement.agreement_panel(shown, aligned),
         "changes": lambda: changes.changes_panel(shown),
-        "training": lambda: training.training_panel(shown, aligned, request),
-        "lesson": lambda: lesson.lesson_panel(shown, request),
         "downloads": lambda: files.downloads_panel(shown, aligned),
     }
-    opened = choices.screen()
-    with st.container(key="align-panel"):
-        try:
-            panels[opened]()
-        except HeedmapError as error:
-            controls.explain(error)
-    views.translations(shown)
+    with screens:
+        opened = choices.screen()
+    with picture:
+        with st.container(key="align-panel"):
+            try:
+                panels[opened]()
+            except HeedmapError as error:
+                controls.explain(error)
+        views.translations(shown)
 
 
 with picture:

@@ -1,4 +1,4 @@
-"""Head atlas: what every head of a checkpoint does over a whole corpus, as cards, a table, a map, and head by head."""
+"""Head atlas: what every head of a checkpoint does over a whole corpus, as cards, a table, a tree, and head by head."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.atlas import cards, choices, compare, head, own, plane, table, vectors
+from ui.atlas import cards, choices, head, own, table, tree
 from ui.shared import address, controls
 from ui.shared.part import in_page, part
 from ui.texts import t
@@ -29,16 +29,18 @@ def screens() -> None:
         return
     name, atlas = found
     panels: dict[str, Callable[[], None]] = {
-        "cards": lambda: cards.cards_panel(name, atlas, choices.group(atlas)),
+        "cards": lambda: cards.cards_panel(name, atlas, kind),
         "table": lambda: table.table_panel(name, atlas),
-        "map": lambda: plane.map_panel(atlas, choices.group(atlas)),
-        "vectors": lambda: vectors.vectors_panel(name, atlas),
-        "compare": lambda: compare.compare_panel(name, atlas),
+        "map": lambda: tree.tree_panel(atlas, kind),
         SLOW: lambda: own.own_panel(name),
         "head": lambda: head.head_panel(name, atlas),
     }
     about = st.container()
-    screen = choices.screen()
+    kind = choices.ALL
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        screen = choices.screen()
+        if screen in {"cards", "map"}:
+            kind = choices.group(atlas, every=screen == "cards")
     if screen == SLOW:
         in_page()
     if screen in choices.OF_THE_ATLAS:

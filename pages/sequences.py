@@ -1,4 +1,4 @@
-"""Sequences: read DNA, see its class, where attention went, and which letters decided."""
+"""Sequences: where a classifier sees sites in a gene, and what it looked at there."""
 
 import streamlit as st
 
@@ -7,11 +7,10 @@ from transformer.runs.sequences.classify import classifier
 from transformer.runs.sequences.held_out import known_held_out
 from transformer.sequences.fasta import label_of
 from ui import shell
-from ui.sequences import in_browser, runs, task_form, views
-from ui.sequences.file import file_panel
-from ui.sequences.motifs import motifs_panel
-from ui.sequences.scan import scan_panel
-from ui.shared import address, controls
+from ui.sequences import in_browser, reading, runs, task_form, views
+from ui.sequences.gene import gene_panel
+from ui.sequences.source import brought
+from ui.shared import address, controls, subject
 from ui.shared import sequence_controls as asked
 from ui.shared.address import choice
 from ui.shared.part import part
@@ -27,6 +26,7 @@ chosen = controls.checkpoint_choice("kmer")
 if chosen is None:
     address.stop()
 name: str = chosen
+row = st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sequence-row")
 try:
     checkpoint = store.checkpoint(name)
     if task_form.is_unsaid(name, checkpoint):
@@ -34,24 +34,18 @@ try:
         address.stop()
     task_form.said_here(name)
     _, task = classifier(checkpoint)
-    what = choice(
-        t("sequences.read"), ["one", "scan", "file", "motifs"], key="read",
-        text=lambda one: plain(f"sequences.read_{one}"),
-    )  # fmt: skip
-    if what == "scan":
-        scan_panel(name, checkpoint, task)
+    with row:
+        source = brought(name, checkpoint, task.background)
+    here = reading.asked_for(source.record, task)
+    if here is None:
+        gene_panel(name, checkpoint, task, source, row)
         address.stop()
-    if what == "file":
-        file_panel(name, task)
-        address.stop()
-    if what == "motifs":
-        motifs_panel(name, task)
-        address.stop()
-    with st.container(key="sequence-area"):
-        left, right = st.columns([2, 3], gap="large")
-    with left:
-        typed = asked.typed_sequence(checkpoint, longest=None)
-    read = runs.classification(name, typed.sequence)
+    if not here.is_part:
+        subject.show(name, here.text)
+    if here.is_part or here.is_long:
+        with row:
+            reading.way_back(here)
+    read = runs.classification(name, here.text)
     if read is None:
         address.stop()
     held_out = known_held_out(checkpoint)
@@ -60,37 +54,35 @@ except HeedmapError as error:
     controls.explain(error)
     address.stop()
 
-with right:
-    views.verdict(read, on_other_strand, task, label_of(typed, task.classes), held_out)
-sequence, record_id = typed.sequence, typed.id  # of a pasted text, which may hold many records, no more is kept
+shown: reading.Reading = here
 
 
 def looked_at() -> None:
     """What depends on the layer and head: the run is looked up anew, since a part keeps nothing."""
-    run = runs.classification(name, sequence)
+    run = runs.classification(name, shown.text)
     if run is None:
         return
-    chooser = st.container()
     few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
-    overview, detail = st.columns([1, 2], gap="medium") if few else (st.container(), st.container())
+    left, detail = st.columns([1, 2], gap="medium")
+    overview = left if few else st.container()
     with detail:
         view = choice(
-            t("sequences.view"), ["letters", "windows", "heads"], key="view", bare=True,
+            t("sequences.view"), ["letters", "windows"], key="view", bare=True, old={"heads": "windows"},
             text=lambda one: plain(f"sequences.view_{one}"),
         )  # fmt: skip
-        width = views.width(run) if view == "heads" else 0
+        chooser = st.container()
+    with left:
+        views.verdict(run, on_other_strand, task, label_of(source.record, task.classes), held_out)
     with chooser:
-        browser = in_browser.bring(run, view, width)
-        in_browser.head_panel(browser, name)
+        browser = in_browser.bring(run, view)
+        in_browser.head_panel(browser, name, shown.fasta)
     with overview:
         in_browser.all_heads_panel(browser)
         asked.pooling_note(run)
         views.groups_note(run)
     with detail:
         if view == "letters":
-            views.letters_panel(name, run, browser.place, task, record_id)
-        elif view == "heads":
-            in_browser.lines_panel(browser, width)
+            views.letters_panel(name, run, browser.place, task, shown)
         elif is_long(run.record[browser.place.site]):
             views.long_windows(run, browser.place)
         else:

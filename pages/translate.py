@@ -8,8 +8,9 @@ from transformer import Checkpoint, Translation
 from transformer.errors import HeedmapError
 from transformer.runs.measures.out_of_distribution import known_bounds
 from ui import shell
-from ui.shared import address, controls, downloads, heads, record_views
+from ui.shared import address, controls, downloads, heads, record_views, subject
 from ui.shared.files import Origin
+from ui.shared.marks import listen
 from ui.shared.part import in_page, part
 from ui.store import runs, store
 from ui.texts import in_language, plain, t
@@ -27,11 +28,13 @@ if chosen is None:
     address.stop()
 name: str = chosen  # also where it is used later, within functions
 
-form, screen, below = st.container(key="request-area"), st.container(key="first-screen"), st.container(key="columns")
+form, screen = st.container(key="request-area"), st.container(key="first-screen")
+chooser, below = st.container(key="chooser"), st.container(key="columns")
 with below:
     beside, detail = st.columns([7, 11], gap="small")
 with beside:
-    selection, hypothesis = st.container(), st.container()
+    selection = st.container()
+hypothesis = st.container()
 try:
     checkpoint = store.checkpoint(name)
     with form:
@@ -59,12 +62,17 @@ def looked_at() -> None:
     translated = runs.translation(name, request.text, request.options, request.forced)
     shown = runs.hypothesis(name, request.text, request.options, translated, node)
     origin = Origin(shown.checkpoint, shown.input)
-    with selection:
-        chooser = st.container()
-        with st.container(horizontal=True, gap="small"):
-            words, special = controls.form_of_maps()
+    with selection, st.container(horizontal=True, gap="small"):
+        words, special = controls.form_of_maps()
+    if address.parameter("view") == SLOW:
+        subject.settle()
+    else:
+        first_screen.take_mark(shown, first, words, special)
     key = (store.revision(name), request.text, request.options, request.forced, node)
-    browser = record_views.bring(shown.record, key, first, words, special, (heads.KIND, first[0]))
+    browser = record_views.bring(
+        shown.record, key, first, words, special,
+        lambda: runs.deciding(name, request.text, request.options, request.forced, node),
+    )  # fmt: skip
     panels: dict[str, Callable[[], None]] = {
         "heatmap": lambda: record_views.heatmap_panel(browser, origin),
         "head_view": lambda: record_views.head_view_panel(browser, origin),
@@ -111,6 +119,7 @@ def open_view(panels: dict[str, Callable[[], None]]) -> str:
     return view
 
 
+part(listen)
 if address.parameter("view") == SLOW:
     looked_at()
 else:

@@ -6,15 +6,15 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.checkpoints import attention, bring, inspection, live, proof, recorded, verdict, ways
+from ui.checkpoints import attention, bring, identity, inspection, live, proof, recorded, verdict
 from ui.checkpoints.questions import questions_panel
 from ui.shared import address, controls
 from ui.store import store
 from ui.texts import t
 
 shell.heading(t("your_model.title"), t("your_model.intro"))
-ways.ways_panel(is_open=not bring.has_own())
-brought, listed = st.columns([3, 2], gap="medium")
+with st.container(key="bring-area"):
+    brought, listed = st.columns([3, 2], gap="medium")
 try:
     with brought:
         bring.bring_panel()
@@ -51,6 +51,12 @@ if wrong is not None:  # the questions stay, and what they answer is not run
     address.stop()
 
 is_ready = found is None or found.report.is_ready
+if is_ready:
+    try:
+        identity.identity_panel(store.checkpoint(name))
+    except HeedmapError as error:
+        controls.explain(error)
+        address.stop()
 panels: dict[str, Callable[[], None]] = {
     "attention": lambda: attention.attention_panel(name, store.checkpoint(name)),
     "check": lambda: proof.check_panel(name, store.checkpoint(name) if is_ready else None),

@@ -30,7 +30,8 @@ hypothesis.settings.load_profile("heedmap")
 ROOT = Path(__file__).parents[1]
 
 LONGEST = (
-    "browser/test_planted.py", "atlas/test_run.py", "browser/test_history.py", "browser/test_policy.py",
+    "browser/test_fits.py", "browser/test_policy.py", "browser/test_planted.py", "browser/test_tour.py",
+    "atlas/test_run.py", "browser/test_history.py",
     "browser/test_sequences.py", "browser/test_lessons.py", "training/test_run.py", "browser/test_your_model.py",
     "browser/test_what_if.py", "browser/test_checkpoints.py", "browser/test_restart.py",
     "pages/test_checkpoints_check.py", "browser/test_translate.py", "safe/test_fuzz.py",

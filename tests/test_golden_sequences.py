@@ -12,9 +12,7 @@ import pytest
 
 from transformer import load
 from transformer.runs.sequences.classify import classify, verdicts
-from transformer.runs.sequences.sets import MOST_FALSE, SequenceSet, clearest, read_set
 from transformer.sequences.fasta import fasta_of
-from transformer.sequences.motifs import FLANK
 
 HERE = Path(__file__).parent
 CHECKPOINTS = HERE.parent / "checkpoints"
@@ -53,47 +51,3 @@ def test_the_first_example_of_the_splice_classifier_is_a_typical_donor() -> None
     assert header.endswith(" EI")
     assert (given.classes[given.predicted], other.classes[other.predicted]) == ("EI", "N")
     assert min(given.probabilities.max(), other.probabilities.max()) > 0.98
-
-
-@pytest.fixture(scope="module")
-def splice() -> SequenceSet:
-    """The example set of the shipped splice classifier, read by it."""
-    folder = CHECKPOINTS / "splice-junctions"
-    return read_set(load(folder), fasta_of((folder / "examples.fa").read_bytes()))
-
-
-@pytest.mark.parametrize(("name", "letters", "start"), [("EI", "GT", 30), ("IE", "AG", 28)])
-def test_the_clearest_motif_shows_the_known_letters_where_they_belong(
-    splice: SequenceSet, name: str, letters: str, start: int
-) -> None:
-    """Donors show GT and acceptors AG: clear in the logo, at the junction, and enriched against the other classes."""
-    assert splice.labelled
-    label = splice.classes.index(name)
-    width = max(splice.widths)
-    every = splice.every_head(label, width)
-    motif, _ = every[clearest(every)]
-    assert letters in motif.enrichment.pattern
-    place = motif.enrichment.pattern.index(letters)
-    assert (motif.information[place : place + 2] > 1).all()
-    at = motif.starts - FLANK + place  # a logo begins before its window
-    assert np.mean(at == start) > 0.8
-    assert motif.enrichment.p_value < 1e-6
-
-
-def test_the_clearest_motif_is_none_that_stands_as_often_in_the_other_classes(splice: SequenceSet) -> None:
-    """By information alone, "GG" would be the clearest of what is no junction, with p = 0.82 against the junctions."""
-    label = splice.classes.index("N")
-    every = splice.every_head(label, 3)
-    largest = max(every, key=lambda one: every[one][0].information.sum())
-    assert every[largest][0].enrichment.p_value > 0.5
-    motif, q = every[clearest(every)]
-    assert q <= MOST_FALSE
-    assert motif.enrichment.p_value <= q
-
-
-def test_a_head_whose_windows_all_start_at_one_place_is_told_of(splice: SequenceSet) -> None:
-    every = splice.every_head(splice.classes.index("EI"), max(splice.widths))
-    fixed = {one: motif.place for one, (motif, _) in every.items() if motif.place.is_fixed}
-    expected = {("encoder.1.self", 0): 24, ("pooling", 2): 20, ("pooling", 3): 24}
-    assert {one: place.start for one, place in fixed.items()} == expected
-    assert all(place.share == 1 for place in fixed.values())

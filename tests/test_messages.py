@@ -193,7 +193,7 @@ def test_a_number_that_rounds_to_zero_has_no_minus() -> None:
         (np.float32(-0.001), ".1f", "0.0"),
     ):  # fmt: skip
         assert format(numbered(value), form) == text
-    assert in_language("en", "what_if.total", total=-0.001).endswith(": +0.00 nats.")
+    assert in_language("en", "what_if.total", total=-0.001).endswith(" +0.00 nats.")
     assert str(Message("figure_logo_height", bits=-0.001)) == "0.00 bits"
 
 
@@ -202,8 +202,8 @@ def test_a_count_of_one_has_its_noun_in_the_singular() -> None:
     told = Message("lesson_batch_sides", sources=2, targets=1)
     assert told.startswith("the batch has 2 source sentences and 1 target sentence: ")
     assert "1" in told.in_language("zh")
-    assert in_language("en", "sequences.file_all", count=1) == "The file has 1 record."
-    assert in_language("en", "sequences.file_all", count=1200) == "The file has 1,200 records."
+    assert in_language("en", "sequences.one_of", count=1) == "One of 1 record is shown."
+    assert in_language("en", "sequences.one_of", count=1200) == "One of 1,200 records is shown."
     assert in_language("en", "translate.likely", count=1, log_prob=-0.5).startswith("1 token, ")
 
 

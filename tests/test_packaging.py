@@ -1,19 +1,27 @@
 """The library as a package: what it asks for, and that it runs where nothing else is installed."""
 
+import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
 import tomllib
 import venv
+import zipfile
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from playwright.sync_api import Browser
 
-from tests.reading_docs import MODEL, blocks
+from tests.reading_docs import MODEL, blocks, notebook_names
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -67,14 +75,31 @@ def test_requirements_and_extras_ask_for_the_same() -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy, so that nothing that an older build left behind gets into it."""
-    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT / "transformer", source / "transformer", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+    source, folder = tmp_path_factory.mktemp("source") / "project", tmp_path_factory.mktemp("wheel")
+    needed = shutil.ignore_patterns("__pycache__", ".*_cache", ".git", ".venv", "node_modules", "tests", "docs", "site")
+    shutil.copytree(ROOT, source, ignore=needed)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source]
     subprocess.run(command, check=True, timeout=300)
     (built,) = folder.glob("heedmap-*.whl")
     return built
+
+
+def test_the_wheel_has_two_packages_and_the_default_checkpoints(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        sizes = {entry.filename: entry.file_size for entry in opened.infolist()}
+    assert {name.partition("/")[0] for name in sizes if ".dist-info/" not in name} == {"heedmap", "transformer"}
+    shipped = {name: size for name, size in sizes.items() if name.startswith("heedmap/dashboard/checkpoints/")}
+    assert "heedmap/dashboard/checkpoints/multi30k-en-de/model.safetensors" in shipped
+    assert sum(shipped.values()) <= 15e6
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    ours = {name.replace("heedmap/dashboard/", "", 1) for name in sizes if ".dist-info/" not in name}
+    assert not tracked or ours <= {*tracked, *_untracked()}
+
+
+def _untracked() -> set[str]:
+    """Files that are new here and not ignored."""
+    command = ["git", "ls-files", "--others", "--exclude-standard"]
+    return set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
 
 
 def closure(*names: str) -> set[str]:
@@ -98,28 +123,78 @@ def link(distribution: str, site: Path) -> None:
             (site / top).symlink_to(metadata.distribution(distribution).locate_file(top))
 
 
-def test_the_library_runs_where_nothing_else_is_installed(wheel: Path, tmp_path: Path) -> None:
-    """The code of the README and of the page about the library, in a fresh environment without the dashboard.
+def installed(wheel: Path, folder: Path, asked: Iterable[str]) -> Path:
+    """A fresh environment's folder of programs, with the wheel and distributions that it asks for.
 
-    What it asks for is linked to, not installed a second time.
+    These are linked to, not installed a second time.
     """
-    venv.create(tmp_path / "fresh", with_pip=False)
-    python = tmp_path / "fresh" / "bin" / "python"
-    (site,) = tmp_path.glob("fresh/lib/python*/site-packages")
-    asked = [Requirement(line) for line in PROJECT["dependencies"]]
-    for name in closure(*(one.name for one in asked)):
+    venv.create(folder, with_pip=False)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for name in closure(*(Requirement(line).name for line in asked)):
         link(name, site)
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel]
-    subprocess.run(install, check=True, timeout=300)
+    command = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet", "--no-deps"]
+    subprocess.run([*command, wheel], check=True, timeout=300)
+    return folder / "bin"
+
+
+def run_in(folder: Path, *command: Path | str, typed: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300, input=typed)
+
+
+def test_the_library_runs_where_nothing_else_is_installed(wheel: Path, tmp_path: Path) -> None:
+    """The code of the README and of the page about the library, in a fresh environment without the dashboard."""
+    programs = installed(wheel, tmp_path / "fresh", PROJECT["dependencies"])
     code = [MODEL, *blocks(ROOT / "README.md", "python"), *blocks(ROOT / "docs" / "library.md", "python")]
     assert len(code) > 5
     absent = "import importlib.util\nassert importlib.util.find_spec('streamlit') is None\n"
-    installed = "import transformer\nassert 'site-packages' in transformer.__file__, transformer.__file__\n"
+    here = "import heedmap, transformer\nassert 'site-packages' in transformer.__file__, transformer.__file__\n"
+    here += "assert all(getattr(heedmap, name) is getattr(transformer, name) for name in transformer.__all__)\n"
     drawn = "from transformer.plots.canvas.page import Page\n"
-    drawn += "assert 'showRecord' in Page('', [], [], {}, {}).document()\n"
+    drawn += "assert len(Page('', [], [], {}, {}).document()) > 50_000, 'without the scripts'\n"
     notebook = tmp_path / "notebook.py"
-    notebook.write_text(absent + installed + drawn + "\n".join(code))
+    notebook.write_text(absent + here + drawn + "\n".join(code))
     for folder in ("checkpoints", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    ran = subprocess.run([python, notebook], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    ran = run_in(tmp_path, programs / "python", notebook)
     assert ran.returncode == 0, ran.stderr
+    refused = run_in(tmp_path, programs / "heedmap")
+    assert refused.returncode == 2
+    assert "heedmap[app]" in refused.stderr
+
+
+@pytest.mark.browser
+def test_the_installed_dashboard_opens_a_record_from_an_empty_folder(
+    wheel: Path, tmp_path: Path, browser: Browser
+) -> None:
+    programs = installed(wheel, tmp_path / "fresh", [*PROJECT["dependencies"], *EXTRAS["app"]])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    sentence = "Two dogs are playing in the snow."
+    translated = run_in(empty, programs / "heedmap", "translate", "multi30k-en-de", "--quiet", typed=sentence)
+    assert translated.stdout == "Zwei Hunde spielen im Schnee.\n", translated.stderr
+    names: dict[str, Any] = {**notebook_names()}
+    exec("from transformer import recording\nwith recording(my_model) as seen:\n    my_model(x)", names)
+    names["seen"].record(queries=names["tokens"], keys=names["tokens"]).save(tmp_path / "run.heedmap")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    # The browser that it opens is a program that writes down the address.
+    opener = tmp_path / "opener"
+    opener.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/part && mv {tmp_path}/part {tmp_path}/opened\n')
+    opener.chmod(0o755)
+    command = [programs / "heedmap", "open", tmp_path / "run.heedmap", "--port", str(port)]
+    server = subprocess.Popen(command, cwd=empty, env={**os.environ, "BROWSER": f"{opener} %s", "PYTHONPATH": ""})
+    try:
+        until = time.monotonic() + 120
+        while not (tmp_path / "opened").exists() and server.poll() is None and time.monotonic() < until:
+            time.sleep(0.1)
+        page = browser.new_page()
+        page.goto((tmp_path / "opened").read_text().strip())
+        page.get_by_text("2 sites · 8 heads").wait_for(timeout=60_000)
+        page.close()
+    finally:
+        server.terminate()
+        assert server.wait(timeout=60) == 128 + signal.SIGTERM
+    assert list(empty.iterdir()) == []
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0, "the server lives on"

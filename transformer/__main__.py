@@ -1,4 +1,6 @@
-"""The command line: `python -m transformer COMMAND ...`.
+"""The command line: `python -m transformer COMMAND ...`, or `heedmap COMMAND ...` where it is installed.
+
+Without a command it opens the dashboard.
 
 A mistake that can be met on purpose, or a file or stream that cannot be read or written, prints one sentence on stderr
 and ends with status 2, as a wrong argument does.
@@ -10,10 +12,10 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from transformer.commands import atlas, classify, measure, scan, train, translation, weights
+from transformer.commands import atlas, classify, dashboard, measure, scan, train, translation, weights
 from transformer.errors import HeedmapError
 
-COMMANDS = (translation, classify, scan, train, weights, measure, atlas)
+COMMANDS = (dashboard, translation, classify, scan, train, weights, measure, atlas)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     _replace_closed_streams()
     try:
-        options = parser().parse_args(arguments)
+        given = sys.argv[1:] if arguments is None else arguments
+        options = parser().parse_args(given or ["open"])
         status: int = options.run(options)
         sys.stdout.flush()  # a full disk is met here, and not after the last line of this program
     except HeedmapError as error:

@@ -16,14 +16,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from transformer.messages import LANGUAGES
 from ui import scripts
 from ui.patches.session import apply
+from ui.path import terms
 from ui.texts import KEY
 
 STYLE = "".join(path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.rglob("styles.css")))
 """What the page says before anything is drawn: the frame's own, and the heights that each page's panels keep, which
 stand with them."""
 
-_SCRIPTS = ("shared/address.js", *(["patches/history.js"] if apply("history") else []))
-SCRIPT = "".join(f"<script>{(Path(__file__).parent / name).read_text(encoding='utf-8')}</script>" for name in _SCRIPTS)
+_SCRIPTS = ("shared/address.js", "path/keys.js", *(["patches/history.js"] if apply("history") else []))
+_TEXTS = [(Path(__file__).parent / name).read_text(encoding="utf-8") for name in _SCRIPTS]
+SCRIPT = "".join(f"<script>{text}</script>" for text in (*_TEXTS, terms.script()))
 """What runs before anything else does; `ui.guard` lets it."""
 
 PRELOADED_FONT = re.compile(r'<link\s+rel="preload"[^>]*as="font"[^>]*/?>')

@@ -1,4 +1,7 @@
-"""Links of before: `/` with what only Translate has in its address leads to Translate, `/checkpoints` to Your model."""
+"""Links of before: `/` with what Translate has and the map not leads to Translate, `/checkpoints` to Your model.
+
+Two screens of Align are screens of Learning now.
+"""
 
 from urllib.parse import parse_qsl
 
@@ -8,15 +11,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 OF_TRANSLATE = frozenset(
     (
-        *("model", "text", "beam", "penalty", "longest", "force", "node"),
+        *("beam", "penalty", "longest", "force", "node"),
         *("kind", "layer", "head", "words", "special", "pair", "heads", "view"),
-        *("scores", "relative", "image", "threshold", "written", "step", "word", "by", "also", "here"),
+        *("scores", "relative", "image", "threshold", "written", "step", "by", "also", "here"),
     )
 )
-"""Parameters of Translate's addresses, now and ever before. The map, which has its place now, has none of them."""
+"""Parameters of Translate's addresses, now and ever before, that the map does not have, which has its place now."""
 
 OF_WEIGHTS = "checkpoints"
 """Where the page Your model was when it took weights alone."""
+
+
+OF_LEARNING = {("screen", "lesson"), ("screen", "training")}
+"""Parameters of Align's addresses when it had those screens."""
 
 
 class OldLinks:
@@ -40,6 +47,8 @@ def moved_to(path: str, query: str) -> str | None:
     base = str(st.get_option("server.baseUrlPath")).strip("/")
     if path.removeprefix("/") == f"{base}/{OF_WEIGHTS}".removeprefix("/"):
         return "your_model"
+    if path.removeprefix("/") == f"{base}/align".removeprefix("/") and not OF_LEARNING.isdisjoint(parse_qsl(query)):
+        return "learning"
     is_first = path.endswith("/") and path.strip("/") == base
     is_old = is_first and not OF_TRANSLATE.isdisjoint(key for key, _ in parse_qsl(query, True))
     return "translate" if is_old else None

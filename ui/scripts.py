@@ -19,7 +19,7 @@ HEADERS = {"cache-control": "public, immutable, max-age=31536000"}
 @cache
 def name() -> str:
     """What the file is called, beside the pages: by its content."""
-    return f"components-{blake2b(bundle.libraries().encode(), digest_size=8).hexdigest()}.js"
+    return f"components-{blake2b(bundle.script(bundle.ALL).encode(), digest_size=8).hexdigest()}.js"
 
 
 def tag() -> str:
@@ -36,8 +36,10 @@ class Scripts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is asked of others."""
-        if scope["type"] != "http" or scope["path"].rpartition("/")[2] != name():
+        asked = scope["path"].rpartition("/")[2] if scope["type"] == "http" else ""
+        known = {name(): bundle.ALL, bundle.MAP: bundle.MAP}
+        if asked not in known:
             await self.app(scope, receive, send)
             return
-        headers = {**HEADERS, "etag": f'"{name()}"', "accept-ranges": "none"}
-        await Response(bundle.libraries(), media_type="text/javascript", headers=headers)(scope, receive, send)
+        headers = {**HEADERS, "etag": f'"{name()}"', "accept-ranges": "none", "sourcemap": f"./{bundle.MAP}"}
+        await Response(bundle.script(known[asked]), media_type="text/javascript", headers=headers)(scope, receive, send)

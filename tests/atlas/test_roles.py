@@ -15,6 +15,12 @@ def row(site: str = "encoder.1.self", **values: object) -> dict[str, object]:
     return plain | {"site": site, "head": 0, "peak_offset": 2, "peak_share": 0.2, "normalised_entropy": 0.5} | values
 
 
+ALIGNS = {"error_read": 0.27, "error_written": 0.9, "site": "decoder.0.cross"}
+PLACE = {"place": 30, "place_share": 0.91, "place_chance": 0.05}
+LETTERS = {"pattern": "AG", "pattern_at": 10, "pattern_width": 11, "pattern_share": 0.92}
+WIDTH = {"widths": [0.06, 0.94], "width": 11, "width_share": 0.94}
+
+
 @pytest.mark.parametrize(
     ("values", "found"),
     [
@@ -33,6 +39,15 @@ def row(site: str = "encoder.1.self", **values: object) -> dict[str, object]:
         ({"advance": 0.95, "confidence": 0.6}, ()),
         ({"advance": 0.95, "confidence": 0.4, "site": "decoder.0.cross"}, ()),
         ({"previous": nan, "rare": nan, "special": nan}, ()),
+        (ALIGNS, ("aligns",)),
+        (ALIGNS | {"error_read": 0.28}, ()),
+        ({"error_read": nan, "error_written": nan}, ()),
+        (PLACE | LETTERS, ("place", "letters")),
+        (PLACE | {"place_share": 0.89}, ()),
+        (LETTERS | {"pattern_share": 0.89}, ()),
+        (WIDTH, ("width",)),
+        (WIDTH | {"widths": [1.0]}, ()),
+        ({"place_share": None, "pattern_share": None, "widths": None}, ()),
     ],
 )
 def test_a_role_begins_at_its_threshold(values, found) -> None:
@@ -51,11 +66,14 @@ def test_a_role_begins_at_its_threshold(values, found) -> None:
         ({"same": 0.61, "site": "decoder.0.self"}, "puts 61 % of its weight on the token read last"),
         ({"next": 0.61}, "puts 61 % of its weight on the next position"),
         ({"special": 0.7}, "rests on start and end tokens: 70 % of its weight"),
-        (
-            {"punctuation": 0.3},
-            "no single habit; most above chance on punctuation: 30 % of its weight, 3.0 times chance",
-        ),
-        ({}, "no single habit; 50 % of the greatest possible entropy"),
+        ({"punctuation": 0.3}, "30 % of its weight on punctuation, 3.0 times chance"),
+        ({}, "no single habit: 50 % of the greatest possible entropy"),
+        (ALIGNS, "aligns the word written last: 27 % error"),
+        (ALIGNS | {"error_written": 0.1}, "aligns the word that it writes: 10 % error"),
+        (PLACE, "looks round letter 30 of every sequence in 91 % of rows"),
+        (PLACE | {"place_share": 0.4}, "looks round letter 30 in 40 % of rows, 8.0 times chance"),
+        (LETTERS, "looks at windows with AG at letter 10 of 11: 92 % of rows"),
+        (WIDTH, "reads windows of 11 letters: 94 % of its weight"),
     ],
 )
 def test_a_line_says_what_a_head_does_and_how_usually(values, said) -> None:

@@ -25,6 +25,12 @@ def chip(page: Page, head: int) -> Locator:
     return page.locator(".head-view .chip").nth(head)
 
 
+def take_example(page: Page, number: int) -> None:
+    """Choose an example, counted from 1, of the list of them."""
+    page.locator(".st-key-examples button").first.click()
+    page.get_by_role("menuitem").nth(number - 1).click()
+
+
 RESTING = """element => new Promise(found => {
   let before = "";
   const look = () => {
@@ -93,7 +99,7 @@ def heatmap_colours(canvas: Locator, queries: int, keys: int) -> np.ndarray:
 
 
 def viridis(weights: np.ndarray) -> np.ndarray:
-    """What Plotly's own scale gives for these weights on the square-root scale with 255 steps."""
+    """What Plotly's own scale gives for these weights with 255 steps."""
     stops = np.array([[int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in sequential.Viridis])
-    at = np.rint(254 * np.sqrt(weights)) / 254 * (len(stops) - 1)
+    at = np.rint(254 * weights) / 254 * (len(stops) - 1)
     return np.stack([np.interp(at, np.arange(len(stops)), stops[:, channel]) for channel in range(3)], axis=-1)

@@ -120,7 +120,7 @@ def test_from_a_file_to_its_attention(opened, annotated: Path, tmp_path: Path) -
     texts, *drawn = cells_of_files(page, tmp_path, weights.size)
     assert "encoder.0.self · head 1" in texts
     for colours in drawn:
-        assert np.abs(colours - viridis(weights.reshape(-1) ** 2)).max() <= 3
+        assert np.abs(colours - viridis(weights.reshape(-1))).max() <= 3
     assert here.sent == sent  # the browser has the numbers
     whole = here.whole
     with here.run():

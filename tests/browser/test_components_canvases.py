@@ -77,7 +77,7 @@ def test_a_screen_reader_is_told_the_cell_where_the_keyboard_stands(demo):
     page = demo("show=board").page
     grid = matrix(page, "C")
     expect(grid).to_have_role("grid")
-    assert grid.get_attribute("aria-label").startswith("C 1, 2 \N{MULTIPLICATION SIGN} 2. Click a cell")
+    assert grid.get_attribute("aria-label").startswith("C 1, 2 \N{MULTIPLICATION SIGN} 2. Pick a cell")
     assert [grid.get_attribute(f"aria-{count}count") for count in ("row", "col")] == ["2", "2"]
     grid.focus()
     expect(grid).to_have_attribute("aria-activedescendant", re.compile("."))

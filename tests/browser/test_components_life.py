@@ -6,17 +6,16 @@ import pytest
 from tests.browser.pages.sample import lines_sent
 from tests.browser.parts import box
 from tests.browser.visiting import until
-from transformer.plots.canvas import linker
 from ui.components.head_view.component import component
 from ui.components.shared import bundle
 
 pytestmark = pytest.mark.browser
 
-START = """async ([script, style, bytes]) => {
-  const { default: run } = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+START = """async ([script, bytes]) => {
+  await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+  const run = window.heedmapScripts.get("heedmap.head_view").draw;
   const host = document.body.appendChild(document.createElement("div"));
   window.parent_ = host.attachShadow({ mode: "open" });
-  window.parent_.appendChild(document.createElement("style")).textContent = style;
   window.sent = [];
   const send = (name, value) => window.sent.push([name, value]);
   window.start = () => run({ data: Uint8Array.from(bytes), parentElement: window.parent_, setTriggerValue: send });
@@ -34,7 +33,7 @@ def stage(browser):
     """A blank page on which a head view of 3 heads, 5 queries and 2 keys may be started, posted to and ended."""
     message = component.message("one", *lines_sent(np.full((3, 5, 2), 0.5), np.True_, "abcde", "xy"))
     page = browser.new_page()
-    page.evaluate(START, [linker.script(bundle.entry("head_view")), bundle.stylesheet(), list(message)])
+    page.evaluate(START, [bundle.script(bundle.ALL), list(message)])
     yield page
     page.close()
 

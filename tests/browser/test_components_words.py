@@ -26,7 +26,7 @@ TEXTS = """root => {
   return [...found, ...window.drawnTexts];
 }"""
 
-NAMES = {"PNG", "SVG", "NaN", "viridis", "Esc"}
+NAMES = {"PNG", "SVG", "NaN", "viridis", "Esc", "nat"}
 """Words that are the same in both languages; the sample's own names are a letter and a number."""
 
 

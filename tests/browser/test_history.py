@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.parts import take_example
 from tests.browser.visiting import Visit, until
 
 pytestmark = pytest.mark.browser
@@ -106,7 +107,7 @@ def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(op
             without_a_run(lambda page: heads.nth(3 * 4 + 3).click()),
             without_a_run(press("Encoder self")),
             press("Head view"),
-            lambda page: page.locator(".st-key-example-2 button").first.click(),
+            lambda page: take_example(page, 2),
             menu("Masks"),
             menu("Translate"),
         ],

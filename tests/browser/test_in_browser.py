@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.parts import box, cell_colours, heatmap_colours, viridis
+from tests.browser.parts import box, cell_colours, heatmap_colours, take_example, viridis
 from tests.browser.visiting import Visit, until
 from transformer import DecodingOptions, Record, load, translate
 
@@ -47,7 +47,7 @@ def shown(page: Page, record: Record, site: str, head: int | str) -> None:
     name = "mean of 4 heads" if head == "mean" else f"head {head}"
     expect(page.locator(".heatmap .title")).to_have_text(f"{site} · {name}")
     seen = picture.visible
-    stops = viridis(np.where(seen, picture.values, 0.0) ** 2)  # the large map's scale is linear
+    stops = viridis(np.where(seen, picture.values, 0.0))
 
     def drawn() -> None:
         colours = heatmap_colours(page.locator(".heatmap canvas"), *picture.values.shape)
@@ -66,12 +66,13 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     page.locator(".all-heads .cell").nth(3 * 4 + 2).click()
     shown(page, record, "decoder.3.cross", 2)
     expect(said).to_contain_text("layer 3 head 2")
-    expect(page.locator(".head-choice .known")).to_contain_text("layer 3 head 2")
+    expect(page.locator(".head-choice .said > :visible")).to_contain_text("Layer 3 head 2")
     atlas = page.get_by_role("link", name="This head in the atlas")
     expect(atlas).to_have_attribute("href", re.compile(r"/atlas\?.*site=decoder\.3\.cross&head=2"))
     radio(page, "Attention", "Encoder self")
     shown(page, record, "encoder.3.self", 2)
-    expect(said).to_contain_text("layer 2 head 1")  # only cross-attention joins the two sentences
+    expect(said).to_contain_text("layer 3 head 2 (Encoder self)")
+    expect(page.locator(".bitext .target .word")).to_have_text(list(record["encoder.3.self"].queries.merged().texts))
     words = record["encoder.3.self"].picture(2, words=True)
     thumbnail = page.locator(".all-heads .cell").nth(3 * 4 + 2).locator("canvas")
     stops = viridis(words.values).round()
@@ -102,7 +103,7 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     expect(page).to_have_url(re.compile("#kind=encoder.self&layer=3&head=mean&relative=true"))
     expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
     with here.run():
-        page.locator(".st-key-example-3 button").first.click()
+        take_example(page, 3)
     expect(page.locator(".bitext .source .word").first).not_to_have_text("Two")
     expect(page).to_have_url(re.compile("#kind=encoder.self&layer=3&head=mean&relative=true"))
     expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")

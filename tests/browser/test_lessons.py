@@ -192,7 +192,7 @@ def test_inside_a_layer_a_click_travels_with_the_step_and_comes_back(serve, visi
 
 
 @pytest.mark.parametrize("lesson", ["attention_steps", "inside_layer"])
-def test_on_a_phone_both_ways_on_and_the_equation_above_the_matrices_are_in_sight(serve, visit, lesson: str):
+def test_on_a_phone_the_equation_stands_below_the_matrices_and_a_list_closes_on_choice(serve, visit, lesson: str):
     opened = visit(f"{serve(APP)}/{lesson}?lang=zh", width=390, dark=True)
     page = opened.page
     opened.drawn(page.locator(".matrices"))
@@ -200,10 +200,15 @@ def test_on_a_phone_both_ways_on_and_the_equation_above_the_matrices_are_in_sigh
         place = box(page.locator(f".st-key-{name} button:visible"))
         assert 0 <= place["x"] < place["x"] + place["width"] <= 390
 
-    def stands_above() -> None:
+    def stands_below() -> None:
         equation = box(page.locator(".st-key-worked .katex-display").last)
         first = box(page.locator("canvas[data-matrix]").first)
-        assert equation["y"] + equation["height"] < first["y"] < 950
+        assert first["y"] < 844
+        assert first["y"] + first["height"] < equation["y"]
 
-    until(page, stands_above)
+    until(page, stands_below)
     fits(page, 390)
+    page.locator(f".st-key-{lesson}-try button").click()
+    with opened.run():
+        page.get_by_role("menuitem").nth(1).click()
+    expect(page.get_by_role("menuitem")).to_have_count(0)

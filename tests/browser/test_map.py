@@ -37,6 +37,15 @@ def stream(page: Page) -> str:
     return page.locator(".map .stream").last.get_attribute("d") or ""
 
 
+def type_size(page: Page) -> float:
+    """The smallest type on the map, in CSS pixels."""
+    return page.locator(".map svg.sheet").evaluate("""svg => {
+      const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+      const sizes = [...svg.querySelectorAll("text")].map(one => parseFloat(getComputedStyle(one).fontSize));
+      return scale * Math.min(...sizes);
+    }""")
+
+
 def path_of(page: Page) -> str:
     return page.url.split("/", 3)[3]
 
@@ -55,19 +64,28 @@ def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_
     whole = here.whole
     with here.run():
         page.keyboard.press("ArrowRight")
-    expect(page).to_have_url(re.compile("at_word=7"))
+    expect(page).to_have_url(re.compile("word=Schnee"))
     until(page, lambda: stream(page) != before)
     with here.run():
         page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"part=encoder\.0\.self_attention"))
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_be_visible()
     expect(page.locator(".st-key-part-heatmap canvas")).to_be_visible()
+    expect(page.get_by_role("button", name="Map")).to_be_focused()
+    assert type_size(page) >= 10, "the map is no smaller beside the panel"
     address = path_of(page)
     with here.run():
         page.keyboard.press("Escape")
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_have_count(0)
     expect(page).not_to_have_url(re.compile("part="))
+    focused(page, "self-attention.")
+    with here.run():
+        page.locator(".map .word", has_text="dogs").click()
+    expect(page).to_have_url(re.compile("from="))
+    expect(page.locator(".map .word-mark.from")).to_have_count(1)
     assert here.whole == whole  # a step, opening and closing are drawn without the page around the map
+    with here.run():
+        page.go_back()
     with here.run():
         page.go_back()
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_be_visible()
@@ -81,7 +99,7 @@ def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_
 
 
 def test_a_thumbnail_opens_its_own_head_and_narrow_towers_stand_one_above_the_other(opened) -> None:
-    here = opened("?sentence=Two+dogs+are+playing.", width=390)
+    here = opened("?text=Two+dogs+are+playing.", width=390)
     page = here.page
     fits(page, 390)
 
@@ -90,7 +108,7 @@ def test_a_thumbnail_opens_its_own_head_and_narrow_towers_stand_one_above_the_ot
         assert decoder["y"] + decoder["height"] < encoder["y"]
 
     until(page, decoder_above)
-    expect(page.locator(".map .legend")).to_contain_text("Light on a source word")
+    expect(page.locator(".map .legend")).to_contain_text("A source word is the darker")
     page.emulate_media(media="print")
     expect(page.locator(".map .about")).to_be_visible()  # on paper too it says what model this is
     expect(page.locator(".map .player")).to_be_hidden()

@@ -57,13 +57,13 @@ KEYS = sorted(
         if key
     }
     | {"lang", "text", "force", "sequence", "cell", "pair", "mark", "moment", "model", "node", "step", "draw"}
-    | {"checkpoint", "sentence", "part", "at_word", "layers"}
+    | {"model", "text", "word", "piece", "part", "at_word", "layers"}
     | {"also", "by", "colour", "do", "donor", "example", "head", "heads", "kind"}
     | {"map", "measure", "patch", "patch-heads", "patch-rows", "screen", "site", "sweep", "tau", "tensor", "word"}
     | {"written"}
 )
 TEXTS = {
-    "": ("sentence", "part"), "translate": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",),
+    "": ("text", "part"), "translate": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",),
     "your_model": ("token",),
     "what_if": ("text", "force", "do", "donor"), "atlas": ("site",), "attention_steps": ("source", "target"),
     "inside_layer": ("text", "target"),
@@ -111,8 +111,9 @@ def own_checkpoints(folder: Path, host: str) -> None:
         mark |= {"label": name, "name": planted(host, "landmark")}
     (classifier / "config.json").write_text(json.dumps(config))
     examples = json.loads((classifier / "examples.json").read_text())
-    headers = [text.replace(" ", f"{planted(host, 'header')} ", 1) for text in examples]
-    (classifier / "examples.json").write_text(json.dumps(headers))
+    headers = [text.replace(" ", f"{planted(host, 'header')} ", 1) for text in examples if isinstance(text, str)]
+    change = {"text": headers[1], "change": "pooling~uniform", "name": {"en": planted(host, "change")}}
+    (classifier / "examples.json").write_text(json.dumps([*headers, change]))
     torch.manual_seed(7)
     weights = EncoderDecoder(23, 19, 2, 12, 3, 10).state_dict()
     odd = {planted(host, "nan"): torch.tensor([float("nan"), 1.0]), planted(host, "odd"): torch.ones(3)}
@@ -242,7 +243,7 @@ def test_what_is_typed_and_refused(walk: Walk) -> None:
     walk.go("masks", sources=f"{planted(walk.host, 'many')} {'a ' * 41}", targets="x")
     walk.go("sequences", sequence=f">{planted(walk.host, 'header')} EI\n{'ACGT' * 12}")
     walk.go("sequences", sequence=f"ACGT{planted(walk.host, 'letters')}")
-    walk.go("align", text="two dogs run", force=planted(walk.host, "forced"), screen="lesson")
+    walk.go("learning", text="two dogs run", force=planted(walk.host, "forced"), screen="lesson")
     before = walk.seen
     walk.go("what_if", do=f"{planted(walk.host, 'site').replace('~', '-')}~mean~h0")
     walk.go("what_if", do=planted(walk.host, "change"))
@@ -271,17 +272,16 @@ def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str) -> No
 @pytest.mark.parametrize(
     ("page", "query"),
     [
-        ("", {"checkpoint": "folder", "lang": "zh"}),
-        ("", {"checkpoint": "classes"}),
+        ("", {"model": "folder", "lang": "zh"}),
+        ("", {"model": "classes"}),
         ("translate", {"model": "folder"}),
         ("", {"model": "folder", "view": "Downloads", "lang": "zh"}),
         ("what_if", {"model": "folder"}),
         ("align", {"first": "folder"}),
-        ("align", {"first": "folder", "screen": "training"}),
+        ("learning", {"learner": "folder", "screen": "lesson"}),
         ("align", {"first": "folder", "screen": "downloads"}),
         ("sequences", {"model": "classes"}),
         ("sequences", {"model": "classes", "view": "windows", "lang": "zh"}),
-        ("sequences", {"model": "classes", "read": "motifs"}),
         ("attention_steps", {"made": "shipped", "source": "folder", "model": "folder"}),
         ("inside_layer", {"made": "shipped", "stage": "output", "model": "folder"}),
         ("masks", {"screen": "test", "tested": "folder", "model": "folder"}),
@@ -304,8 +304,17 @@ def test_sequences_that_are_brought(walk: Walk, tmp_path: Path) -> None:
     fasta = tmp_path / f"{planted_name(walk.host, 'fasta')}.fa"
     header, bad = planted(walk.host, "record"), planted(walk.host, "bad")
     fasta.write_text(f">{header} EI\n{'ACGT' * 15}\n>{bad}\nACG!\n")
-    for read in ("file", "motifs"):
-        before = walk.seen
-        walk.load("sequences", read=read)
-        walk.bring(fasta)
-        assert walk.seen > before, read
+    before = walk.seen
+    walk.load("sequences")
+    walk.page.locator(".st-key-bring-sequence button").first.click()
+    walk.bring(fasta, told=False)
+    walk.page.keyboard.press("Escape")
+    walk.page.locator(".st-key-sequence-row [data-testid=stSelectbox] input").click()
+    second = walk.page.get_by_role("option").nth(1)
+    expect(second).to_contain_text(walk.host)
+    walk.look()
+    with walk.visit.run():
+        second.click()
+    expect(walk.page.get_by_test_id("stMain")).to_contain_text("'!'")
+    walk.look()
+    assert walk.seen > before

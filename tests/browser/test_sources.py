@@ -42,7 +42,7 @@ def test_a_word_its_sources_and_what_is_known_of_the_methods(serve, visit):
     expect(strips[0].locator('span[style*="60%"]')).to_contain_text("dogs")
     with page.expect_download() as taken:
         page.get_by_role("button", name="CSV").first.click()
-    assert taken.value.suggested_filename == "sources_deletion.csv"
+    assert taken.value.suggested_filename.endswith("_multi30k-en-de_sources_deletion.csv")
     table = Path(taken.value.path()).read_text(encoding="utf-8-sig")
     assert "Hunde" in table
     assert opened.errors == []

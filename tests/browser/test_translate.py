@@ -81,18 +81,17 @@ def test_from_a_sentence_to_the_numbers_on_disk(opened, expected) -> None:
     here.page.mouse.click(*cell(here.page, 1, 3))
     expect(here.page).to_have_url(re.compile("pair=decoder.cross"))
     expect(reading).to_have_text(f"{told(here.page, picture, 1, 3)} Marked.")
-    expect(here.page.get_by_text("Marked pair, in every head of this kind")).to_be_visible()
     weights = [
         [f"{expected.record[f'decoder.{layer}.cross'].picture(head, words=True).values[1, 3]:.3f}" for head in range(4)]
         for layer in range(4)
     ]
-    expect(here.page.locator(".heatmap td.weight")).to_have_text([weight for row in weights for weight in row])
+    expect(here.page.locator(".all-heads .weight")).to_have_text([weight for row in weights for weight in row])
 
     address = here.page.url
     again = opened(address.split("/", 3)[3])
     expect(again.page.get_by_text(expected.text, exact=True)).to_be_visible()
     expect(again.page.locator(".heatmap .title")).to_contain_text("decoder.2.cross · head 1")
-    expect(again.page.get_by_text("Marked pair, in every head of this kind")).to_be_visible()
+    expect(again.page.locator(".all-heads .tick")).to_have_count(16)
 
     show(again, "Downloads")
     with again.page.expect_download() as download:
@@ -150,7 +149,18 @@ def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) 
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("pair=decoder.cross"))
     expect(reading).to_have_text(f"{words} Marked.")
-    expect(page.get_by_text(f"{picture.queries.labels[query]} looks at {picture.keys.labels[key]}")).to_be_visible()
+
+
+def test_choosing_a_head_moves_nothing(opened) -> None:
+    here = opened("translate?text=Someone+is+cooking+dinner+in+a+small+kitchen.")
+    page = here.page
+    cells, parts = page.locator(".all-heads .cell"), (".all-heads .grid", ".heatmap canvas", ".bitext .target")
+    here.drawn(page.locator(".heatmap"))
+    before = [box(page.locator(part)) for part in parts]
+    for head in range(16):
+        cells.nth(head).dispatch_event("click")
+        expect(page.locator(".heatmap .title")).to_have_text(f"decoder.{head // 4}.cross · head {head % 4}")
+        assert [box(page.locator(part)) for part in parts] == before
 
 
 def test_nothing_is_cut_off_on_a_narrow_screen(opened) -> None:

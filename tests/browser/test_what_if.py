@@ -52,8 +52,8 @@ def test_a_head_a_row_a_sweep_back_and_the_copied_address(opened: Callable[..., 
     page.mouse.move(place["x"] + 2, place["y"] + place["height"] / 2)
     page.mouse.down()
     page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, steps=3)
-    expect(first).to_have_attribute("aria-valuenow", re.compile(r"0\.(4[89]|5[0-2])"))
-    dragged = first.get_attribute("aria-valuenow")
+    expect(first).to_have_attribute("aria-valuetext", re.compile(r"0\.(4[89]|5[0-2])"))
+    dragged = first.get_attribute("aria-valuetext")
     with here.run():
         page.mouse.up()
     until(page, lambda: done(page) != "")
@@ -65,14 +65,14 @@ def test_a_head_a_row_a_sweep_back_and_the_copied_address(opened: Callable[..., 
         first.press("End")
     # the keyboard sets it anew, one change of a row at a time
     until(page, lambda: done(page) == f"{SITE}~force~h2~q1~k0~v1.0")
-    expect(bars.nth(1)).to_have_attribute("aria-valuenow", "0.000")
-    title = f"{SITE} · head 2 · changed: {SITE} (head 2, row 1, key 0) forced to 1"
+    expect(bars.nth(1)).to_have_attribute("aria-valuetext", "0.000")
+    title = f"{SITE} · head 2 · 1 change"
     expect(page.locator(".heatmap .title")).to_have_text(title)
     expect(page.get_by_role("grid", name=title)).to_be_visible()
     changed = (page.url, texts(page))
 
     with here.run():
-        page.get_by_role("radio", name="every source word for nobody").click()
+        page.get_by_role("radio", name="every source word hidden").click()
     expect(page.get_by_text("The same numbers as a table")).to_be_visible()
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
     with here.run():
@@ -82,13 +82,13 @@ def test_a_head_a_row_a_sweep_back_and_the_copied_address(opened: Callable[..., 
     with here.run():
         page.go_back()
     until(page, lambda: from_text(done(page)) == (forced,))  # Back undoes
-    expect(first).to_have_attribute("aria-valuenow", dragged or "")
+    expect(first).to_have_attribute("aria-valuetext", dragged or "")
     with here.run():
         page.go_forward()
     expect(page).to_have_url(changed[0])  # Forward redoes
 
     again = opened(changed[0].split("/", 3)[3])
-    expect(again.page.locator(".row-bars .track").nth(0)).to_have_attribute("aria-valuenow", "1.000")
+    expect(again.page.locator(".row-bars .track").nth(0)).to_have_attribute("aria-valuetext", "1.000")
     until(again.page, lambda: texts(again.page) == changed[1])
 
 
@@ -99,7 +99,7 @@ def test_narrow_dark_and_chinese_nothing_stands_out_and_bars_are_named(opened: C
     bar.scroll_into_view_if_needed()
     expect(bar).to_have_role("slider")
     expect(bar).to_have_attribute("aria-label", re.compile("看"))
-    expect(page.get_by_text("把供体的注意力放进来")).to_be_visible()
+    expect(page.get_by_text("第一个减第二个")).to_be_visible()
     fits(page, 390)
 
     def inside() -> None:

@@ -41,7 +41,7 @@ def saved(page: Page, folder: Path) -> Path:
 
 def is_drawn(page: Page, weights: np.ndarray) -> None:
     """Wait until the head that is drawn large has these weights, on a scale that is linear."""
-    colours = viridis(weights**2)
+    colours = viridis(weights)
     until(page, lambda: np.abs(heatmap_colours(page.locator(".heatmap canvas"), *weights.shape) - colours).max() <= 3)
 
 

@@ -35,7 +35,7 @@ def test_an_atlas_of_a_text_with_its_references(folder: Path, capsys) -> None:
     assert "note: left out: 1; the first is line 8: the line has 33 tokens" in err
     assert "surprise the checkpoint" in err  # its weights are random
     assert {path.name for path in (folder / "out").iterdir()} == {
-        "heads.parquet", "pairs.parquet", "examples.parquet", "run.json", "parts",
+        "heads.parquet", "words.parquet", "pairs.parquet", "examples.parquet", "run.json", "parts",
     }  # fmt: skip
     about = json.loads((folder / "out" / "run.json").read_text())
     assert about["checkpoint"] == "toy"

@@ -162,7 +162,7 @@ def test_mistakes_end_with_one_sentence_and_status_2(run: Run, folder: Path, tmp
 
 
 def test_a_wrong_argument_ends_with_status_2(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ((), ("fly",), ("translate",), ("train", "translation")):
+    for arguments in (("fly",), ("translate",), ("train", "translation")):
         with pytest.raises(SystemExit) as ended:
             run(*arguments)
         assert ended.value.code == 2

@@ -28,7 +28,8 @@ def folder(tmp_path: Path) -> Path:
 def test_hits_and_tracks_of_every_record(folder, tmp_path, capsys) -> None:
     file, tracks = tmp_path / "some.fa", tmp_path / "tracks"
     file.write_text(f">one first\n{TEXT}\n>short\nACGT\n>odd\nAC!GT\n>two\n{TEXT.lower()}\n")
-    arguments = ["scan", folder, file, "--step", 4, "--classes", "EI", "N", "--threshold", 0.3, "--tracks", tracks]
+    arguments = ["scan", folder, file, "--step", 4, "--classes", "EI", "N", "--threshold", 0.3]
+    arguments += ["--tracks", tracks, "--all"]
     assert command_line.main(list(map(str, arguments))) == 1
     out, err = capsys.readouterr()
     assert "note: short: the sequence has 4 letters, and a window needs 23" in err
@@ -37,8 +38,10 @@ def test_hits_and_tracks_of_every_record(folder, tmp_path, capsys) -> None:
     hits = [line.split("\t") for line in out.splitlines()]
     assert {cells[0] for cells in hits} == {"one", "two"}
     assert [cells[1:] for cells in hits if cells[0] == "one"] == [cells[1:] for cells in hits if cells[0] == "two"]
-    for _, start, end, label, score, strand, *_ in hits:
-        part = TEXT[int(start) : int(end)]
+    for _, start, end, label, score, strand in hits:
+        first = int(start) - {"EI+": 11, "EI-": 10}.get(label + strand, 0)  # where the window of a site begins
+        part = TEXT[first : first + 23]
+        assert int(end) - int(start) == (2 if label == "EI" else 23)
         run = classify(checkpoint, part if strand == "+" else DNA.reverse_complement(part))
         assert int(score) == int(1000 * run.probabilities[run.classes.index(label)]) >= 300
     lines = (tracks / "EI-other-strand.bedgraph").read_text().splitlines()
@@ -104,3 +107,16 @@ def test_what_held_out_rows_say_is_written_and_told_with_the_hits(folder, tmp_pa
     table.write_text("id\tsequence\nx\tACGT\n")
     assert command_line.main(["measure", "held-out", str(folder), "--table", str(table)]) == 2
     assert "needs the columns id, sequence and label" in capsys.readouterr().err
+
+
+def test_changes_are_written_as_a_table_and_a_wrong_one_is_named(folder, tmp_path, capsys) -> None:
+    file, changes = tmp_path / "some.fa", tmp_path / "some.vcf"
+    file.write_text(f">one\n{TEXT}\n")
+    changes.write_text(f"#CHROM\tPOS\tID\tREF\tALT\none\t24\t.\t{TEXT[23]}\t{'A' if TEXT[23] != 'A' else 'C'}\n")
+    assert command_line.main(["scan", str(folder), str(file), "--variants", str(changes)]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines(), delimiter="\t"))
+    assert {row["change"].split(" ")[0] for row in rows} == {"24"}
+    for row in rows:
+        assert float(row["after"]) - float(row["before"]) == pytest.approx(float(row["delta"]), abs=2e-4)
+    assert command_line.main(["scan", str(folder), str(file), "--variants", f"24 {TEXT[23]}T>AA"]) in {0, 1}
+    assert "the sequence has" in capsys.readouterr().err or TEXT[24] == "T"

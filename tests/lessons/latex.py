@@ -105,6 +105,8 @@ class Formula:
             found = self.sum()
             self.need(")")
             return found
+        if self.text[self.at] == "{":
+            return self.group()
         if self.takes(r"\frac"):
             start = self.at
             above, below = self.group(), self.group()
@@ -223,7 +225,6 @@ def calculated(latex: str) -> tuple[float, float]:
 
     An equation of several steps has several numbers: the one furthest from the result counts.
     """
-    body = latex.removeprefix(r"\begin{aligned} ").removesuffix(r" \end{aligned}").replace(r"\\ &\quad +", "+")
-    _, *steps = re.split(r"&?(?:=|\\approx)", body.replace(r" \\ ", " "))
+    _, *steps = re.split(r"=|\\approx", latex)
     *found, result = [float(Formula(step, {}, {}).value()) for step in steps]
     return max(found, key=lambda one: abs(one - result), default=result), result

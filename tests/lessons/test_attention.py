@@ -158,7 +158,7 @@ def test_each_equation_comes_to_the_number_that_it_explains(kind: str, what: str
             value = matrix.values[row, column]
             equation = board.equation(name, row, column)
             written = "0" if abs(value) < 1e-13 else number(float(value))
-            assert equation.latex.removesuffix(r" \end{aligned}").endswith((f"= {written}", rf"\approx {written}"))
+            assert equation.latex.endswith((f"= {written}", rf"\approx {written}"))
             np.testing.assert_allclose(equation.total, value, rtol=0, atol=1e-9)
 
 
@@ -199,7 +199,7 @@ def test_hidden_scores_go_nowhere():
     assert np.isneginf(board["M0"].values[0, 1])
     assert board["A0"].values[0, 1] == 0
     assert set(board.highlight("D0", 0, 1).targets) == set()
-    assert r"S''_0[0,1] &= -\infty \\ &= -\infty" in board.equation("M0", 0, 1).latex
+    assert board.equation("M0", 0, 1).latex == r"S''_0[0,1] = -\infty"
 
 
 def test_without_the_scale_rows_are_sharper():

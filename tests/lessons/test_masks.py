@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from transformer.attention.capture import watch
 from transformer.attention.masks_and_biases import MaskTable
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.lessons.breaking import BREAKS, Break, broken, broken_mask, damage
+from transformer.lessons.breaking import AXES, BREAKS, Break, broken, broken_mask, damage
 from transformer.lessons.leaks import (
     LeakReport,
     allowed_cells,
@@ -148,6 +149,35 @@ def test_the_leak_test_finds_every_break_and_no_other(how: Break):
     assert report.padding is not None
     assert (report.future > 1e-9) == (how in {"no_causal", "shift", "transpose"})
     assert (report.padding > 1e-9) == (how == "no_padding")
+
+
+@pytest.mark.parametrize("lengths", [(5, 3), (4, 4), (2, 2)])
+@torch.no_grad()
+def test_axes_mixed_up_are_attention_across_sentences_and_found(lengths: tuple[int, int]):
+    """As torch's own module without batch_first: the second sentence changes the first one's output only there."""
+    right = checkpoint(model())
+    batch = Batch.for_model(
+        [Sentence.of(range(4 + row, 4 + row + n), [str(i) for i in range(n)]) for row, n in enumerate(lengths)],
+        [Sentence.of((2, 7), ("a", "b")), Sentence.of((2, 9), ("a", "c"))], right.model_as(Seq2Seq),
+    )  # fmt: skip
+    other = batch.source.clone()
+    other[1, 0] = 11
+    changes = {}
+    for how in ("right", AXES):
+        made = broken(right, how)
+        changes[how] = float((made.model(batch.source, batch.target) - made.model(other, batch.target))[0].abs().max())
+        assert leak_test(made, batch).leaks == (how == AXES)
+    assert changes["right"] < 1e-12
+    assert changes[AXES] > 1e-6
+    core = broken(right, AXES).model_as(Seq2Seq).encoder[0].self_attention
+    theirs = nn.MultiheadAttention(core.query.in_features, core.n_heads, dtype=torch.float64)
+    theirs.in_proj_weight.copy_(torch.cat([core.query.weight, core.key.weight, core.value.weight]))
+    theirs.out_proj.weight.copy_(core.output.weight)
+    biases = [core.query.bias, core.key.bias, core.value.bias]
+    theirs.in_proj_bias.copy_(torch.zeros(len(theirs.in_proj_bias)) if biases[0] is None else torch.cat(biases))
+    theirs.out_proj.bias.copy_(0.0 if core.output.bias is None else core.output.bias)
+    x = torch.randn(*batch.source.shape, core.query.in_features, dtype=torch.float64)
+    torch.testing.assert_close(core(x, core.keys_values(x), Mask()), theirs(x, x, x)[0], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("how", BREAKS)

@@ -15,6 +15,7 @@ from transformer.lessons.module import (
     KEY_WIDTH,
     KEYS,
     MASKS,
+    MORE,
     PER_HEAD,
     QUERIES,
     VALUE_WIDTH,
@@ -23,16 +24,20 @@ from transformer.lessons.module import (
     blind_rows,
     called,
     causal_alone,
+    decoder_arguments,
     fills,
 )
 
 AXES = {
     "batch": BATCH, "query": QUERIES, "key": KEYS, "d_model": WIDTH, "heads": HEADS, "d_head": WIDTH // HEADS,
     "kdim": KEY_WIDTH, "vdim": VALUE_WIDTH, "3 * d_model": 3 * WIDTH, "batch * heads": BATCH * HEADS,
+    "key + 1": KEYS + 1,
 }  # fmt: skip
 CALLS = [
-    Call(mask, batch_first, weights != "none", weights == "mean", own)
-    for mask, batch_first, weights, own in product(MASKS, (True, False), ("mean", "heads", "none"), (True, False))
+    Call(mask, batch_first, weights != "none", weights == "mean", own, more)
+    for mask, batch_first, weights, own, more in product(
+        MASKS, (True, False), ("mean", "heads", "none"), (True, False), MORE
+    )
 ]
 
 
@@ -54,6 +59,24 @@ def test_the_code_gives_the_shapes_and_the_weights_that_are_shown():
             assert (tuple(made.shape), str(made.dtype)) == (sizes, f"torch.{dtype}"), (call, name)
         mask = {"none": set(), "key_padding": {"key_padding_mask"}}.get(call.mask, {"attn_mask"})
         assert mask == {shape.name for shape in found.shapes} & {"key_padding_mask", "attn_mask"}
+
+
+def test_each_mask_of_a_decoder_cuts_off_its_own_words():
+    """By the masks themselves: an output changes with each word that some way leads from, its own residual included."""
+    moved = {one.name: one.moved for one in decoder_arguments()}
+    past = [sum(i >= j for i in range(QUERIES)) for j in range(QUERIES)]
+    assert moved["tgt_mask"] == tuple(past)
+    assert moved["tgt_key_padding_mask"] == (QUERIES,) * (QUERIES - 1) + (1,)
+    assert moved["memory_mask"] == tuple(sum(j <= i for i in range(QUERIES)) for j in range(KEYS))
+    assert moved["memory_key_padding_mask"] == (QUERIES,) * (KEYS - 2) + (0, 0)
+
+
+def test_a_key_more_is_the_last_one_and_no_mask_hides_it():
+    for more in MORE[1:]:
+        weights = called(Call("key_padding", average=False, more=more)).weights
+        assert weights.shape[-1] == KEYS + 1
+        assert (weights[1, :, :, KEYS - 2 : KEYS] == 0).all()
+        assert (weights[..., KEYS] > 0).all()
 
 
 def test_returned_weights_are_the_mean_over_heads():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tests.lessons.test_inside import RUNS, boards, run
 from transformer.lessons.attention import attention_board
 from transformer.lessons.expressions.board import Board
+from transformer.lessons.inside.convolution import convolution_board
 from transformer.lessons.notation import MEANINGS
 from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
@@ -25,6 +26,7 @@ def every_board() -> Iterator[Board]:
     for site in ("encoder.0.self", "decoder.0.self", "decoder.0.cross"):
         for recipe in (Recipe(), Recipe(dropout=0.5)):
             yield attention_board(toy_transformer(4, 2, 1, site.startswith("d")), *toy_sentences(4), site, recipe)
+    yield convolution_board("CAGGTAAGTA", 3, 2, seed=1)
     for kind in ("additive", "location"):
         yield recurrent_board(toy_recurrent(4, kind, 1), *toy_sentences(4), 1)
 

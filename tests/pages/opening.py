@@ -19,8 +19,8 @@ from ui.components.shared.record import TOLD
 from ui.shared.page_state import STATE, PageState
 
 ROOT = Path(__file__).parents[2]
-UNSURE = (":material/quiz:", ":material/warning:")
-"""The icons of what is said in amber: what is asked, and what is assumed."""
+UNSURE = (":material/quiz:", ":material/warning:", ":material/travel_explore:")
+"""The icons of what is said in amber: what is asked, what is assumed, and that a sentence is unlike the training's."""
 
 PATIENCE = 120
 """Seconds that one run of a page may take on a busy machine."""
@@ -66,7 +66,7 @@ def table(at: AppTest, *columns: str) -> pd.DataFrame:
 
 
 def problems(at: AppTest) -> list[str]:
-    """What a page warns of, but for what a checkpoint's maps rest on that its file does not say."""
+    """What a page warns of, but for what is said in amber."""
     return [warning.value for warning in at.warning if warning.icon not in UNSURE]
 
 
@@ -154,6 +154,7 @@ def head_shown(at: AppTest) -> tuple[str, np.ndarray]:
 def matrix_sent(at: AppTest, key: str) -> tuple[dict[str, Any], np.ndarray]:
     """A picture that is drawn: what is said of it, and its numbers, -infinity where masked."""
     header, arrays = sent(at, key)
+    header = header.get("scores", header)
     return header, arrays["weights"].reshape(len(header["queries"]["texts"]), len(header["keys"]["texts"]))
 
 
@@ -169,6 +170,11 @@ def gone(at: AppTest, **address: str | None) -> AppTest:
     at.query_params.clear()
     at.query_params.update({key: value for key, value in now.items() if value is not None})
     return fine(at.run())
+
+
+def words_of(at: AppTest) -> str:
+    """All that a page says in Markdown, and what stands behind its question marks."""
+    return " ".join(f"{part.value} {part.proto.help}".strip() for part in at.markdown)
 
 
 def matrices(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -31,19 +32,61 @@ def html(page: AppTest) -> str:
     return "".join(part.proto.body for part in page.get("html"))
 
 
-def test_there_is_a_card_for_each_head_with_its_profile_and_a_link_to_its_page() -> None:
+def words(name: str = TRANSLATOR) -> pd.DataFrame:
+    return pd.read_parquet(CHECKPOINTS / name / "atlas" / "words.parquet")
+
+
+LINK = r'href="atlas\?model=[\w-]+&screen=head&kind=([\w.]+)(?:&layer=(\d))?&head=(\d)'
+
+
+def test_it_opens_with_the_heads_that_matter_most_or_have_a_role_of_all_kinds() -> None:
+    page = fine(opened("atlas"))
+    lost = pd.read_csv(CHECKPOINTS / TRANSLATOR / "importance" / "heads.csv").query("snapshot == 'final'")
+    lost["lost"] = -lost["zero"]
+    known = heads().merge(lost[["site", "head", "lost"]], on=["site", "head"]).sort_values("lost")
+    first = [i < 6 or len(roles) > 0 for i, roles in enumerate(known["roles"])]
+    order = pd.concat([known[first], known[[not one for one in first]]])
+    shown = [(kind, int(layer), int(head)) for kind, layer, head in re.findall(LINK, html(page))]
+    assert shown == list(zip(order["group"], order["layer"].astype(int), order["head"], strict=True))
+    assert len({kind for kind, _, _ in shown[: sum(first)]}) == 3
+    aligner, *others = html(page).split("<a ")[1:]
+    assert "aligns the word written last: 17 % error" in aligner
+    assert all("no single habit" not in card for card in others)
+
+
+def test_a_card_draws_its_heads_profile_on_an_axis_round_its_own_position_and_names_its_words() -> None:
     page = fine(opened("atlas", kind="decoder.self"))
-    known = heads().query("group == 'decoder.self'")
+    known = heads().query("group == 'decoder.self'").set_index(["layer", "head"])
     text = html(page)
-    links = re.findall(r'href="atlas\?model=([\w-]+)&screen=head&site=([\w.]+)&head=(\d)', text)
-    assert [(site, int(head)) for _, site, head in links] == list(zip(known["site"], known["head"], strict=True))
     cards = text.split("<a ")[1:]
-    for card, (_, row) in zip(cards, known.iterrows(), strict=True):
+    assert len(cards) == 16
+    for card in cards:
+        (_, layer, head), *_ = re.findall(LINK, card)
+        row = known.loc[int(layer), int(head)]
         shown = [float(value) for value in re.findall(r'title="[+-]\d: ([\d.]+)"', card)]
         seen = row["offsets"][8:25]
         assert card.count('class="unseen"') == 8  # the future
         assert shown == pytest.approx(list(seen[~np.isnan(seen)]), abs=6e-4)
-    assert "29,000" in page.caption[1].value
+        assert "<span>\N{MINUS SIGN}8</span><span>0</span><span>+8</span>" in card
+        best = words().query(f"site == '{row['site']}' and head == {head}")
+        best = best[(best["share"] >= 1.5 * best["chance"]) & (best["share"] >= 0.001)]["word"].tolist()[:4]
+        assert escape(f"looks most at: {' · '.join(best)}") in card
+    assert any("29,000" in caption.value for caption in page.caption)
+
+
+def test_a_classifiers_cards_have_classes_of_their_own() -> None:
+    """A place in every sequence, letters of the window, width; offsets from one window to another are no habit."""
+    page = fine(opened("atlas", model="splice-junctions", kind="pooling"))
+    row = heads("splice-junctions").query("site == 'pooling' and head == 2").iloc[0]
+    card = next(card for card in html(page).split("<a ") if "Pooling · head 2" in card)
+    assert (
+        f"looks round letter {row['place']:.0f} of every sequence in {100 * row['place_share']:.0f} % of rows" in card
+    )
+    assert f"{row['pattern']} at letter {row['pattern_at']:.0f} of 11: {100 * row['pattern_share']:.0f} %" in card
+    assert f"width 11: {100 * row['widths'][1]:.0f} % of its weight" in card
+    assert len(re.findall(r'title="\d+: ', card)) == 60
+    page = fine(opened("atlas", model="splice-junctions", screen="head", kind="pooling", head="2"))
+    assert any("(bits)" in caption.value for caption in page.caption)
 
 
 def test_the_table_holds_the_measures_and_filters_stand_in_the_address() -> None:
@@ -52,7 +95,6 @@ def test_the_table_holds_the_measures_and_filters_stand_in_the_address() -> None
     chosen = known[["half_same" in roles for roles in known["roles"]]]
     assert 0 < len(chosen) < len(known)
     shown = page.dataframe[0].value
-    assert shown["site"].tolist() == chosen["site"].tolist()
     assert shown["same"].tolist() == chosen["same"].tolist()
     page.selectbox(key="role").set_value("all")
     page.run()
@@ -60,16 +102,15 @@ def test_the_table_holds_the_measures_and_filters_stand_in_the_address() -> None
     assert "role" not in address_of(page)
 
 
-def test_the_map_and_the_tree_are_made_of_the_distances_and_the_cut_is_the_readers() -> None:
+def test_the_tree_is_made_of_the_distances_and_the_cut_is_the_readers() -> None:
     page = fine(opened("atlas", screen="map", kind="encoder.self", cut="0.45"))
-    points, tree = figure(page, 0)["data"][0], figure(page, 1)
-    assert len(numbers(points["x"])) == 16
+    tree = figure(page, 0)
     assert len(tree["data"]) == 16  # 15 joins, and the leaves
     pairs = pd.read_parquet(CHECKPOINTS / TRANSLATOR / "atlas" / "pairs.parquet").query("group == 'encoder.self'")
     lowest = min(max(numbers(join["x"])) for join in tree["data"][:-1])
     assert lowest == pytest.approx(pairs["distance"].min())
-    groups = len(set(zip(points["marker"]["color"], points["marker"]["symbol"], strict=True)))
-    assert f"{groups} groups" in page.caption[-1].value
+    joined = sum(max(numbers(join["x"])) <= 0.45 for join in tree["data"][:-1])
+    assert f"{16 - joined} groups" in page.caption[-1].value
 
 
 def test_a_heads_page_shows_its_example_and_leads_to_it_in_translate() -> None:
@@ -91,33 +132,39 @@ def test_a_heads_page_shows_its_example_and_leads_to_it_in_translate() -> None:
     relative = next(button for button in page.button if str(button.key).startswith("relative-"))
     relative.click().run()
     _, site, head = str(relative.key).split("-")
-    assert address_of(page)["site"] == site
-    assert address_of(page).get("head", "0") == head
+    kind, layer, number = (page.selectbox(key=key).value for key in ("kind", "layer", "head"))
+    assert kind.replace(".", f".{layer}.") == site
+    assert number == head
 
 
-def test_an_action_draws_the_screen_alone_and_an_example_or_a_pair_its_maps_alone() -> None:
-    page = fine(opened("atlas", screen="head", site="encoder.2.self", head="1"))
-    page.segmented_control(key="head").set_value("2")
+def test_a_heads_words_stand_with_sentences_in_which_it_looks_at_them() -> None:
+    page = fine(opened("atlas", screen="head"))  # the aligner, whose role is the most telling one
+    assert page.markdown[0].value.startswith("**Cross · layer 0 · head 2")
+    known = words().query("site == 'decoder.0.cross' and head == 2")
+    text = html(page)
+    best = known[(known["share"] >= 1.5 * known["chance"]) & (known["share"] >= 0.001)]
+    assert re.findall(r"<tr><td><b>(.*?)</b>", text) == [escape(word) for word in best["word"]]
+    one = best[best["contexts"].map(len) > 0].iloc[0]
+    for context in one["contexts"][:2]:
+        said = f"<mark>{escape(one['word'])}</mark> {escape(context['after'])} &larr; <b>{escape(context['query'])}</b>"
+        assert said in text
+
+
+def test_an_action_draws_the_screen_alone_and_an_example_its_map_alone() -> None:
+    page = fine(opened("atlas", screen="head", site="encoder.2.self", head="1"))  # an address of before
+    page.selectbox(key="head").set_value("2")
     page = fine(moved(page, "head"))
     assert not is_whole(page)
-    assert page.subheader[0].value == "encoder.2.self, head 2"
+    assert page.markdown[0].value.startswith("**Encoder self · layer 2 · head 2")
     relative = next(button for button in page.button if str(button.key).startswith("relative-"))
     relative.click()
     page = fine(moved(page, str(relative.key)))
     assert not is_whole(page)
-    assert address_of(page)["site"] == str(relative.key).split("-")[1]
+    assert address_of(page)["layer"] == str(relative.key).split(".")[1]
     page.selectbox(key="example").select_index(3)
     page = fine(moved(page, "example"))
     assert not page.get("plotly_chart")
     matrix_sent(page, "atlas-example")
-    assert not page.subheader
-    page = fine(opened("atlas", screen="compare", second=f"{TRANSLATOR}@006400"))
-    page.selectbox(key="pair").select_index(3)
-    page = fine(moved(page, "pair"))
-    for model in (TRANSLATOR, f"{TRANSLATOR}@006400"):
-        matrix_sent(page, f"atlas-pair-{model}")
-    assert not page.dataframe
-    assert address_of(page)["pair"] == "encoder.0.self.3"
 
 
 def test_work_that_a_button_stops_is_drawn_by_the_page() -> None:
@@ -131,7 +178,7 @@ def test_work_that_a_button_stops_is_drawn_by_the_page() -> None:
     page.selectbox(key="only").set_value("decoder.cross")
     page = fine(moved(page, "only"))
     assert not is_whole(page)
-    assert set(page.dataframe[0].value["site"]) == {f"decoder.{layer}.cross" for layer in range(4)}
+    assert all(name.startswith("Cross · layer") for name in page.dataframe[0].value["name"])
 
 
 def test_importance_and_alignment_errors_stand_beside_what_a_head_does() -> None:
@@ -146,89 +193,19 @@ def test_importance_and_alignment_errors_stand_beside_what_a_head_does() -> None
         one = counts[row]
         return 1 - (one["found_sure"] + one["found_possible"]) / (one["found"] + one["sure"])
 
-    card = next(part for part in html(fine(opened("atlas", kind="decoder.cross"))).split("<a ") if "L2 H1" in part)
-    best = min(("read", "written"), key=error)
-    assert f"{ours:+.4f} nats with it off (zero) · alignment error {error(best):.0%}" in card
-    assert {"read": "(row that reads)", "written": "(row that writes)"}[best] in card
+    cards = html(fine(opened("atlas", kind="decoder.cross"))).split("<a ")
+    card = next(part for part in cards if "layer 2 · head 1" in part)
+    assert f"without it (zero): {ours:+.4f} nats a token" in card
     table = fine(opened("atlas", screen="table")).dataframe[0].value
-    row = table.query("site == 'decoder.2.cross' and head == 1").iloc[0]
+    row = table.query("name == 'Cross · layer 2 · head 1'").iloc[0]
     assert row["importance"] == pytest.approx(ours)
     assert [row["error_written"], row["error_read"]] == pytest.approx([error("written"), error("read")])
-    assert table.query("site == 'encoder.2.self'")["error_read"].isna().all()
+    assert table[table["name"].str.startswith("Encoder self")]["error_read"].isna().all()
     page = fine(opened("atlas", screen="head", site="decoder.2.cross", head="1"))
     assert any(f"place {place} of 48" in one.value for one in page.caption)
     link = next(part.proto for part in page.get("page_link") if "alignment" in part.proto.label)
     assert "first=multi30k-en-de" in link.query_string
     assert "head1=2.1" in link.query_string
-
-
-def test_two_checkpoints_stand_side_by_side_with_their_heads_in_pairs() -> None:
-    """What is said, drawn and listed is one and the same pairing; another pair shows its own two maps."""
-    page = fine(opened("atlas", screen="compare", second=f"{TRANSLATOR}@006400", kind="decoder.cross"))
-    said = next(part.value for part in page.markdown if "apart on average" in part.value)
-    mean, chance = (float(value) for value in re.findall(r"0\.\d+", said.replace("\\", "")))
-    table = page.dataframe[0].value
-    assert len(table) == 16
-    assert table["distance"].mean() == pytest.approx(mean, abs=6e-4)
-    cells, rings = figure(page, 0)["data"]
-    drawn = numbers(cells["z"])
-    assert drawn.mean() == pytest.approx(chance, abs=6e-4)
-    assert [drawn[y, x] for x, y in zip(rings["x"], rings["y"], strict=True)] == pytest.approx(table["distance"])
-    kept = int((table["first"] == table["second"]).sum())
-    assert any(f"{kept} of 16 are paired with the head of the same layer" in part.value for part in page.markdown)
-    assert kept > 8
-    page.selectbox(key="pair").set_value("decoder.2.cross.1")
-    page.run()
-    assert address_of(fine(page))["pair"] == "decoder.2.cross.1"
-    assert "decoder.2.cross" in next(part.value for part in page.markdown if "head 1" in part.value)
-    page.toggle(key="within").set_value(True)
-    page.run()
-    layers = fine(page).dataframe[0].value
-    assert (layers["first"].str[:2] == layers["second"].str[:2]).all()
-    assert "translators" in opened("atlas", screen="compare", model="splice-junctions").info[0].value
-
-
-def test_queries_and_keys_are_drawn_with_their_sentences_and_a_kept_point_shows_its_map() -> None:
-    page = fine(opened("atlas", screen="vectors", site="decoder.2.cross", head="1", point="query.3.1"))
-    queries, keys, *lines, ends = figure(page)["data"]
-    said = next(part.value for part in page.caption if "of the variance" in part.value)
-    counts = [f"{len(side['customdata']):,}" for side in (queries, keys)]
-    assert f"{counts[0]} queries and {counts[1]} keys" in said
-    assert set(queries["marker"]["symbol"]) == {"circle"}
-    assert set(keys["marker"]["symbol"]) == {"square"}
-    _, weights = matrix_sent(page, "atlas-vectors-map")
-    assert weights.sum(1) == pytest.approx(1, abs=1e-4)
-    largest = sorted(weights[1][weights[1] >= 0.05], reverse=True)[:6]
-    assert [line["line"]["width"] for line in lines] == pytest.approx([1 + 3 * weight for weight in largest], abs=1e-3)
-    asked, *joined = zip(numbers(ends["x"]), numbers(ends["y"]), ends["text"], strict=True)
-    at_point = queries["customdata"].index("query.3.1")
-    assert asked[:2] == (numbers(queries["x"])[at_point], numbers(queries["y"])[at_point])
-    assert [(x, y) for x, y, _ in joined] == [(line["x"][1], line["y"][1]) for line in map(unpacked, lines)]
-    hover = queries["hovertext"][at_point]
-    assert asked[2].replace("<b>", "<b>[").replace("</b>", "]</b>") in hover
-    assert f"{largest[0]:.2f}" in hover
-    assert "Circles are queries" in " ".join(part.value for part in page.caption)
-
-
-def unpacked(line: dict[str, object]) -> dict[str, list[float]]:
-    return {axis: numbers(line[axis]).tolist() for axis in ("x", "y")}
-
-
-@pytest.mark.parametrize(("colour", "traces"), [("side", 2), ("position", 3), ("class", 5)])
-def test_points_are_coloured_by_what_is_chosen_and_a_token_stands_out(colour: str, traces: int) -> None:
-    page = fine(opened("atlas", screen="vectors", site="decoder.2.cross", head="1", colour=colour, word="MANN"))
-    data = figure(page)["data"]
-    assert len(data) == traces
-    clear = [text for trace in data for text, clear in zip(trace["hovertext"], opacities(trace), strict=True) if clear]
-    assert len(clear) > 3
-    assert all("[▁Mann]" in text or "[▁mann]" in text for text in clear)
-    fine(opened("atlas", screen="vectors", point="query.9999.0", model="multi30k-en-de"))
-    refused = opened("atlas", screen="vectors", model="multi30k-en-de-rnn")
-    assert "its scores are made otherwise" in refused.warning[0].value
-
-
-def opacities(trace: dict[str, dict[str, object]]) -> list[bool]:
-    return [value > 0.5 for value in numbers(trace["marker"]["opacity"]).tolist()]
 
 
 def test_an_own_text_is_measured_and_opened_and_its_numbers_are_those_of_the_command(tmp_path: Path) -> None:
@@ -311,7 +288,6 @@ def measured(page: AppTest, checkpoint: Path, corpus: Corpus, amount: str) -> No
     out = corpus.source.with_suffix(".atlas")
     make_atlas(Request(checkpoint, corpus, out), Serial())
     known = pd.read_parquet(out / "heads.parquet")
-    assert shown["site"].tolist() == known["site"].tolist()
     for column in ("entropy", "confidence"):
         assert shown[column].to_numpy(float) == pytest.approx(known[column].to_numpy(), rel=1e-5)
 
@@ -346,11 +322,13 @@ def test_every_shipped_atlas_has_a_page_and_strange_addresses_do_too(address: di
     fine(opened("atlas", **address))
 
 
-@pytest.mark.parametrize("screen", ["cards", "map", "head", "compare", "own"])
+@pytest.mark.parametrize("screen", ["cards", "map", "head", "own"])
 def test_in_chinese_nothing_is_said_in_english(screen: str) -> None:
     page = fine(opened("atlas", lang="zh", screen=screen))
     captions = (CHECKPOINTS / TRANSLATOR / "atlas" / "examples.parquet").resolve()
     texts = set(pd.read_parquet(captions)["source"])
+    for contexts in words()["contexts"]:
+        texts |= {part for one in contexts for part in (one["before"], one["after"])}
     found = [said for said in english(page) if not any(said in text for text in texts)]
     assert found == []
 

@@ -1,20 +1,23 @@
 """The page "Attention, step by step": first paint, every control, the address, other languages, hostile input."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import address_of, figure, fine, matrices, numbers, opened
+from tests.pages.opening import address_of, figure, fine, matrices, numbers, opened, words_of
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
 from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.runs.parity import attention_maps
 from ui.lessons.attention_steps import controls
 from ui.lessons.attention_steps.controls import DEFAULTS, KINDS, TRY
+from ui.shared import heads
 from ui.store import store
 
 page = partial(opened, "attention_steps")
@@ -48,7 +51,7 @@ def test_the_page_starts_at_the_first_step_and_next_leads_through_all():
         found, arrays = drawn(at)
         assert found == names
         assert (address_of(at).get("stage"), options(at)["example"]) == (stage if number else None, True)
-        assert "For example" in text(at)
+        assert "For example" in words_of(at)
         assert ("at_head" in [one.key for one in at.selectbox]) == (stage not in HEADLESS)
         if stage == "scores":
             expected = arrays["Q0"].reshape(4, 2) @ arrays["K0"].reshape(4, 2).T
@@ -76,10 +79,6 @@ def test_every_attention_has_its_screens(kind: str):
     fine(page(attention=kind, screen="why"))
 
 
-def text(at: AppTest) -> str:
-    return " ".join(part.value for part in at.markdown)
-
-
 @pytest.mark.parametrize(
     ("address", "said", "unsaid"),
     [
@@ -94,7 +93,7 @@ def text(at: AppTest) -> str:
         ({"stage": "scale", "temperature": "2.0"}, "The temperature T divides", "Nothing is divided"),
         ({"stage": "mask"}, "Nothing is hidden here", "hatched"),
         ({"stage": "mask", "attention": "decoder"}, "get \N{MINUS SIGN}∞", "Nothing is hidden"),
-        ({"stage": "mask", "attention": "decoder", "hiding": "large"}, "get \N{MINUS SIGN}10⁹", "\N{MINUS SIGN}∞"),
+        ({"stage": "mask", "attention": "decoder", "hiding": "large"}, "get \N{MINUS SIGN}10⁹", "get \N{MINUS SIGN}∞"),
         (
             {"stage": "mask", "attention": "decoder", "mask_first": "True"},
             "is scaled in the next step",
@@ -109,7 +108,7 @@ def text(at: AppTest) -> str:
     ],
 )
 def test_every_step_says_what_is_shown(address: dict[str, str], said: str, unsaid: str):
-    found = text(fine(page(**address))).replace("\\", "")
+    found = words_of(fine(page(**address))).replace("\\", "")
     assert said in found
     assert unsaid not in found
 
@@ -121,9 +120,9 @@ def test_the_order_of_steps_is_that_of_the_computation():
 
 def test_what_is_changed_is_always_told_and_one_button_takes_it_back():
     at = fine(page(temperature="2.0", mask_first="True", screen="rows"))
-    assert "temperature T = 2.0 · mask before the scale" in text(at)
+    assert "temperature T = 2.0 · mask before the scale" in words_of(at)
     at.button(key="reset").click().run()
-    assert "Changed now" not in text(fine(at))
+    assert "Changed now" not in words_of(fine(at))
     assert not {"temperature", "mask_first"} & set(address_of(at))
 
 
@@ -136,7 +135,7 @@ def test_the_words_in_formulas_are_of_the_language(lang: str, words: str):
 
 def options(at: AppTest) -> dict[str, Any]:
     """What the matrices were told to mark."""
-    sent = next(part.proto.json for part in at.get("bidi_component") if '"lit"' in part.proto.json)
+    sent = next(part.proto.json for part in at.get("bidi_component") if '"selected"' in part.proto.json)
     found: dict[str, Any] = json.loads(sent)
     return found
 
@@ -170,8 +169,8 @@ def test_a_picked_cell_is_worked_out_with_its_numbers():
     _, arrays = drawn(at)
     q, k = arrays["Q0"].reshape(4, 2)[1], arrays["K0"].reshape(4, 2)[2]
     latex = at.latex[-1].value
-    assert r"S_0[1,2] &\approx" in latex
-    assert rf"&\approx {q @ k:.3f}".rstrip("0") in latex
+    assert r"S_0[1,2] \approx" in latex
+    assert rf" \approx {q @ k:.3f}".rstrip("0") in latex
 
 
 def test_a_softmax_row_shows_exponentials_sum_and_quotients():
@@ -186,7 +185,7 @@ def test_a_softmax_row_shows_exponentials_sum_and_quotients():
 @pytest.mark.usefixtures("recurrent")
 def test_try_this_sets_the_controls_and_the_address(name: str):
     at = page(d_model="12", stage="output", cell="Q0.0.0")
-    at.button(key=f"attention_steps.{name}").click().run()
+    at.menu_button(key="attention_steps.try").click(name).run()
     fine(at)
     for key, value in {**DEFAULTS, **TRY[name]}.items():
         if key in at.query_params:
@@ -283,6 +282,32 @@ def test_the_trained_translator_goes_through_the_same_steps(kind: str):
     fine(page(made="shipped", attention=kind, screen="board", cell="A1.1.0", at_head="1"))
 
 
+@pytest.mark.usefixtures("shipped")
+def test_the_trained_cross_attention_starts_with_the_head_that_was_measured(monkeypatch: pytest.MonkeyPatch):
+    known = SimpleNamespace(rows=[0], best=SimpleNamespace(layer=0, head=1))
+    monkeypatch.setattr(heads, "agreement", lambda _: known)
+    at = fine(page(made="shipped", attention="cross", stage="softmax"))
+    assert at.session_state["at_head"] == "1"
+    assert "A1" in drawn(at)[0]
+    assert fine(page(made="shipped", attention="encoder", stage="softmax")).session_state["at_head"] == "0"
+
+
+def test_the_mean_of_the_heads_is_drawn_and_said_in_numbers():
+    at = fine(page(screen="why", topic="mean", d_model="8", n_heads="4"))
+    _, arrays = drawn(at)
+    heads_of = [arrays[f"A{head}"].reshape(4, 4) for head in range(4)]
+    np.testing.assert_allclose(arrays["A"].reshape(4, 4), np.mean(heads_of, axis=0), atol=1e-6)
+    own, mean = (np.mean([one.max(axis=1) for one in side]) for side in (heads_of, [np.mean(heads_of, axis=0)]))
+    assert f"is {own:.2f} in a head and {mean:.2f} in their mean" in words_of(at)
+
+
+def test_a_head_reads_all_columns_and_the_root_may_divide_the_query():
+    at = fine(page(stage="project", d_model="8", n_heads="4"))
+    assert "Head 0 reads all 8 columns of its input through its own 2 columns" in words_of(at)
+    said = words_of(fine(page(stage="scale", temperature="2.0")))
+    assert float(re.search(r"by more than ([\de.+-]+)\.", said)[1]) < 1e-12
+
+
 @pytest.fixture
 def recurrent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiny random recurrent translators beside the Transformer, one with each attention."""
@@ -346,7 +371,7 @@ def test_without_a_checkpoint_the_page_says_so(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("topic", ["root", "cosine"])
 def test_every_why_is_answered_with_numbers(topic: str):
     at = fine(page(screen="why", topic=topic, d_model="16", n_heads="2"))
-    found = text(at)
+    found = words_of(at)
     if topic == "root":
         assert "At d_k = 64 the largest gradient is" in found
         variance = figure(at)

@@ -4,18 +4,19 @@ import json
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import PATIENCE, ROOT, options
+from tests.pages.opening import PATIENCE, ROOT, options, ran
 from tests.pages.tiny import save_tiny
 from tests.pages.walks import PAGES
 from transformer.checkpoint.ours.folder import save_folder
 
 ODD: dict[str, dict[str, Any]] = {
-    "map": {"part": "output", "temperature": "2.0", "sentence": "two dogs", "at_word": "1"},
+    "map": {"part": "output", "temperature": "2.0", "model": "tiny", "text": "two dogs"},
     "translate": {
         "head": "0",
         "layer": "0",
@@ -25,7 +26,7 @@ ODD: dict[str, dict[str, Any]] = {
         "beam": "2",
     },
     "align": {"screen": "changes", "target": "second", "text": "two dogs"},
-    "sequences": {"head": "1", "layer": "0", "view": "heads", "lang": "en"},
+    "sequences": {"head": "1", "layer": "0", "view": "windows", "lang": "en"},
     "your_model": {
         "model": "tiny",
         "show": "attention",
@@ -40,6 +41,9 @@ ODD: dict[str, dict[str, Any]] = {
     "positions": {"screen": "rotation", "d_table": "12"},
 }
 """An address of each page that is full of what its controls are not at first."""
+
+SUBJECT = {"model", "first", "text", "sequence", "word", "lang"}
+"""What goes along from page to page."""
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +82,13 @@ def controls(session: AppTest) -> dict[str, Any]:
         f"{kind} {one.key}": one.value
         for kind in kinds
         for one in session.get(kind)
-        if one.key not in {"model", "checkpoint", "lang"}
+        if one.key not in SUBJECT
     }
 
 
 def address(session: AppTest) -> str:
     found = {
-        key: value for key, value in dict(session.query_params).items() if key not in {"model", "checkpoint", "lang"}
+        key: value for key, value in dict(session.query_params).items() if key not in SUBJECT
     }
     return json.dumps(found, sort_keys=True)
 
@@ -92,8 +96,7 @@ def address(session: AppTest) -> str:
 @cache
 def alone(page: str, model: str | None) -> tuple[str, dict[str, Any]]:
     """The address and the controls of a page that a session starts with; its checkpoint may be another's choice."""
-    key = "checkpoint" if page == "map" else "model"
-    session = at(page, **({} if model is None else {key: model}))
+    session = at(page, **({} if model is None else {"model": model}))
     return address(session), controls(session)
 
 
@@ -105,7 +108,7 @@ def test_every_page_starts_as_it_does_alone_whatever_was_chosen_before(order: tu
         assert address(go(session, page, **ODD[page])) != "{}"
     for page in order:
         go(session, page)
-        models = [one.value for one in session.selectbox if one.key in {"model", "checkpoint"}]
+        models = [one.value for one in session.selectbox if one.key == "model"]
         assert (page, address(session), controls(session)) == (page, *alone(page, *(models or [None])))
         go(session, page, **ODD[page])
 
@@ -131,9 +134,37 @@ def test_what_a_page_is_left_with_comes_back_with_its_address_alone() -> None:
     def shown(session: AppTest) -> tuple[dict[str, Any], Any]:
         return controls(session), options(session, "sequence-head-choice")["drawn"]
 
-    session = at("sequences", head="1", layer="0", view="heads")
+    session = at("sequences", head="1", layer="0", view="windows")
     kept = shown(session)
     assert kept[1] == ["encoder.self", 0, 1]
     go(session, "translate")
     assert all(now != before for now, before in zip(shown(go(session, "sequences")), kept, strict=True))
-    assert shown(go(at("translate"), "sequences", head="1", layer="0", view="heads")) == kept
+    assert shown(go(at("translate"), "sequences", head="1", layer="0", view="windows")) == kept
+
+
+def test_the_menu_leads_to_the_same_sentence_word_and_model_where_a_page_can_show_them() -> None:
+    """What was just typed is in its links already, for whoever opens one apart; a DNA classifier gets no sentence."""
+
+    def link(session: AppTest, page: str) -> dict[str, str]:
+        found = next(one.proto for one in session.get("page_link") if one.proto.page == page)
+        return dict(parse_qsl(found.query_string))
+
+    session = at("map", model="tiny")
+    ran(session, text="two dogs")
+    assert link(session, "translate") == {"model": "tiny", "text": "two dogs"}
+    assert link(session, "what_if") == link(session, "translate")
+    assert link(session, "align") == {"first": "tiny", "text": "two dogs"}
+    assert link(session, "sequences") == {}
+    go(session, "sequences")
+    assert "sequence" not in session.query_params
+    assert link(session, "what_if") == {"model": "tiny", "text": "two dogs"}
+    go(session, "translate", **link(session, "translate"), view="sources")
+    words = session.selectbox(key="word").options
+    session.selectbox(key="word").set_value(words[1]).run()
+    go(session, "what_if", **link(session, "what_if"))
+    assert session.text_area(key="text").value == "two dogs"
+    assert session.query_params["word"] == words[1]
+    assert session.slider(key="step").value > 0
+    ran(session, text="a red dog")
+    go(session, "translate", **link(session, "translate"))
+    assert (session.query_params["text"], "word" in session.query_params) == ("a red dog", False)

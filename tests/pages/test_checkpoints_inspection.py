@@ -47,8 +47,7 @@ def test_tensors_circuits_and_comparison():
     page.text_input(key="token").set_value("nonsense")
     assert "no such token" in problems(fine(page.run()))[0]
     page = open_panel(page, "compare")
-    page.selectbox(key="against").set_value("upload/one")
-    fine(page.run())
+    assert page.selectbox(key="against").value == "upload/one"  # of the same names, and not the shipped one
     moved = page.dataframe[0].value
     assert list(moved["tensor"]) == ["generator.proj.bias"]
     assert moved["largest change"].iloc[0] == pytest.approx(1.0, abs=1e-6)

@@ -30,15 +30,15 @@ SOURCES = {"js_content", "css_content", "html_content"}
 """The parts of a component that are its program."""
 
 VISITS: list[tuple[str, dict[str, str]]] = [
-    ("map", {"sentence": TYPED, "temperature": "2.0"}),
-    *(("map", {"sentence": TYPED, "part": part}) for part in ("decoder.0.self_attention", "encoder.0.feed_forward")),
+    ("map", {"text": TYPED, "temperature": "2.0"}),
+    *(("map", {"text": TYPED, "part": part}) for part in ("decoder.0.self_attention", "encoder.0.feed_forward")),
     *(("translate", {"view": view}) for view in ("heatmap", "head_view", "steps", "beams", "downloads")),
     ("translate", {"kind": "decoder.self", "head": "mean", "scores": "true", "pair": "0-0"}),
     ("translate", {"text": " "}),
     *(("align", {"screen": screen}) for screen in ("side", "agreement", "changes", "training", "lesson", "downloads")),
-    *(("sequences", {"view": view}) for view in ("letters", "windows", "heads")),
-    ("sequences", {"read": "motifs"}),
-    ("sequences", {"read": "file"}),
+    *(("sequences", {"view": view}) for view in ("letters", "windows")),
+    ("sequences", {"window": "538-597(+)"}),
+    ("sequences", {"variant": "568 G>A"}),
     ("sequences", {"sequence": "ACXX"}),
     *(("your_model", {"model": "tiny", "show": show}) for show in ("attention", "tensors", "circuits", "compare")),
     ("your_model", {"model": "letters"}),

@@ -49,7 +49,7 @@ def test_checkpoints_writes_on_and_an_old_link_to_its_heads_shows_them(folder: P
 
 @pytest.mark.parametrize("part", ["decoder.1.self_attention", "encoder.1.self_attention"])
 def test_the_map_opens_its_attention_under_the_new_and_the_old_name(part: str) -> None:
-    page = fine(opened("map", sentence=READ, part=part, at_head="2"))
+    page = fine(opened("map", text=READ, part=part, at_head="2"))
     assert "decoder.1.self \N{MIDDLE DOT} head 2" in matrix_sent(page, "part-heatmap")[0]["title"]
 
 

@@ -75,7 +75,7 @@ def looked_at(name: str) -> tuple[AppTest, AppTest, AppTest]:
     """The pages Checkpoints, Map and What if with the text."""
     pages = (
         opened("your_model", model=f"mine/{name}", input=TEXT),
-        opened("map", checkpoint=f"mine/{name}", sentence=TEXT),
+        opened("map", model=f"mine/{name}", text=TEXT),
         opened("what_if", model=f"mine/{name}", text=TEXT, do=OFF.replace("en", "de") if name == "decoder" else OFF),
     )
     first, second, third = map(fine, pages)

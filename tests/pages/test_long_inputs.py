@@ -46,7 +46,7 @@ def sent(at: AppTest) -> dict[str, tuple[dict[str, Any], dict[str, np.ndarray], 
 
 
 def test_a_step_sends_the_part_of_the_window_alone_and_its_numbers_are_the_records(small: Checkpoint) -> None:
-    at = fine(page(sequence=LETTERS, view="windows", layer="1", head="2"))
+    at = fine(page(read="one", sequence=LETTERS, view="windows", layer="1", head="2"))
     header, codes, _ = sent(at)["windows-tiles"]
     assert header["shape"] == [SHAPE, SHAPE]
     whole, part = header["layers"]
@@ -71,7 +71,7 @@ def test_a_step_sends_the_part_of_the_window_alone_and_its_numbers_are_the_recor
 
 
 def test_a_window_that_is_none_shows_the_whole() -> None:
-    at = fine(page(sequence=LETTERS[:200], view="windows", layer="0", head="0", columns="5-9"))
+    at = fine(page(read="one", sequence=LETTERS[:200], view="windows", layer="0", head="0", columns="5-9"))
     for rows in ("0-9", "9-3", "1-999999", "a-b", "1-2-3"):
         at.query_params.update(rows=rows, layer="0", head="0")
         part = sent(fine(at.run()))["windows-tiles"][0]["layers"][1]
@@ -81,7 +81,7 @@ def test_a_window_that_is_none_shows_the_whole() -> None:
 def test_memory_is_the_limit_and_the_refusal_says_what_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEEDMAP_RUN_MB", "2")
     for lang, says in (("en", "at most 2 MB are given to one: choose a part"), ("zh", "而一次运行最多给 2 MB")):
-        at = page(sequence=LETTERS, lang=lang)
+        at = page(read="one", sequence=LETTERS, lang=lang)
         assert not at.exception
         assert says in at.warning[0].value
         assert "HEEDMAP" in at.warning[0].value
@@ -90,7 +90,7 @@ def test_memory_is_the_limit_and_the_refusal_says_what_why_and_what_to_do(monkey
 def test_what_takes_very_long_waits_for_its_button_and_says_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "WORTH_ASKING", 0.0)
     monkeypatch.setattr(progress, "name_of", lambda kind, key: kind)
-    at = fine(page(sequence=LETTERS))
+    at = fine(page(read="one", sequence=LETTERS))
     (told,) = at.info
     assert told.value.startswith("1,380 letters: about 1 s and ")
     assert told.value.endswith(" MB of memory on this machine")
@@ -115,7 +115,7 @@ def test_a_long_run_is_stopped_and_asked_for_again(monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as impatient:
         impatient.setattr(progress, "name_of", named)
         impatient.setattr(progress, "_move", pressed)
-        at = fine(page(sequence=LETTERS, view="windows"))
+        at = fine(page(read="one", sequence=LETTERS, view="windows"))
     assert [one.value for one in at.info] == ["1,380 letters: stopped by you."]
     assert len(told) == 1
     assert told[0].startswith("1,380 letters: about ")
@@ -135,19 +135,19 @@ def test_a_long_run_is_computed_where_and_as_exactly_as_it_is_set(monkeypatch: p
     monkeypatch.setattr(KmerClassifier, "forward", counted)
     monkeypatch.setenv("HEEDMAP_DTYPE", "bfloat16")
     monkeypatch.setenv("HEEDMAP_DEVICE", "cpu")
-    fine(page(sequence=LETTERS))
+    fine(page(read="one", sequence=LETTERS))
     assert ran[-1] == (len(LETTERS), torch.bfloat16)
-    fine(page(sequence=EXAMPLE))
+    fine(page(read="one", sequence=EXAMPLE))
     assert ran[-1][1] == torch.float32
     for name, value, says in (("DEVICE", "cuda:9", "choose auto or one of cpu"), ("DTYPE", "int8", "is no precision")):
         monkeypatch.setenv(f"HEEDMAP_{name}", value)
-        at = page(sequence=LETTERS)
+        at = page(read="one", sequence=LETTERS)
         assert not at.exception
         assert says in at.warning[0].value
 
 
 def test_the_window_is_about_its_own_sequence() -> None:
-    at = fine(page(sequence=LETTERS[:400], view="windows", layer="0", head="0", rows="5-9"))
+    at = fine(page(read="one", sequence=LETTERS[:400], view="windows", layer="0", head="0", rows="5-9"))
     at.text_area(key="sequence").set_value(LETTERS[3:500])
     fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
     assert sent(at)["windows-tiles"][0]["layers"][1]["rows"] == [0, 2 * 497 - 6]

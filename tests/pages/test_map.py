@@ -22,7 +22,7 @@ from transformer.runs.any_model import run_any
 from ui.store import shipped, user_folder
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = sorted(folder.name for folder in (ROOT / "checkpoints").iterdir())
+SHIPPED = sorted(file.parent.name for file in (ROOT / "checkpoints").glob("*/config.json"))
 NAME = "multi30k-en-de"
 HISTORY = ROOT / "checkpoints" / NAME / "history"
 SENTENCE = "Two dogs are playing in the snow."
@@ -80,7 +80,7 @@ def stands(header: dict[str, Any]) -> list[int]:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_checkpoint_is_drawn_whole(name: str) -> None:
-    at, header, _ = drawn(checkpoint=name)
+    at, header, _ = drawn(model=name)
     diagram = architecture(load(ROOT / "checkpoints" / name).model)
     assert stands(header) == list(range(len(diagram.nodes)))
     assert sorted(part["facts"][-1].split(": ")[1] for part in header["parts"]) == sorted(n.name for n in diagram.nodes)
@@ -91,7 +91,7 @@ def test_every_shipped_checkpoint_is_drawn_whole(name: str) -> None:
 @pytest.mark.usefixtures("_own")
 @pytest.mark.parametrize("name", [*FAMILIES, *FOREIGN])
 def test_other_peoples_models_are_drawn_whole_and_deep_ones_folded(name: str, mine: Path) -> None:
-    at, header, _ = drawn(checkpoint=f"mine/{name}")
+    at, header, _ = drawn(model=f"mine/{name}")
     model = load(mine / name).model
     diagram = architecture(model)
     assert stands(header) == list(range(len(diagram.nodes)))
@@ -103,14 +103,14 @@ def test_other_peoples_models_are_drawn_whole_and_deep_ones_folded(name: str, mi
     if name == UNFOLDED:
         middle = next(block.name for block in diagram.layers(diagram.blocks[0].name) if block.name.endswith("5"))
         part = next(node.name for node in diagram.inside(middle) if node.kind == "attention")
-        _, unfolded, _ = drawn(checkpoint=f"mine/{name}", part=part)
+        _, unfolded, _ = drawn(model=f"mine/{name}", part=part)
         assert len([row for row in unfolded["towers"][0]["rows"] if row["slim"]]) == deep - 3
-        _, whole, _ = drawn(checkpoint=f"mine/{name}", layers="all")
+        _, whole, _ = drawn(model=f"mine/{name}", layers="all")
         assert not [row for row in whole["towers"][0]["rows"] if row["slim"]]
 
 
 def test_the_numbers_are_the_librarys() -> None:
-    _, header, arrays = drawn(sentence=SENTENCE)
+    _, header, arrays = drawn(text=SENTENCE)
     checkpoint = load(ROOT / "checkpoints" / NAME)
     found = translate(checkpoint, SENTENCE, DecodingOptions())
     read = [checkpoint.model.config.bos_id, *found.target_ids[:-1]]
@@ -131,7 +131,7 @@ def test_the_numbers_are_the_librarys() -> None:
     np.testing.assert_allclose(arrays[f"active{net['name']}"], activity(seen, "encoder.2.feed_forward").active)
     cross = rows["decoder.1.cross_attention"]
     weights = found.record["decoder.1.cross"].all_weights()
-    np.testing.assert_array_equal(arrays[f"codes{cross['name']}"], np.rint(254 * np.sqrt(weights)).ravel())
+    np.testing.assert_array_equal(arrays[f"codes{cross['name']}"], np.rint(254 * weights).ravel())
     sure = arrays[f"sure{cross['name']}"].reshape(-1, 3)
     for query, (head, key, weight) in enumerate(sure):
         assert weights[:, query].max() == pytest.approx(weight)
@@ -144,7 +144,7 @@ SPLICE = "ATTCCTTTCAACTCTACCAACAAGTACCAGGTCTGCTTGGGTTGCCAGGACAGAGGAAGA"
 
 
 def test_a_class_has_one_probability_on_the_page_and_leads_since_the_last_change() -> None:
-    at, header, _ = drawn(checkpoint="splice-junctions", sentence=SPLICE)
+    at, header, _ = drawn(model="splice-junctions", text=SPLICE)
     checkpoint = load(ROOT / "checkpoints" / "splice-junctions")
     model: Any = copy.deepcopy(checkpoint.model).double()
     assert checkpoint.task is not None
@@ -172,13 +172,13 @@ def test_a_class_has_one_probability_on_the_page_and_leads_since_the_last_change
 
 
 def test_an_action_draws_what_follows_from_it_and_the_map_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    at, *_ = drawn(sentence=SENTENCE)
+    at, *_ = drawn(text=SENTENCE)
     before = message(at)
     at.slider(key="temperature").set_value(2.0)
     at = fine(moved(at, "temperature"))
     assert not at.get("bidi_component")  # the map neither
     assert "2.0" in " ".join(at.dataframe[0].value.columns)
-    at, *_ = drawn(sentence=SENTENCE, part="decoder.1.cross_attention", at_head="0")
+    at, *_ = drawn(text=SENTENCE, part="decoder.1.cross_attention", at_head="0")
     at.segmented_control(key="at_head").set_value("2")
     at = fine(moved(at, "at_head"))
     assert not is_whole(at)
@@ -191,9 +191,7 @@ def test_an_action_draws_what_follows_from_it_and_the_map_is_made_once(monkeypat
     assert "part" not in address_of(at)
 
 
-@pytest.mark.parametrize(
-    ("page", "asks", "text"), [("map", "checkpoint", "sentence"), ("what_if", "model", "sequence")]
-)
+@pytest.mark.parametrize(("page", "asks", "text"), [("map", "model", "text"), ("what_if", "model", "sequence")])
 def test_a_sequence_that_is_too_long_here_leads_to_where_it_is_seen(page: str, asks: str, text: str) -> None:
     for count, carried in ((8_000, True), (16_384, False)):
         letters = "ACGTTGCA" * (count // 8)
@@ -209,7 +207,7 @@ def test_a_sequence_that_is_too_long_here_leads_to_where_it_is_seen(page: str, a
 PARTS = {
     "encoder.1.self_attention": "heatmap", "decoder.2.feed_forward": "units above zero", "output": "probability",
     "decoder.0.cross_residual": "length of what is added", "encoder_norm": "multiplies by",
-    "source_positions": "not recorded",
+    "source_positions": "first numbers", "source_embedding": "nearest in the table", "source": "id",
 }  # fmt: skip
 
 
@@ -236,7 +234,7 @@ def test_the_table_says_what_the_map_shows() -> None:
 
 
 def test_the_links_of_an_attention_are_set_to_this_sentence_and_head() -> None:
-    at, _, _ = drawn(part="decoder.2.cross_attention", at_head="3", sentence=SENTENCE)
+    at, _, _ = drawn(part="decoder.2.cross_attention", at_head="3", text=SENTENCE)
     links = {one.proto.label: one.proto.query_string for one in at.get("page_link") if "=" in one.proto.query_string}
     assert "kind=decoder.cross" in links["This head on Translate"]
     assert {"layer=2", "head=3"} <= set(links["This head on Translate"].split("&"))
@@ -245,7 +243,7 @@ def test_the_links_of_an_attention_are_set_to_this_sentence_and_head() -> None:
 
 
 def test_a_temperature_changes_the_second_column_and_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    at, _, _ = drawn(sentence=SENTENCE)
+    at, _, _ = drawn(text=SENTENCE)
     monkeypatch.setattr("ui.store.runs.translate", lambda *_: pytest.fail("decoded again"))
     at.slider(key="temperature").set_value(2.0)
     table = fine(at.run()).dataframe[0].value
@@ -260,7 +258,7 @@ def test_a_temperature_changes_the_second_column_and_decodes_nothing(monkeypatch
 
 
 def test_the_lens_is_what_shorter_models_write() -> None:
-    at, _, _ = drawn(sentence=SENTENCE, at_word="4")
+    at, _, _ = drawn(text=SENTENCE, at_word="4")
     by_layer = at.dataframe[1].value
     checkpoint = load(ROOT / "checkpoints" / NAME)
     run = translate(checkpoint, SENTENCE, DecodingOptions())
@@ -288,14 +286,14 @@ def test_the_lens_is_what_shorter_models_write() -> None:
 
 @pytest.mark.usefixtures("_own")
 def test_what_a_whole_layer_adds_is_shown_and_a_decoder_reads_the_likeliest_next_token(mine: Path) -> None:
-    at, header, arrays = drawn(checkpoint="mine/gpt2", sentence="the dog runs.", at_word="2")
+    at, header, arrays = drawn(model="mine/gpt2", text="the dog runs.", at_word="2")
     run = run_any(load(mine / "gpt2"), "the dog runs.")
     odds = torch.from_numpy(next(iter(run.outputs.values()))[1]).double().softmax(-1)
     assert header["steps"]["next"][1][0][1] == pytest.approx(float(odds.max()), abs=1e-4)
     first = next(values for name, values in arrays.items() if name.startswith("found"))  # what whole layers add
     layer = next(node.name for node in architecture(load(mine / "gpt2").model).nodes if node.name.endswith(".parts"))
-    table = drawn(checkpoint="mine/gpt2", sentence="the dog runs.", part=layer)[0].dataframe[0].value
-    assert table.iloc[:, 2].tolist() == pytest.approx(first.tolist(), abs=1e-3)
+    table = drawn(model="mine/gpt2", text="the dog runs.", part=layer)[0].dataframe[0].value
+    assert table.iloc[:, 3].tolist() == pytest.approx(first.tolist(), abs=1e-3)
     assert at.dataframe
 
 
@@ -312,7 +310,7 @@ def test_an_address_that_makes_no_sense_shows_the_map(address: dict[str, str]) -
 
 
 def test_what_cannot_be_read_is_explained() -> None:
-    at = opened("map", sentence="")
+    at = opened("map", text="")
     assert not at.exception
     assert at.warning
 
@@ -320,5 +318,38 @@ def test_what_cannot_be_read_is_explained() -> None:
 def test_an_example_is_taken_whole() -> None:
     at, _, _ = drawn(at_word="2")
     example = load(shipped.CHECKPOINTS / NAME).examples[1]
-    at.button(key="example-2").click()
-    assert address_of(fine(at.run())) == {"sentence": example}
+    at.menu_button(key="examples").click(example)
+    assert address_of(fine(at.run())) == {"text": example}
+
+
+def test_the_encoder_speaks_of_the_word_that_is_looked_at_most_or_was_clicked() -> None:
+    """No mean is shown: a sum's share, and the detectors that fire, are those of one word."""
+    checkpoint = load(ROOT / "checkpoints" / NAME)
+    found = translate(checkpoint, SENTENCE, DecodingOptions())
+    step, lights = 1, np.zeros(len(found.source_ids))
+    for layer in range(4):
+        row = found.record[f"decoder.{layer}.cross"].all_weights()[:, step]
+        lights[np.unravel_index(row.argmax(), row.shape)[1]] += row.max() / 4
+    twin = watch_flow(checkpoint.model)
+    with torch.no_grad(), tracing() as seen:
+        twin(torch.tensor([list(found.source_ids)]), torch.tensor([[checkpoint.model.config.bos_id]]))
+    expected = share(seen, "encoder.1.feed_forward_residual").share
+    active = activity(seen, "encoder.1.feed_forward").active
+    labels = [text.replace(WORD_START, "") for text in found.axes.source.texts]
+    for clicked in (None, 0):
+        address = {} if clicked is None else {"from": found.axes.source.texts[clicked]}
+        chosen = int(lights.argmax()) if clicked is None else clicked
+        at, header, _ = drawn(text=SENTENCE, word=found.axes.written.merged().labels[step], **address)
+        names = [part["facts"][-1].split(": ")[1] for part in header["parts"]]
+        table = at.dataframe[-1].value
+        number = names.index("encoder.1.feed_forward_residual")
+        assert table["share"][number] == pytest.approx(expected[chosen], rel=1e-5)
+        at, header, _ = drawn(text=SENTENCE, word="Hunde", part="encoder.1.feed_forward", **address)
+        size = checkpoint.model.config.d_ff
+        told = f"At “{labels[chosen]}”, {round(active[chosen] * size)} of {size} detectors fire."
+        assert told in [one.value.replace("\\", "") for one in at.markdown]
+    assert header["headline"] == "English goes in, German comes out: a Transformer writing “{word}”"
+
+
+def test_a_sentence_unlike_those_it_was_trained_on_is_told_apart() -> None:
+    assert "far from what the model has read" in opened("map", text="I love you").warning[0].value

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.pages.opening import fine, matrices, opened, sent
+from tests.pages.opening import fine, matrices, opened, sent, words_of
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.lessons.breaking import BREAKS
@@ -42,7 +42,7 @@ def test_the_words_in_formulas_are_of_the_language(kind: str, lang: str):
     formula = fine(page(mask=kind, lang=lang)).latex[0].value
     words = re.findall(r"[a-z]{2,}|[\u4e00-\u9fff]+", " ".join(re.findall(r"\\text\{(.*?)\}", formula)))
     assert all(word.isascii() == (lang == "en") for word in words)
-    assert bool(words) == (kind != "both")
+    assert bool(words) == (kind in {"padding", "causal"})
     assert formula.count("{") == formula.count("}")
 
 
@@ -124,10 +124,10 @@ def test_a_break_is_found_in_the_sentences_that_are_shown(how: str, made: str):
         assert not [name for name in sent(at)[1] if name.endswith(".outlined")]
         return
     said = re.search(
-        r"cell is ([\d.]+), where “(.*?)” sees “(.*?)” \(sentence (\d); (.*), layer (\d), head (\d)", at.error[0].value
+        r"“(.*?)” sees “(.*?)” with weight ([\d.]+) \(sentence (\d); (.*), layer (\d), head (\d)", at.error[0].value
     )
     assert said is not None
-    weight, query, key, row, kind, _, head = said.groups()
+    query, key, weight, row, kind, _, head = said.groups()
     if [button for button in at.button if button.key == "masks.worst"]:
         at.button(key="masks.worst").click().run()
         assert not [button for button in fine(at).button if button.key == "masks.worst"]
@@ -143,7 +143,7 @@ def test_a_break_is_found_in_the_sentences_that_are_shown(how: str, made: str):
     assert outlined.reshape(shape)[cell]
     assert (weights[outlined.reshape(shape) == 1] > 0).all()
     assert "right.outlined" not in arrays
-    text = " ".join(part.value for part in at.markdown)
+    text = words_of(at)
     count = int(outlined.sum())
     assert f"{count} of" in text or count == 1
     assert f"“{query}” on “{key}”: {weight}" in text or count == 1
@@ -165,7 +165,7 @@ def test_the_translator_is_shown_beside_the_right_one(how: str):
     at = fine(page(screen="break", how=how, made="shipped", **TYPED))
     table = at.dataframe[0].value
     assert list(table.columns) == ["translation, broken mask", "translation, right mask"]
-    text = " ".join(part.value for part in at.markdown)
+    text = words_of(at)
     right, broken, more = map(
         float, re.search(r"\*\*([\d.]+)\*\* .*?\*\*([\d.]+)\*\* nats .*?\((.*?)\)", text).groups()
     )
@@ -173,6 +173,21 @@ def test_the_translator_is_shown_beside_the_right_one(how: str):
     same = (table.iloc[:, 0] == table.iloc[:, 1]).all()
     assert ("The translations are the same" in text) == (same and how != "right")
     assert ("The translations have changed" in text) == (not same)
+
+
+@pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize("made", ["toy", "shipped"])
+def test_mixed_up_axes_show_sentences_that_look_at_each_other(made: str):
+    at = fine(page(screen="break", how="axes", made=made))
+    drawn, arrays = matrices(at)
+    assert len(drawn) > 3
+    for name in drawn:
+        weights, outlined = arrays[name].reshape(2, 2), np.unpackbits(arrays[f"{name}.outlined"])[:4].reshape(2, 2)
+        np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-6)
+        np.testing.assert_array_equal(outlined, [[0, 1], [1, 0]])
+    leaked = max(float(arrays[name].reshape(2, 2)[[0, 1], [1, 0]].max()) for name in drawn)
+    assert f"with weight {leaked:.3f}." in at.error[0].value
+    assert ("nats a token" in words_of(at)) == (made == "shipped")
 
 
 @pytest.mark.parametrize("weights", ["mean", "heads", "none"])
@@ -185,7 +200,8 @@ def test_the_module_is_called_as_its_code_says(weights: str):
     assert Call("attn_3d", False, weights != "none", weights == "mean", True).code == at.code[0].value
     if weights != "none":
         assert len(matrices(at)[0]) == (2 if weights == "heads" else 1)
-    blind, filled = (table.value for table in at.dataframe[1:])
+    arguments, blind, filled = (table.value for table in at.dataframe[1:])
+    assert arguments.iloc[:, 3].tolist() == ["3, 2, 1", "3, 3, 1", "3, 2, 1, 0, 0", "3, 3, 3, 0, 0"]
     assert blind.iloc[:, 1].tolist() == ["NaN", "0"]
     overflowed = filled[filled.iloc[:, 2].str.contains("overflow")]
     assert overflowed.iloc[:, :2].to_numpy().tolist() == [["float16", "-1e9"]]
@@ -203,7 +219,7 @@ def test_any_checkpoint_can_be_tested(tmp_path: Path, monkeypatch: pytest.Monkey
         assert fine(at).success
         assert at.dataframe[0].value["largest forbidden weight"].max() == 0
     at.selectbox(key="tested").set_value("location").run()
-    assert "Location attention covers" in fine(at).markdown[-1].value
+    assert "Location attention covers" in words_of(fine(at))
     assert [button.label for button in at.get("download_button")] == ["leaks as CSV"]
 
 
@@ -250,7 +266,7 @@ def test_without_checkpoints_the_leak_test_says_so(tmp_path: Path, monkeypatch: 
 @pytest.mark.usefixtures("shipped")
 def test_try_this_sets_the_controls(name: str):
     at = page(screen="conventions", mask="cross")
-    at.button(key=f"masks.{name}").click().run()
+    at.menu_button(key="masks.try").click(name).run()
     fine(at)
     assert at.session_state["screen"] == TRY[name].get("screen", "build")
 

@@ -66,8 +66,8 @@ def test_a_list_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("translate", "model", "half", "half/config.json is refused: it cannot be read as JSON"),
         ("translate", "model", "cut", "cut/model.safetensors is refused"),
-        ("map", "checkpoint", "stranger", "does not know the model type 'no-such-family'"),
-        ("map", "checkpoint", "other-sizes", "other-sizes does not fit its config"),
+        ("map", "model", "stranger", "does not know the model type 'no-such-family'"),
+        ("map", "model", "other-sizes", "other-sizes does not fit its config"),
         ("what_if", "model", "code", "names Python code"),
         ("translate", "model", "bert", "names mine/bert, which this page cannot show: another one is shown"),
     ],

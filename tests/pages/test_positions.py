@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import figure, fine, numbers, opened, sent
+from tests.pages.opening import figure, fine, numbers, opened, sent, words_of
 from tests.pages.tiny import save_tiny
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.lessons.expressions.board import Board
@@ -49,18 +49,13 @@ def table_of(variant: str, length: int, d_model: int, base: float = 10_000.0) ->
     return position_table(variant, length, d_model, base)  # type: ignore[arg-type]
 
 
-def said(at: AppTest) -> str:
-    """All that the page says in Markdown."""
-    return " ".join(part.value for part in at.markdown)
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_table_follows_every_control_and_what_is_said_is_counted_in_it(variant: str):
     at = fine(page(variant=variant, d_table="7", n_rows="9", base="100"))
     expected = table_of(variant, 9, 7, 100.0)
     np.testing.assert_allclose(numbers(plotted(at)["z"]), expected)
     still = sum(max(column) - min(column) < 0.01 for column in expected.T)
-    assert f"over these 9 positions: {still} of {expected.shape[1]}." in said(at)
+    assert f"over these 9 positions: {still} of {expected.shape[1]}." in words_of(at)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -79,7 +74,7 @@ def test_the_formula_of_the_distance_gives_the_curves_and_its_words_hold(
         expected = [product_by(at.latex[0].value, table, p, k, float(base)) for k in range(n - p)]
         np.testing.assert_allclose(curve, expected, atol=1e-9)
     spread = max(np.ptp([products[p, p + k] for p in range(n - k)]) for k in range(n))
-    text = said(at)
+    text = words_of(at)
     assert ("Every product is 0" in text) == (not table.any())
     assert ("All curves are one" in text) == (spread < 1e-9 and table.any())
     assert (f"differs by up to {spread:.2f}" in text) == (spread >= 1e-9)
@@ -123,12 +118,12 @@ def test_every_table_but_the_trained_one_has_the_width_that_is_chosen(d_table: i
     learned, difference = tables["learned"]
     np.testing.assert_allclose(learned, trained_table().table[:n_rows], atol=1e-6)
     np.testing.assert_allclose(difference, learned - by_the_paper(n_rows, 64, base), atol=1e-6)
-    assert ("The learned table has d_model = 64, the others " in said(at)) == (d_table != 64)
+    assert ("The learned table has d_model = 64, the others " in words_of(at)) == (d_table != 64)
     shown = tables[{"doubled": "doubled exponent"}.get(other, other)][0].astype(float)
     paper = by_the_paper(len(shown), shown.shape[1], base)
     still = [sum(max(column) - min(column) < 0.01 for column in table.T) for table in (paper, shown)]
-    assert f"paper {still[0]}, variant {still[1]}." in said(at)
-    assert f"Largest difference: {np.abs(shown - paper).max():.3f}" in said(at)
+    assert f"paper {still[0]}, variant {still[1]}." in words_of(at)
+    assert f"Largest difference: {np.abs(shown - paper).max():.3f}" in words_of(at)
     for name, (table, *beside) in tables.items():
         variant = "doubled" if name == "doubled exponent" else name
         if name != "learned":
@@ -188,21 +183,21 @@ def test_a_checkpoints_own_learned_table_stands_among_the_variants(name: str, ro
 @pytest.mark.usefixtures("learned")
 def test_a_checkpoints_table_is_shown_as_far_as_it_goes(lang: str, message: str):
     at = fine(page(screen="variants", whose="taught", other="learned", n_rows="40", lang=lang))
-    assert message in said(at)
+    assert message in words_of(at)
     name = "learned" if lang == "en" else "可学习"
     assert [len(table) for table in grid(at)[name]] == [31, 31]
 
 
 def test_without_a_learned_table_the_variants_say_where_one_can_come_from():
-    assert "page Your model" in said(fine(page(screen="variants")))
+    assert "page Your model" in words_of(fine(page(screen="variants")))
 
 
 def test_the_learned_table_of_the_small_translator_is_told_as_far_as_it_was_trained():
     at = fine(page(variant="learned", n_rows="64"))
     np.testing.assert_allclose(numbers(plotted(at)["z"]), trained_table().table)
-    assert "learned from 28,991 captions" in said(at)
-    assert "From position 62 on no training sentence" in said(at)
-    assert "no training sentence" not in said(fine(page(variant="learned", n_rows="62")))
+    assert "learned from 28,991 captions" in words_of(at)
+    assert "From position 62 on no training sentence" in words_of(at)
+    assert "no training sentence" not in words_of(fine(page(variant="learned", n_rows="62")))
 
 
 def test_waves_are_smooth_through_the_rows_of_the_table():
@@ -223,8 +218,8 @@ def test_waves_are_smooth_through_the_rows_of_the_table():
 
 def test_the_rotation_is_exact():
     at = fine(page(screen="rotation", steps="7", d_table="8"))
-    assert "Over all 93 positions p" in said(at)
-    assert f"pair 0: {np.degrees(7) % 360:.4g}°, pair 1: {np.degrees(0.7):.4g}°" in said(at)
+    assert "Over all 93 positions p" in words_of(at)
+    assert f"pair 0: {np.degrees(7) % 360:.4g}°, pair 1: {np.degrees(0.7):.4g}°" in words_of(at)
     turn, turned, there = rotation_of(at)
     np.testing.assert_allclose(turn @ turn.T, np.eye(8), atol=1e-6)
     np.testing.assert_allclose(turned, there, atol=1e-6)
@@ -271,7 +266,7 @@ def test_without_positions_no_words_output_moves(made: str):
     without, with_them = (numbers(bars["y"]) for bars in figure(at)["data"])
     assert np.abs(without).max() < 1e-12
     assert with_them.max() > 1e-3
-    assert f"moves by {with_them.max():.0%} of its length" in said(at)
+    assert f"moves by {with_them.max():.0%} of its length" in words_of(at)
 
 
 def test_the_learned_table_ends_with_a_clear_sentence():
@@ -309,15 +304,15 @@ def test_files_count_positions_and_dimensions_as_the_page_does(monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("shipped")
-def test_the_share_of_positions_is_said():
+def test_the_share_of_positions_is_words_of():
     at = fine(page(screen="share"))
     table = at.dataframe[0].value
     assert list(table.columns) == ["token", "embedding", "position", "sum", "share of position"]
     share = table["share of position"]
     assert share.between(0, 1, inclusive="neither").all()
-    assert f"On average {share.mean():.1%}" in said(at)
+    assert f"On average {share.mean():.1%}" in words_of(at)
     odds = table["position"] ** 2 / (table["embedding"] ** 2 / 12)  # the tiny model has d_model = 12
-    assert f"would be {(odds / (1 + odds)).mean():.1%}" in said(at)
+    assert f"would be {(odds / (1 + odds)).mean():.1%}" in words_of(at)
     at.text_input(key="source").set_value("").run()
     assert "empty" in at.warning[0].value
 
@@ -326,7 +321,7 @@ def test_the_share_of_positions_is_said():
 @pytest.mark.usefixtures("shipped")
 def test_try_this_sets_the_controls(name: str):
     at = page(screen="waves", d_table="6", base="10")
-    at.button(key=f"positions.{name}").click().run()
+    at.menu_button(key="positions.try").click(name).run()
     fine(at)
     for key, value in TRY[name].items():
         assert at.session_state[key] == value

@@ -1,4 +1,4 @@
-"""The page "Sequences": first paint, every control, motifs, hostile input; looking never runs the model."""
+"""The page "Sequences": first paint, every control, hostile input; looking never runs the model."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,6 @@ from transformer.nn.kmer import KmerClassifier
 from transformer.runs.measures.faithfulness import SUMMARY, Faithfulness, Fare, saved
 from transformer.runs.sequences.attribution import mutations
 from transformer.runs.sequences.classify import classify
-from transformer.runs.sequences.sets import clearest
-from ui.sequences import runs
 
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
 SET = "".join(f">s{i} {'EI' if i % 2 else 'N'}\n{'ACGTTGCAAGTGTCAGTTGACG'[i:]}{'ACGTTGCA'[:i]}\n" for i in range(8))
@@ -65,7 +63,7 @@ def test_first_paint_is_an_example_with_its_class_and_tracks(shipped: Checkpoint
     table = at.dataframe[0].value
     np.testing.assert_allclose(table["as given"], run.probabilities)
     other = classify(shipped, shipped.task.alphabet.reverse_complement(run.letters.text))
-    np.testing.assert_allclose(table["reverse complement"], other.probabilities)
+    np.testing.assert_allclose(table["other strand"], other.probabilities)
     drawn = figure(at)["data"]
     assert [trace["type"] for trace in drawn] == ["bar", "bar", "heatmap", "scatter", "bar"]
     expected = mutations(shipped, run.letters, run.predicted).change
@@ -82,9 +80,9 @@ def test_all_heads_are_thumbnails_of_the_record(shipped: Checkpoint) -> None:
     run = classify(shipped, "ACGTTGCANGTGTCAGTTGACGT")
     expected = run.record["encoder.1.self"].overview(2, 64)
     codes = arrays["codes"].reshape(3, 3, 40, 40)
-    np.testing.assert_allclose((codes[1, 2] / 254) ** 2, expected, atol=0.01)
+    np.testing.assert_allclose(codes[1, 2] / 254, expected, atol=0.01)
     pooled = np.repeat(run.record["pooling"].overview(2, 64), 40, axis=0)  # the decision, over the whole height
-    np.testing.assert_allclose((codes[2, 2] / 254) ** 2, pooled, atol=0.01)
+    np.testing.assert_allclose(codes[2, 2] / 254, pooled, atol=0.01)
 
 
 def test_looking_around_never_runs_the_model(passes: list[int]) -> None:
@@ -92,7 +90,7 @@ def test_looking_around_never_runs_the_model(passes: list[int]) -> None:
     ran = len(passes)
     for key, value in (("layer", "0"), ("head", "2"), ("layer", None), ("head", None)):
         at = gone(at, **{key: value})
-    fine(at.toggle(key="consensus").set_value(True).run())
+    fine(at.toggle(key="consensus").set_value(False).run())
     assert len(passes) == ran
 
 
@@ -130,7 +128,6 @@ def test_every_text_has_its_chinese() -> None:
     titles = [note["text"] for note in figure(at)["layout"]["annotations"]]
     assert any("突变" in title for title in titles)
     assert any("池化，各头平均" in part.value for part in at.markdown)  # noqa: RUF001
-    assert "信息量" in figure(fine(page(lang="zh", read="motifs")))["layout"]["yaxis"]["title"]["text"]
 
 
 def test_a_class_is_explained_in_the_readers_language_where_the_checkpoint_says_it_so(
@@ -159,19 +156,17 @@ def test_an_example_is_one_click_away() -> None:
 
 
 def test_a_long_sequence_is_shown_without_effects(passes: list[int]) -> None:
-    at = fine(page(sequence="ACGTT" * 120))
+    at = fine(page(read="one", sequence="ACGTT" * 120))
     assert "at most 512 letters" in at.info[0].value
     assert passes == [1, 1]
     assert [trace["type"] for trace in figure(at)["data"]] == ["bar", "bar"]
-    assert fine(page(sequence="ACGTT" * 120, view="windows"))
-    assert "too many for lines" in fine(page(sequence="ACGTT" * 120, view="heads")).info[0].value
+    assert fine(page(read="one", sequence="ACGTT" * 120, view="windows"))
 
 
 REFUSED = {
     "en": {
         ">only a header": "empty", "ACG": "widest window needs 5", "MKVLAAGEFPW": "looks like protein",
         "ACGT<script>alert(1)</script>": "letter 5", "ACGTACGT\x00": "letter 9", "مرحبا": "letter 1",
-        "A" * 1_000_000: "1,000,000 characters",
     },
     "zh": {">only a header": "序列是空的", "ACG": "最宽的窗口需要 5 个", "MKVLAAGEFPW": "这看起来是蛋白质"},
 }  # fmt: skip
@@ -184,42 +179,6 @@ def test_what_cannot_be_read_gets_a_sentence(lang: str) -> None:
         ran(at, sequence=text)
         assert says in at.warning[0].value.lower()
         assert not at.get("plotly_chart")
-
-
-def test_a_motif_of_an_own_set_says_so_where_the_set_is_not(shipped: Checkpoint) -> None:
-    at = page(read="motifs")
-    own = "\n".join(f">{i} EI\n{'ACGTAGGT' * 8}" for i in range(4)).encode()
-    fine(at.file_uploader(key="set").upload("own.fa", own).run())
-    assert not any("somebody brought" in warning.value for warning in at.warning)
-    assert "whose_set" in at.query_params
-    elsewhere = page(read="motifs", whose_set="own")
-    assert "somebody brought" in elsewhere.warning[0].value
-    fine(at.file_uploader(key="set").set_value([]).run())
-    assert "whose_set" not in at.query_params
-
-
-def test_motifs_of_the_shipped_set(shipped: Checkpoint) -> None:
-    at = fine(page(read="motifs"))
-    found = runs.sequence_set("small", SET.encode())
-    assert found is not None
-    every = found.every_head(0, 3)
-    site, head = clearest(every)
-    expected, q = every[site, head]
-    np.testing.assert_allclose(numbers(figure(at)["data"][0]["y"]), expected.information)
-    assert f"EI: windows of 3 that {site}, head {head}" in figure(at)["layout"]["title"]["text"]
-    assert f"Over the 9 heads of this class and width, q = {q:.2g} " in " ".join(part.value for part in at.caption)
-    assert any("No head's motif passes" in part.value for part in at.info) is (q > 0.05)
-    fine(at.segmented_control(key="class").set_value("N").run())
-    fine(at.segmented_control(key="motif-site").set_value("pooling").run())
-    fine(at.segmented_control(key="motif-head").set_value("2").run())
-    assert "N: windows of 3 that pooling, head 2" in figure(at)["layout"]["title"]["text"]
-
-
-def test_a_class_that_the_set_lacks_gets_a_sentence() -> None:
-    at = page(read="motifs")
-    at.segmented_control(key="class").set_value("IE").run()
-    assert not at.exception
-    assert "No sequence of this class" in at.warning[0].value
 
 
 def test_trust_figures_stand_beside_the_tracks(tmp_path: Path) -> None:

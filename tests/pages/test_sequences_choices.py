@@ -15,7 +15,6 @@ __all__ = ["shipped"]  # a fixture that every test here takes
 
 def test_known_letters_are_boxed_only_where_they_stand() -> None:
     at = fine(page())
-    fine(at.toggle(key="consensus").set_value(True).run())
     assert [shape["x0"] for shape in figure(at)["layout"]["shapes"] if shape["type"] == "rect"] == [10.5] * 3
     at.text_area(key="sequence").set_value("ACGTTGCANGTACCAGTTGACGT")
     fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
@@ -29,7 +28,7 @@ def test_one_of_several_pasted_records_is_chosen_and_stands_in_the_address(shipp
     at = fine(page(sequence=text, pasted="2"))
     run = classify(shipped, "GGGTTTACGACG")
     assert at.subheader[0].value == f"{run.classes[run.predicted]}, probability {run.probabilities.max():.3f}"
-    assert at.selectbox(key="pasted").options == ["1: a", "2: b", "3: c"]
+    assert at.selectbox(key="pasted").options == ["1: a (10)", "2: b (12)", "3: c (9)"]
     fine(at.selectbox(key="pasted").set_value("3").run())
     assert "9 letters" in " ".join(caption.value for caption in at.caption)
     assert at.query_params["pasted"] == "3"

@@ -27,7 +27,7 @@ def test_all_heads_over_windows_are_sent_once_with_what_the_address_calls_them(s
         for layer, site in enumerate(kind["sites"]):
             expected = [run.record[site].weights(head) for head in range(run.record[site].n_heads)]
             np.testing.assert_array_equal(weights[layer], np.float32(expected))
-    assert sent(at, "record")[0]["usual"] == {"kind": 1, "layer": 0, "head": None, "threshold": 0.02}
+    assert sent(at, "record")[0]["usual"] == {"kind": 1, "layer": 0, "head": None}
     axes = sent(at, "windows")[0]["axes"]
     first = next(i for i, span in enumerate(run.spans) if span.width != run.spans[0].width)
     assert (axes["encoder.self"]["edges"], axes["pooling"]["edges"]) == ([[first], [first]], [[], [first]])
@@ -60,7 +60,7 @@ def test_a_choice_that_the_server_draws_runs_its_part_alone_once_its_work_is_don
     at = page()  # the run that computes effects, which a button stops, is the page's own
     assert is_whole(at)
     assert passes
-    assert is_whole(moved(fine(at.run()), "read"))
+    at = fine(at.run())
     ran = len(passes)
     at.session_state[TOLD] = {"layer": "1"}
     at = moved(at, "view")
@@ -90,23 +90,10 @@ def test_of_records_that_are_too_large_the_chosen_site_is_sent(
     assert record_sent(told(at, layer="pooling"))["pooling"][1].shape[0] == 1
 
 
-def test_lines_are_of_the_windows_of_one_width_at_the_chosen_site(shipped: Checkpoint) -> None:
-    run = classify(shipped, LETTERS)
-    width = run.spans[-1].width
-    at = fine(page(view="heads", layer="1", head="1", **{"view-width": str(width), "view-threshold": "0.1"}))
-    told, weights = record_sent(at)["encoder.self"]
-    of_width = [place for place, span in enumerate(run.spans) if span.width == width]
-    assert told["there"] == [1]
-    expected = np.float32(run.record["encoder.1.self"].weights(1))
-    np.testing.assert_array_equal(weights[0, 1], expected[-len(of_width) :, -len(of_width) :])
-    assert sent(at, "record")[0]["usual"]["threshold"] == 0.02
-    assert sent(at, "sequence-lines")[0]["local"]["values"]["threshold"] == "0.1"
-
-
 @pytest.mark.parametrize(
     ("name", "query", "key", "absent"),
     [
-        ("align", {"text": "Two dogs run.", "beam": "1"}, "screen", "text"),
+        ("align", {"text": "Two dogs are playing in the snow.", "beam": "1"}, "screen", "text"),
         ("masks", {"screen": "scores"}, "at_head", "sources"),
         ("positions", {"screen": "waves"}, "dim", "n_rows"),
         ("inside_layer", {}, "next", "seed"),

@@ -8,7 +8,7 @@ import streamlit as st
 
 from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import figure
-from tests.pages.test_sequences import EXAMPLE, SET, fine, page
+from tests.pages.test_sequences import EXAMPLE, fine, page
 from transformer.checkpoint.ours.folder import save_folder
 from ui.sequences import runs
 from ui.store import progress
@@ -19,7 +19,6 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small checkpoint stands in for the shipped ones."""
     one = sequence_checkpoint()
     save_folder(tmp_path / "small", "kmer", one.model, task=one.task, examples=(EXAMPLE,))
-    (tmp_path / "small" / "examples.fa").write_text(SET)
     monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
 
 
@@ -27,7 +26,6 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("work", "kind", "address", "what"),
     [
         ("mutations", "effects", {}, "Mutations and integrated gradients"),
-        ("read_set", "sequence_set", {"read": "motifs"}, "The set of sequences"),
     ],
 )
 def test_what_is_stopped_leaves_the_rest_of_the_page_and_can_be_asked_for(

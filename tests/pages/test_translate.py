@@ -59,7 +59,7 @@ def test_first_paint_is_a_shipped_example() -> None:
     label = page.text_area(key="text").label
     assert f"{MAX_CHARACTERS:,} characters" in label
     assert "256 tokens" in label
-    page.button(key="example-3").click().run()
+    page.menu_button(key="examples").click(examples[2]).run()
     assert page.text_area(key="text").value == examples[2]
     assert not page.exception
 
@@ -208,8 +208,6 @@ def test_another_sentence_starts_with_its_own_best_hypothesis() -> None:
     assert "node" not in page.query_params
 
 
-
-
 def test_what_the_limit_cut_is_not_called_complete() -> None:
     page = opened(
         text="Three black dogs are running through the deep snow beside a frozen lake.", longest="5", beam="2"
@@ -224,10 +222,23 @@ def test_what_the_limit_cut_is_not_called_complete() -> None:
     assert not any("Cut at" in caption.value for caption in page.caption)
 
 
+def test_a_step_says_what_it_writes_and_that_another_piece_was_likelier() -> None:
+    text = "Someone is cooking dinner in a small kitchen."
+    steps = runs.translation(NAME, text, DecodingOptions(), None).steps
+    at = next(i for i, step in enumerate(steps) if step.rank)
+    for number in (1, at + 1):
+        step = steps[number - 1]
+        page = opened(text=text, view="steps", written=str(number))
+        told = next(one.value for one in page.markdown if "Step" in one.value)
+        assert f"“{step.text.strip(chr(0x2581))}”, with probability {step.probability:.3f}" in told
+        assert ("was likelier" in told) == (step.rank > 0)
+    assert f"{steps[at].likeliest[0].probability:.3f}" in told
+
+
 @pytest.mark.parametrize("view", ["steps", "beams"])
 def test_a_view_says_which_controls_do_not_change_it(view: str) -> None:
     page = opened(view=view)
-    told = [one.value for one in page.caption if "change the other pictures of the page alone" in one.value]
+    told = [one.value for one in page.caption if "change only the other pictures of the page" in one.value]
     assert len(told) == 1
     assert ("layer" in told[0]) == (view == "beams")
 

@@ -1,5 +1,7 @@
 """The page What if: first paint, heads switched off and on, the address, bad input; in both languages."""
 
+import re
+
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -17,7 +19,6 @@ from ui.shared.changes import DONOR
 from ui.shared.files import Origin
 from ui.store.shipped import CHECKPOINTS
 from ui.what_if.runs import Sweep
-from ui.what_if.try_this import TRIALS
 
 OFF = "decoder.3.cross~mean~h3~~decoder.2.cross~mean~h1"
 
@@ -31,12 +32,31 @@ def bars_of(page: AppTest) -> list[float]:
     return found
 
 
-def test_first_paint_shows_an_unchanged_sentence_and_says_what_to_do() -> None:
+def test_the_page_opens_with_a_change_done_which_one_chip_takes_back() -> None:
+    """The change is that of the checkpoint's file, and both sentences are those of two runs."""
     page = fine(opened("what_if"))
-    assert words(page, "was") == words(page, "now") != ""
-    assert "Nothing is changed yet" in page.info[0].value
-    assert "+0.00 nats" in " ".join(part.value for part in page.caption)
+    first = translator().changed_examples[0]
+    with intervening(from_text(first.change)):
+        assert words(page, "now") == translate(translator(), first.text).text
+    assert words(page, "was") == unchanged(first.text).text
+    assert words(page, "was").startswith("Eine Frau")
+    assert words(page, "now").startswith("Eine Straße")
     assert address_of(page) == {}
+    assert chips(page) == ["“woman” hidden"]
+    assert page.button_group(key="hidden-words").value == [1]
+    page.button(key="chip-0").click().run()
+    assert words(fine(page), "was") == words(page, "now")
+    assert address_of(page) == {"do": "none"}
+    assert not chips(page)
+    assert "Nothing is changed" in " ".join(part.value for part in page.caption)
+    assert "+0.00 nats" in " ".join(part.value for part in page.caption)
+    page.button_group(key="hidden-words").set_value([1]).run()
+    assert address_of(fine(page)) == {}, "as it was at first"
+    page.button_group(key="hidden-words").set_value([1, 8]).run()
+    assert chips(fine(page)) == ["“woman” hidden", "“street” hidden"]
+    page.button_group(key="hidden-words").set_value([8]).run()
+    assert chips(fine(page)) == ["“street” hidden"]
+    assert words(page, "now") == "Eine Frau spielt auf einer Gitarre."
 
 
 def test_an_address_shows_its_changes_and_a_chip_takes_one_away() -> None:
@@ -106,7 +126,7 @@ def test_a_picked_cell_its_row_and_its_column_can_be_changed() -> None:
     assert {one.site for one in nobody} == {
         f"{stack}.{i}.{kind}" for i in range(4) for stack, kind in (("encoder", "self"), ("decoder", "cross"))
     }
-    assert chips(page) == ["source word “in” for nobody"], "one chip takes all of them away"
+    assert chips(page) == ["“in” hidden"], "one chip takes all of them away"
     page.button(key="chip-0").click().run()
     assert "do" not in address_of(fine(page))
     before = unchanged(SENTENCE).record[site].weights(2)[3]
@@ -151,7 +171,7 @@ def test_an_action_draws_what_follows_from_it_and_no_more() -> None:
 
 
 def test_of_a_sequence_an_action_draws_what_follows_from_it() -> None:
-    page = fine(opened("what_if", model="splice-junctions", layer="1", head="1", cell="3-4"))
+    page = fine(opened("what_if", model="splice-junctions", layer="1", head="1", cell="3-4", do="none"))
     page.button(key="switch-0").click()
     page = fine(moved(page, "switch-0"))
     assert not is_whole(page)
@@ -188,51 +208,62 @@ def test_a_sweep_shows_every_head_and_can_be_cancelled(monkeypatch: pytest.Monke
     np.testing.assert_allclose(table.iloc[:, 1], table.iloc[:, 2:].sum(axis=1))
 
 
-TRIED = {
-    "actor": "Eine Straße spielt Gitarre.",
-    "verb": "Ein Mann in einem roten Hemd Fahrrad.",
-    "verb_head": "Ein Mann Wakeboards im Wasser.",
-    "shirt": "Ein Mann in roter Kleidung fährt Fahrrad.",
-    "colour": "Ein Mann in einem Hemd fährt Fahrrad.",
-    "instrument": "Eine Frau spielt auf der Straße.",
-    "place": "Eine Frau spielt auf einer Gitarre.",
-    "order": "Eine Frau spielt Gitarre auf der Straße.",
-    "determiner": "Das Mädchen hält die Hand des Traktors.",
-    "head": "Das Mädchen hält die Hand des Doktors.",
-    "pair": "Eine Frau sitzt auf einer öffentlichen Bank auf einer öffentlichen Bank.",
-    "donor_output": "Eine Frau in einem roten Hemd fährt Fahrrad.",
-    "donor_weights": "Ein Mann in einem roten Hemd fährt Fahrrad.",
-    "donor_horse": "Ein Mann in einem roten Hemd reitet auf einem Fahrrad.",
-    "quiet": "Ein Mann in einem roten Hemd fährt Fahrrad.",
-}
+@pytest.mark.parametrize("name", [one.parent.name for one in CHECKPOINTS.glob("*/config.json")])
+def test_what_a_checkpoint_says_is_worth_changing_changes_its_answer(name: str) -> None:
+    """By live runs: another sentence, or another class; the first one is no donor's, so the page can open with it."""
+    checkpoint = load(CHECKPOINTS / name)
+    assert checkpoint.changed_examples
+    assert not checkpoint.changed_examples[0].donor
+    for example in checkpoint.changed_examples:
+        if not checkpoint.translates:
+            letters = example.text.split("\n")[-1]
+            was = classify(checkpoint, letters)
+            with intervening(from_text(example.change)):
+                assert classify(checkpoint, letters).predicted != was.predicted
+            continue
+        other = translate(checkpoint, example.donor) if example.donor else None
+        donors = {DONOR: donor_of(checkpoint, other, DONOR)} if other else {}
+        with intervening(from_text(example.change, donors)):
+            now = translate(checkpoint, example.text).text
+        assert now != translate(checkpoint, example.text).text
 
 
-def test_what_is_worth_trying_does_what_its_line_says() -> None:
-    checkpoint = translator()
-    for trial in TRIALS:
-        donors = {DONOR: donor_of(checkpoint, unchanged(trial.donor), DONOR)} if trial.donor else {}
-        changes = from_text(trial.changes, donors)
-        with intervening(changes):
-            assert translate(checkpoint, trial.text).text == TRIED[trial.name]
-        before = unchanged(trial.text)
-        assert (before.text == TRIED[trial.name]) == (trial.name in ("quiet", "donor_weights"))
-        if trial.name == "pair":
-            for one in changes:
-                with intervening([one]):
-                    assert translate(checkpoint, trial.text).text == before.text
-                assert abs(same_target(checkpoint, before, [one]).total) < 0.2
-            assert same_target(checkpoint, before, changes).total < -3.5
+def test_two_heads_that_replace_one_another_are_missed_only_together() -> None:
+    example = translator().changed_examples[1]
+    before, changes = unchanged(example.text), from_text(example.change)
+    for one in changes:
+        with intervening([one]):
+            assert translate(translator(), example.text).text == before.text
+    assert same_target(translator(), before, changes).total < -3.5
+
+
+def test_the_list_of_what_is_worth_trying_draws_what_each_does_and_closes_on_a_choice() -> None:
     page = fine(opened("what_if"))
-    page.button(key="try-actor").click().run()
-    assert words(fine(page), "now") == TRIED["actor"]
-    assert address_of(page)["text"] == "A woman is playing a guitar on the street."
+    assert not [button for button in page.button if str(button.key).startswith("try-")], "nothing ran for it"
+    page.session_state["try-this"] = True
+    page.run()
+    drawn = [part.proto.body for part in page.get("html") if "words-read" in part.proto.body]
+    assert len(drawn) == 3
+    tried = translator().changed_examples[2]
+    assert "Eine" in drawn[2]
+    page.button(key="try-2").click().run()
+    assert words(fine(page), "now").startswith("Eine Frau")
+    assert (address_of(page)["text"], address_of(page)["donor"]) == (tried.text, tried.donor)
+    assert page.session_state["try-this"] is False
+    assert not [button for button in page.button if str(button.key).startswith("try-")]
 
 
 def test_a_donor_stands_beside_the_sentence_and_can_be_put_in() -> None:
     """The button writes what its controls say; the odds are those of two runs; other lengths are refused with both."""
     rider, woman = SENTENCE, "A woman in a red shirt rides a bicycle."
     page = fine(opened("what_if", text=rider, donor=woman, layer="3", head="1"))
-    assert "Eine Frau in einem roten Hemd" in " ".join(part.value for part in page.caption)
+    pairs = [re.findall(r'data-testid="words-(one|two)">(.*?)</p>', part.proto.body) for part in page.get("html")]
+    (read, wrote) = [[re.sub(r"</?mark>", "*", text) for _, text in pair] for pair in pairs if pair]
+    assert read == [rider.replace("man", "*man*"), woman.replace("woman", "*woman*")], "words that differ are marked"
+    assert wrote == [
+        "*Ein* *Mann* in einem roten Hemd fährt Fahrrad.",
+        "*Eine* *Frau* in einem roten Hemd fährt Fahrrad.",
+    ]
     labels = sent(page, "donor-map-difference")[0]["queries"]["labels"]
     assert any("\u2192" in label for label in labels), "cells stand for cells"
     page.button_group(key="patch").set_value("output").run()
@@ -266,6 +297,8 @@ def test_a_sequence_is_classified_before_and_after() -> None:
     name, site = "splice-junctions", "encoder.0.self"
     page = fine(opened("what_if", model=name, layer="0", head="1", cell="2-5"))
     assert "do" not in address_of(page)
+    assert "The class was IE, and is now N" in " ".join(part.value for part in page.markdown), "it opens with a change"
+    page.button(key="chip-0").click().run()
     page.button(key="switch-pooling-2").click().run()
     page.button(key="do-window_for_nobody").click().run()
     changes = from_text(address_of(fine(page))["do"])
@@ -274,7 +307,7 @@ def test_a_sequence_is_classified_before_and_after() -> None:
         *((other, "knock_out", None, (5,)) for other in (site, "encoder.1.self", "pooling")),
     }
     checkpoint = load(CHECKPOINTS / name)
-    letters = checkpoint.examples[0].split("\n", 1)[1]
+    letters = checkpoint.changed_examples[0].text.split("\n", 1)[1]
     before = classify(checkpoint, letters)
     with intervening(changes):
         after = classify(checkpoint, letters)
@@ -311,7 +344,7 @@ def test_files_of_a_changed_run_name_what_was_changed() -> None:
 
 @pytest.mark.parametrize(("page", "address"), [
     ("translate", {"text": SENTENCE, "kind": "encoder.self", "layer": "1", "head": "3", "lang": "zh"}),
-    ("sequences", {"model": "splice-junctions", "layer": "0", "head": "2"}),
+    ("sequences", {"model": "splice-junctions", "layer": "0", "head": "2", "sequence": ">x\nACGTACGTACGT"}),
 ])  # fmt: skip
 def test_what_is_shown_elsewhere_can_be_changed_here(page: str, address: dict[str, str]) -> None:
     at = fine(opened(page, **address))
@@ -319,3 +352,14 @@ def test_what_is_shown_elsewhere_can_be_changed_here(page: str, address: dict[st
     assert link["path"] == "what_if"
     there = link["query"] | {key: address[key] for key in link["along"] if key in address}
     assert there == {"model": NAME, **address}
+
+
+@pytest.mark.parametrize(("page", "names"), [("what_if", 1), ("align", 1), ("translate", 1)])
+def test_a_sentence_unlike_the_training_is_announced(page: str, names: int) -> None:
+    """On every page with a sentence of one's own, in the same words; none of an example."""
+    at = opened(page, text="I love you", **({"do": "none"} if page == "what_if" else {}))
+    told = [one.value for one in at.warning if one.icon == ":material/travel_explore:"]
+    assert len(told) == names
+    assert "captions" in told[0]
+    known = opened(page, text="Two dogs are playing in the snow.").warning
+    assert not [one for one in known if one.icon == ":material/travel_explore:"]

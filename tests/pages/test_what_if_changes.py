@@ -19,7 +19,6 @@ from transformer.runs.what_if import same_target
 from ui.shared.changes import Changes, in_force
 from ui.shared.files import Origin
 from ui.store.shipped import CHECKPOINTS
-from ui.what_if.try_this import TRIALS
 from ui.what_if.views import effects_csv
 
 
@@ -145,7 +144,7 @@ def test_what_zero_and_mean_cost_is_counted_from_what_was_measured() -> None:
 
 def test_a_margin_names_the_best_other_token_of_each_run() -> None:
     """Of a step at which another token takes the lead: the sentence, the file and the pictures say the same."""
-    text, do = "A woman is playing a guitar on the street.", next(one.changes for one in TRIALS if one.name == "actor")
+    text, do = translator().changed_examples[0].text, translator().changed_examples[0].change
     changes = from_text(do)
     runs = [distributions((), text), distributions(changes, text)]
     ids, (_, _, writer) = unchanged(text).target_ids, translator().translator()
@@ -156,8 +155,9 @@ def test_a_margin_names_the_best_other_token_of_each_run() -> None:
     assert margins[0] > 0 > margins[1]
     assert names[0] != names[1]
     page = fine(opened("what_if", text=text, do=do, step=str(step)))
-    said = next(one.value for one in page.caption if "best other token" in one.value)
-    assert f"{margins[0]:+.2f} (“{names[0]}”) → {margins[1]:+.2f} (“{names[1]}”)" in said
+    said = next(one.value for one in page.caption if "logits" in one.value)
+    assert f"rank 1, {margins[0]:.2f} logits ahead of “{names[0]}”" in said
+    assert f"rank 2, {-margins[1]:.2f} logits behind “{names[1]}”" in said
     for key, name in zip(("before_top", "after_top"), names, strict=True):
         spec = next(part.proto.spec for part in page.get("plotly_chart") if part.key == key)
         drawn = json.loads(spec)
@@ -176,5 +176,5 @@ def test_the_key_of_other_pages_names_the_checkpoint_too() -> None:
     assert address_of(page) == {"model": "multi30k-en-de-rnn", "do": "decoder.cross~uniform"}
     page = fine(opened("what_if", checkpoint="splice-junctions", model="multi30k-en-de-rnn"))
     assert address_of(page) == {"model": "multi30k-en-de-rnn"}
-    page = fine(opened("map", model="splice-junctions"))
-    assert address_of(page) == {"checkpoint": "splice-junctions"}
+    page = fine(opened("map", checkpoint="splice-junctions"))
+    assert address_of(page) == {"model": "splice-junctions"}

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import re
 import struct
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from torch import Tensor, nn
 from tests.pages.opening import brought, chosen, fine, head_shown, matrix_sent, opened, problems, record_sent
 from tests.pages.test_chinese import english
 from transformer import AttentionMap, Intervention, Record, intervening, recording
-from ui.store import records
+from transformer.attention.record_files.contents import is_record
+from ui.store import user_folder
 from ui.store.upload_quota import LEDGER, UploadLimits
 
 WORDS = ("the", "<b>red</b>", "$x$", "dog", "runs")
@@ -87,6 +89,11 @@ def dropped(page: AppTest, **files: bytes) -> AppTest:
     return brought(page, **{f"{name}.heedmap": data for name, data in files.items()})
 
 
+def test_words_that_the_vocabulary_lacks_are_counted_above_the_maps():
+    page = fine(opened("your_model", input="A 猫 runs."))
+    assert any("1 of 4 words are unknown to its vocabulary" in part.value for part in page.info)
+
+
 def texts(page: AppTest) -> str:
     parts = (*page.caption, *page.markdown, *page.text, *page.info, *page.warning)
     return " ".join(part.value for part in parts)
@@ -95,16 +102,16 @@ def texts(page: AppTest) -> str:
 def test_first_paint_shows_the_three_ways_in_their_order_and_something_to_see():
     page = fine(opened("your_model"))
     assert page.title[0].value == "Your model"
-    first, second, complete, third = (code.value for code in page.code)
+    first, second, third, complete = (code.value for code in page.code)
     assert 'seen.record().save("run.heedmap")' in first
     assert "make run MODEL=my_model.py:make" in second
     assert "torch.save(" in third
     assert "def make():" in complete
     assert all(len(lines.splitlines()) == 3 for lines in (first, second, third))
     assert head_shown(page)[1].ndim == 2
-    shown = page.caption[0].value, page.caption[2].value, *(part.value for part in page.markdown[:3])  # closed: [1]
-    assert "Yours alone" in shown[1]
-    assert len(" ".join(shown).split()) <= 60
+    identity = next(part.value for part in page.markdown if "parameters" in part.value)
+    assert identity.startswith("**encoder-decoder Transformer** · 2 + 1 layers \N{MULTIPLICATION SIGN} 2 heads")
+    assert identity.endswith("translates English to German")
 
 
 def test_a_record_is_shown_head_by_head_under_the_paths_of_its_modules(net: Net):
@@ -306,6 +313,19 @@ def test_records_in_chinese_hold_no_english_sentence(net: Net, show: str):
     assert english(page) == []
 
 
+def test_a_record_of_the_users_folder_is_shown_to_every_reader_until_it_changes(net: Net, tmp_path, monkeypatch):
+    file = tmp_path / "run.heedmap"
+    recorded(net).save(file)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: file)
+    page = fine(opened("your_model", model="mine/run.heedmap"))
+    before = record_sent(page)["blocks"][1]
+    assert not [one for one in page.button if one.key == "remove"]
+    recorded(net, Intervention("blocks.0", "uniform", heads=(0, 1))).save(file)
+    os.utime(file, (1, 1))
+    after = record_sent(opened("your_model", model="mine/run.heedmap"))["blocks"][1]
+    assert not np.array_equal(before, after)
+
+
 def test_only_the_ending_makes_a_record_and_names_are_made_plain():
-    assert records.is_record("a.HEEDMAP")
-    assert not records.is_record("a.heedmap.pt")
+    assert is_record("a.HEEDMAP")
+    assert not is_record("a.heedmap.pt")

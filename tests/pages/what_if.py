@@ -25,8 +25,11 @@ def unchanged(text: str) -> Translation:
 
 
 def words(page: AppTest, side: str) -> str:
-    found = next(part.proto.body for part in page.get("html") if f"words {side}" in part.proto.body)
-    return re.sub(r"<style>.*?</style>|<[^>]+>", "", found, flags=re.DOTALL).strip()
+    """What stands on one side of the two sentences: of the page itself, not of a list of what to try."""
+    every = (part.proto.body for part in page.get("html"))
+    shown = next(body for body in every if f"words-{side}" in body and "words-read" not in body)
+    (found,) = re.findall(rf'data-testid="words-{side}">(.*?)</p>', shown)
+    return re.sub(r"<[^>]+>", "", found)
 
 
 def chips(page: AppTest) -> list[str]:

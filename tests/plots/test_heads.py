@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from transformer.plots.curves import histories
-from transformer.plots.heads import offset_profile, plane_of_heads, tree_of_heads
+from transformer.plots.heads import offset_profile, tree_of_heads
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -21,18 +21,13 @@ def test_figures_hold_what_they_are_given(dark: bool) -> None:
     assert [(line.name, list(line.y)) for line in lines.data] == [("one", [0.1, 0.2]), ("two", [0.3, 0.4])]
 
 
-def test_groups_never_share_both_colour_and_symbol() -> None:
-    places, names = np.random.default_rng(1).normal(size=(23, 2)), [f"H{i}" for i in range(23)]
-    marker = plane_of_heads(places, names, np.arange(23), names, selected=4).data[0].marker
-    assert len(set(zip(marker.color, marker.symbol, strict=True))) == 23
-    assert [i for i, width in enumerate(marker.line.width) if width] == [4]
-
-
 def test_leaves_of_the_tree_have_the_colours_of_their_groups() -> None:
     tree = np.array([[0.0, 2.0, 0.5, 2.0], [1.0, 3.0, 0.9, 3.0]])
     groups = np.array([0, 1, 0])
-    figure = tree_of_heads(tree, ["a", "b", "c"], groups, 0.6, axis="distance")
+    figure = tree_of_heads(tree, ["a", "b", "c"], ["does a", "b", "c"], groups, 0.6, axis="distance")
     leaves = figure.data[-1]
     shown = dict(zip(figure.layout.yaxis.ticktext, leaves.marker.color, strict=True))
     assert shown["a"] == shown["c"] != shown["b"]
+    assert [("a", "b", "c")[i] for i in leaves.customdata] == list(figure.layout.yaxis.ticktext)
+    assert leaves.hovertext[list(leaves.customdata).index(0)] == "does a"
     assert sorted(max(line.x) for line in figure.data[:-1]) == [0.5, 0.9]

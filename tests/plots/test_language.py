@@ -18,10 +18,10 @@ from transformer.messages import LANGUAGES, Message, catalogue, speaking
 from transformer.plots.axes import Axis
 from transformer.plots.bars import agreement_bars, effect_bars, effect_grid, histogram, source_share_bars
 from transformer.plots.beams import beam_tree
-from transformer.plots.curves import Line, growth, histories, removal_curves
+from transformer.plots.curves import Line, growth, histories, removal_curves, training
 from transformer.plots.distribution import attention_of_step, next_tokens
 from transformer.plots.export import csv, html
-from transformer.plots.heads import distance_map, offset_profile, plane_of_heads, tree_of_heads
+from transformer.plots.heads import offset_profile, tree_of_heads
 from transformer.plots.heatmap import heatmap
 from transformer.plots.lessons import curves, grouped_bars, number_map, table_grid
 from transformer.plots.logo import logo
@@ -29,7 +29,6 @@ from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
 from transformer.plots.scan import ScanPicture, scan_track
 from transformer.plots.sequence_tracks import Span, Tracks, sequence_tracks
-from transformer.plots.vectors import plane_of_vectors
 from transformer.text.steps import Candidate, Step
 
 NAMES = ("decoder.1.cross", "softmax", "log", "nan", "nat", "bit", "cells", "patches", "EI", "GT")
@@ -76,6 +75,10 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
         lambda: agreement_bars(chinese().queries, np.ones(5), 0.5, ["好"] * 5, quantity="一致", mean_name="平均"),
     ),
     "growth": (growth, lambda: growth([Line("模型", [2, 4], [1.0, 2.0])], "乘加", length=3, length_name="这句")),
+    "training": (
+        training,
+        lambda: training([0, 9], {"对": [0.0, 1.0]}, {"损失": [None, 1.0]}, ("学习率", [0.1, 0.1]), at=9, axis="更新"),
+    ),
     "tracks": (sequence_tracks, lambda: sequence_tracks(TRACKS)),
     "logo": (logo, lambda: logo("ACGT", np.array([[0.5, 0.0]] * 4), ["1", "2"])),
     "histogram": (histogram, lambda: histogram(np.array([2, 3]), np.array([0.0, 1.0, 2.0]), "张量")),
@@ -93,30 +96,17 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
         ),
     ),
     "histories": (histories, lambda: histories(["50"], {"甲": np.ones(1)}, axis="更新", quantity="份额")),
-    "heads as points": (
-        plane_of_heads,
-        lambda: plane_of_heads(np.eye(2), ["甲", "乙"], np.array([0, 1]), ["注", "记"]),
-    ),
-    "queries and keys": (
-        plane_of_vectors,
-        lambda: plane_of_vectors(
-            np.eye(2), np.array([False, True]), np.array([0, 1]), ["甲", "乙"], ["注", "记"], ["a", "b"], kept=0,
-            weights=[(1, 0.5)], texts=["子", "丑"],
-        ),
-    ),
     "tree of heads": (
         tree_of_heads,
-        lambda: tree_of_heads(np.array([[0.0, 1.0, 0.5, 2.0]]), ["甲", "乙"], np.array([0, 1]), 0.2, axis="距离"),
-    ),
-    "distances of heads": (
-        distance_map,
-        lambda: distance_map(
-            np.eye(2), ["甲", "乙"], ["子", "丑"], [(0, 1), (1, 0)], axes=("左", "右"), quantity="距离", matched="配对"
+        lambda: tree_of_heads(
+            np.array([[0.0, 1.0, 0.5, 2.0]]), ["甲", "乙"], ["注", "记"], np.array([0, 1]), 0.2, axis="距离"
         ),
     ),
     "scan": (
         scan_track,
-        lambda: scan_track(ScanPicture("染色体", ["甲"], "+-", [1, 2], np.full((2, 1, 2), 0.5), 7, 0.9)),
+        lambda: scan_track(
+            ScanPicture("染色体", ["甲"], "+-", np.full((2, 1, 2), 1), np.full((2, 1, 2), 0.5), 7, 0.9, (1, 2))
+        ),
     ),
     "grouped bars": (grouped_bars, lambda: grouped_bars({"甲": np.ones(2)}, ["子", "丑"], "纵")),
 }

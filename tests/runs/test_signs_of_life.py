@@ -14,7 +14,6 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.runs.sequences.attribution import integrated_gradients, mutations
 from transformer.runs.sequences.classify import verdicts
 from transformer.runs.sequences.scan import plan_scan
-from transformer.runs.sequences.sets import read_set
 from transformer.sequences.alphabet import DNA
 from transformer.sequences.fasta import FastaRecord
 
@@ -40,10 +39,6 @@ def short_file(one: Checkpoint, sign: Sign) -> None:
         sign()
 
 
-def motifs(one: Checkpoint, sign: Sign) -> None:
-    read_set(one, records(500, 20), sign)
-
-
 def mutation_map(one: Checkpoint, sign: Sign) -> None:
     mutations(one, DNA.read(text(90)), 1, sign)
 
@@ -57,7 +52,7 @@ def scan(one: Checkpoint, sign: Sign) -> None:
         sign()
 
 
-@pytest.mark.parametrize("work", [file, short_file, motifs, mutation_map, gradients, scan])
+@pytest.mark.parametrize("work", [file, short_file, mutation_map, gradients, scan])
 def test_little_is_computed_between_two_signs(work: Callable[..., None]) -> None:
     one = sequence_checkpoint(d_model=4, n_heads=1, d_ff=4, n_layers=1)
     passed, largest = [0], [0]

@@ -13,6 +13,7 @@ from transformer.errors import CheckpointError, InputError
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.runs.any_model import run_any
 from transformer.runs.translate import MAX_CHARACTERS, RUNNERS_UP
+from transformer.text.base import LACKING
 from transformer.text.vocabulary import IdTokenizer, SpecialIds
 
 FOLDER = Path(__file__).parents[2] / "checkpoints" / "multi30k-en-de"
@@ -140,9 +141,16 @@ def test_odd_text_runs_and_labels_match_positions(checkpoint: Checkpoint, text: 
     assert attention.weights(0).shape == attention.shape
 
 
-def test_an_unknown_character_is_shown_as_itself(checkpoint: Checkpoint) -> None:
-    run = translate(checkpoint, "a 🙂", DecodingOptions(beam=1, max_length=5))
-    assert any("🙂" in text for text in run.record["encoder.0.self"].keys.texts)
+def test_an_unknown_word_is_shown_as_typed_and_named_as_what_is_read_and_counted(checkpoint: Checkpoint) -> None:
+    run = translate(checkpoint, "a 🙂 dog 猫猫 runs", DecodingOptions(beam=1, max_length=5))
+    unknown = checkpoint.tokenizer.labels([checkpoint.tokenizer.unknown_id])[0]
+    texts = run.record["encoder.0.self"].keys.texts
+    marked = [text for text, i in zip(texts, run.source_ids, strict=True) if i == checkpoint.tokenizer.unknown_id]
+    assert marked == [text for text in texts if unknown in text] == [f"🙂{LACKING}{unknown}", f"猫猫{LACKING}{unknown}"]
+    (note,) = run.record.notes
+    assert note == f"2 of 5 words are unknown to its vocabulary: the model reads {unknown} in their place"
+    assert note in run.record["decoder.0.cross"].picture(0).notes
+    assert not translate(checkpoint, "a dog runs", DecodingOptions(beam=1, max_length=5)).record.notes
 
 
 def test_sessions_see_their_own_records(checkpoint: Checkpoint) -> None:

@@ -136,7 +136,7 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
         ),
         "ends past the file",
     ),
-    "pickles": (lambda: zipped(("config.json", CONFIG), ("pytorch_model.bin", b"PK\x03\x04")), "pytorch_model.bin"),
+    "other weights": (lambda: zipped(("config.json", CONFIG), ("weights.bin", b"PK\x03\x04")), "weights.bin"),
     "nothing": (zipped, "no file at all"),
     "no archive": (lambda: b"no archive at all" * 9, "no table of contents"),
     "declares less": (
@@ -189,6 +189,9 @@ def test_it_is_unpacked_to_the_byte_whatever_wrote_it() -> None:
     inside = zipped(*((f"my model/{name}", data) for name, data in plain.items()), ("my model/onnx/model.json", b"{}"),
                     ("__MACOSX/my model/._config.json", b"x"), ("my model/README.md", b"x"))  # fmt: skip
     assert opened(inside) == plain
+    assert opened(zipped(*plain.items(), ("pytorch_model.bin", b"PK\x03\x04"))) == plain
+    pickled = {"config.json": CONFIG, "pytorch_model-00001-of-00001.bin": b"PK\x03\x04"}
+    assert opened(zipped(*pickled.items())) == pickled
     streamed = io.BytesIO()
 
     class Pipe(io.RawIOBase):

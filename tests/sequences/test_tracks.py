@@ -26,18 +26,22 @@ def test_bedgraph_covers_every_letter_once_with_its_value(track):
 
 
 def test_bedgraph_leaves_out_what_is_not_known():
-    text = tracks.bedgraph("", {"x": np.array([1.0, np.nan, np.nan, 1.0])})
+    text = tracks.bedgraph("", {"x": np.array([1.0, np.nan, np.nan, 1.0])}, range(1, 5))
     assert text.splitlines() == ['track type=bedGraph name="x"', "sequence\t0\t1\t1", "sequence\t3\t4\t1"]
+    text = tracks.bedgraph("x", {"x": np.array([1.0, 2.0, 2.0])}, range(12, 9, -1))  # of the other strand
+    assert text.splitlines()[1:] == ["x\t9\t11\t2", "x\t11\t12\t1"]
 
 
 @given(values)
 def test_csv_gives_the_same_numbers_back(track):
-    text = tracks.csv("A" * len(track), {"attention": np.array(track), "effect": np.array(track) / 3})
+    text = tracks.csv(
+        "A" * len(track), {"attention": np.array(track), "effect": np.array(track) / 3}, range(5, 5 + len(track))
+    )
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert [row["place"] for row in rows] == [str(i + 1) for i in range(len(track))]
+    assert [row["place"] for row in rows] == [str(i + 5) for i in range(len(track))]
     assert [float(row["effect"]) for row in rows] == (np.array(track) / 3).tolist()
 
 
 def test_no_cell_of_a_table_is_a_formula_and_no_number_is_empty() -> None:
-    text = tracks.csv("A", {"=1+1": np.array([np.nan]), "-1": np.array([-0.5])})
+    text = tracks.csv("A", {"=1+1": np.array([np.nan]), "-1": np.array([-0.5])}, [1])
     assert text == "place,letter,'=1+1,'-1\n1,A,,-0.5\n"

@@ -17,7 +17,6 @@ from transformer.sequences.fasta import read_fasta
 from transformer.training.classification import Classification
 from transformer.training.classifier_folder import calibration_errors, export, fitted_temperature
 from transformer.training.options import ClassificationOptions
-from transformer.training.processes import ALONE
 from transformer.training.run import Run
 
 LENGTH = 20
@@ -71,16 +70,6 @@ def test_hidden_letters_are_as_many_as_the_options_say_and_only_in_training(data
         loss.train(training)(letters, labels)
     assert (seen[0] == 4).float().mean().item() == pytest.approx(0.25, abs=0.02)
     assert torch.equal(seen[1], letters)
-
-
-def test_a_process_without_rows_has_nothing_to_learn(data: Path, tmp_path: Path) -> None:
-    task = Classification(ClassificationOptions(data=data, work=tmp_path, **SMALL), ALONE)
-    labels = task.train[1].clone()
-    nothing = task.loss(*task.tensors([]))
-    nothing.backward()
-    assert nothing.item() == 0
-    assert all(p.grad is None or not p.grad.any() for p in task.model.parameters())
-    assert torch.equal(task.train[1], labels)
 
 
 def test_the_folder_says_what_the_training_said(data: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The training loop: it learns, it goes on after a stop as if there had been none, and processes share its work."""
+"""The training loop: it learns, it goes on after a stop as if there had been none."""
 
 import json
 import os
@@ -23,7 +23,6 @@ from transformer.runs.measures.head_agreement import head_agreement, known_agree
 from transformer.text.batch import pad
 from transformer.training.loop import NextTokenLoss, Trainer, fast_products
 from transformer.training.options import CHOICES
-from transformer.training.processes import Process
 from transformer.training.run import Run
 from transformer.training.translation import Translation, new_model
 from transformer.training.translator_folder import export
@@ -275,7 +274,7 @@ def test_fast_products_are_products(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_loss_counts_each_real_token_once(architecture: str) -> None:
-    """Padding adds nothing, and a row without real tokens (a process without work) gives zero and no gradient."""
+    """Padding adds nothing, and a row without real tokens gives zero and no gradient."""
     words = toy.tokenizer()
     model = new_model(toy.training_options(ROOT, ROOT, architecture=architecture), words).eval()
     learner = NextTokenLoss(model, label_smoothing=0.1)
@@ -287,41 +286,6 @@ def test_the_loss_counts_each_real_token_once(architecture: str) -> None:
     assert nothing.item() == 0
     nothing.backward()
     assert all(p.grad is None or not p.grad.any() for p in model.parameters())
-
-
-def test_shares_of_a_batch_are_the_batch() -> None:
-    rows = list(range(7))
-    for count in (1, 2, 3, 9):
-        shares = [Process(rank, count, torch.device("cpu")).share(rows) for rank in range(count)]
-        assert sorted(row for share in shares for row in share) == rows
-        assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
-def test_two_processes_give_what_one_gives(data: Path, tmp_path: Path) -> None:
-    """Without dropout, up to rounding. The bias of a key cancels in the softmax, so its gradient is rounding alone."""
-    module = ["-m", "tests.training.each_rank", str(data)]
-    commands = (
-        [sys.executable, *module, str(tmp_path / "one"), str(tmp_path)],
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *module,
-         str(tmp_path / "two"), str(tmp_path)],
-    )  # fmt: skip
-    started = [
-        subprocess.Popen(
-            command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        for command in commands
-    ]  # the command of several processes waits for its parts most of the time
-    for process in started:
-        _, errors = process.communicate()
-        assert process.returncode == 0, errors
-    alone, first, second = (load_file(tmp_path / f"{name}.safetensors") for name in ("0-of-1", "0-of-2", "1-of-2"))
-    assert_same(first, second)
-    for name in alone:
-        if not name.endswith("key.bias"):
-            torch.testing.assert_close(first[name], alone[name], rtol=0, atol=2e-4, msg=name)
-    assert_same(
-        [entry["update"] for entry in curve(tmp_path / "two")], [entry["update"] for entry in curve(tmp_path / "one")]
-    )
 
 
 def test_sigterm_stops_after_the_update_in_hand(

@@ -8,7 +8,7 @@ import pytest
 
 from ui.map import choices
 from ui.old_links import OF_TRANSLATE, OldLinks
-from ui.shared.last_checkpoint import ON_MAP
+from ui.shared.subject import MODEL, TEXT, WORD
 from ui.shared.writing import TEMPERATURE
 
 
@@ -32,7 +32,6 @@ def answered(path: str, query: str = "", method: str = "GET") -> tuple[int, str]
     "query",
     [
         "text=Two%20dogs&view=Head+view",
-        "lang=zh&model=multi30k-en-de-rnn",
         "step=2-3",
         "force=%E4%BD%A0&beam=2",
         "head=",
@@ -44,24 +43,30 @@ def test_an_old_address_leads_to_translate_with_all_that_it_says(query: str) -> 
 
 @pytest.mark.parametrize(
     ("path", "query"),
-    [("/", ""), ("/", "lang=zh"), ("/", "sentence=a&checkpoint=b"), ("/align", "text=a"), ("/align/", "text=a"),
-     ("/translate", "text=a"), ("/_stcore/health", "text=a")],
+    [("/", ""), ("/", "text=a&word=b"), ("/", "lang=zh"), ("/", "sentence=a&checkpoint=b"), ("/", "text=a&model=b"),
+     ("/align", "beam=2"), ("/align/", "beam=2"), ("/translate", "beam=2"), ("/_stcore/health", "beam=2")],
 )  # fmt: skip
 def test_everything_else_stays_where_it_is(path: str, query: str) -> None:
     assert answered(path, query) == (200, "")
 
 
+@pytest.mark.parametrize("query", ["screen=training&moment=6", "text=a&screen=lesson&learner=x"])
+def test_two_screens_of_align_are_screens_of_learning(query: str) -> None:
+    assert answered("/align", query) == (307, f"learning?{query}")
+    assert answered("/align", "screen=agreement&text=lesson") == (200, "")
+
+
 def test_only_what_is_read_is_led_elsewhere() -> None:
-    assert answered("/", "text=a", "POST") == (200, "")
+    assert answered("/", "beam=2", "POST") == (200, "")
 
 
 def test_below_a_path_of_its_own_the_server_leads_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.old_links.st.get_option", lambda name: "/heed/" if name == "server.baseUrlPath" else None)
-    assert answered("/heed/", "text=a") == (307, "translate?text=a")
-    assert answered("/", "text=a") == (200, "")
+    assert answered("/heed/", "beam=2") == (307, "translate?beam=2")
+    assert answered("/", "beam=2") == (200, "")
 
 
 def test_the_map_has_no_parameter_of_translate() -> None:
     assert OF_TRANSLATE.isdisjoint(
-        {ON_MAP, choices.TEXT, choices.STEP, choices.PART, choices.HEAD, choices.LAYERS, TEMPERATURE}
+        {MODEL, TEXT, WORD, choices.PIECE, choices.STEP, choices.PART, choices.HEAD, choices.LAYERS, TEMPERATURE}
     )

@@ -44,21 +44,15 @@ def test_every_page_loads_the_file_that_is_served(served: scripts.Scripts) -> No
     assert found is not None
     for path in (f"/{found[1]}", f"/behind/a/proxy/{found[1]}"):
         status, headers, body = asked(served, path)
-        assert (status, body.decode()) == (200, bundle.libraries())
+        assert (status, body.decode()) == (200, bundle.script(bundle.ALL))
+        assert (
+            asked(served, f"{path.rpartition('/')[0]}/{headers['sourcemap'].removeprefix('./')}")[2]
+            == bundle.script(bundle.MAP).encode()
+        )
         assert headers["content-type"].startswith("text/javascript")
         assert "immutable" in headers["cache-control"]
         assert "etag" in headers, "without it the file is not packed"
     assert asked(served, "/components-0.js")[::2] == (404, b"of others")
-
-
-def test_the_file_brings_every_component_and_each_module_once() -> None:
-    text = bundle.libraries()
-    names = {path.parent.name for path in bundle.HERE.glob("*/component.py")}
-    assert set(re.findall(r'\.arrived\("heedmap\.(\w+)", drawn_\1, styles\);', text)) == names
-    modules = re.findall(r"^const module\d+_(\w+) = ", text, re.MULTILINE)
-    assert modules.count("page") == modules.count("blob") == 1
-    assert not re.search(r"^(import|export)\b", text, re.MULTILINE)
-    assert text.count(bundle.stylesheet()[:80].split("\n")[0]) == 1
 
 
 def test_a_page_that_loads_the_scripts_gets_none_by_messages(served: scripts.Scripts) -> None:

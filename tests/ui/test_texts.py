@@ -126,7 +126,7 @@ def test_only_words_of_ours_get_a_capital() -> None:
 def test_what_the_library_says_inside_a_text_is_in_the_language_of_the_text(text: Callable[..., str]) -> None:
     message = InputError("no_sequence").message
     assert isinstance(message, Message)
-    told = text("sequences.file_broken", reason=message)
+    told = text("atlas.own_skipped", count=1, line=2, reason=message)
     assert message.in_language("zh") in told
     assert message not in told
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float, Int
 
+from transformer.atlas.looks import Looked, Tally, drawn
 from transformer.atlas.statistics import Totals
 
 Key = tuple[str, str]
@@ -89,11 +90,14 @@ class Accumulator:
     """All that a pass keeps of what it has read: moments by kind and measure, examples, and the lines left out.
 
     `sites` names the heads of each kind. `examples` is by kind, measure and head; its lists are sorted. `skipped` are
-    the lines that could not be read, each with the code of the reason and its sentence.
+    the lines that could not be read, each with the code of the reason and its sentence. `tallies` count what rows look
+    at (see `looks`), `looked` is by line.
     """
 
     sites: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     moments: dict[Key, Moments] = field(default_factory=dict)
+    tallies: dict[Key, Tally] = field(default_factory=dict)
+    looked: dict[int, Looked] = field(default_factory=dict)
     examples: dict[tuple[str, str, int], tuple[Example, ...]] = field(default_factory=dict)
     skipped: tuple[tuple[int, str, str], ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -103,6 +107,10 @@ class Accumulator:
         self.sites |= later.sites
         for key, moments in later.moments.items():
             self.moments[key] = self.moments[key].merged(moments) if key in self.moments else moments
+        for key, tally in later.tallies.items():
+            self.tallies[key] = self.tallies[key] + tally if key in self.tallies else tally
+        self.looked |= later.looked
+        self.looked = {line: self.looked[line] for line in drawn(list(self.looked))}
         for place, examples in later.examples.items():
             both = sorted((*self.examples.get(place, ()), *examples), key=lambda example: example.order)
             self.examples[place] = tuple(both[:keep])

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from transformer.atlas.looks import WORDS, Tally, window_tallies, word_tally
 from transformer.atlas.maps import Maps, groups_of, maps_of
 from transformer.atlas.statistics import SHARES, TextKeys, Totals, text_totals
 from transformer.atlas.vocabulary import Vocabulary
@@ -20,8 +21,7 @@ from transformer.errors import CheckpointError, InputError
 from transformer.nn.kmer import KmerClassifier
 from transformer.nn.protocols import written_length, written_pad
 from transformer.runs.concurrency import let_others
-from transformer.runs.sequences.classify import classifier, read
-from transformer.runs.sequences.sets import MAX_SET_LETTERS
+from transformer.runs.sequences.classify import MAX_SET_LETTERS, classifier, read
 from transformer.text.batch import pad
 from transformer.text.search import DecodingOptions, decode
 
@@ -49,10 +49,14 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What one kind of attention did in a batch."""
+    """What one kind of attention did in a batch: sums by sentence, and counts of what its rows look at."""
 
     maps: Maps
     totals: Mapping[str, Totals]
+    tallies: Mapping[str, Tally]
+
+
+Labels = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 @runtime_checkable
@@ -76,6 +80,12 @@ class Subject(Protocol):
 
     def run(self, readings: Sequence[Reading]) -> list[Observed]:
         """Pass a batch through the model and measure all of its attention."""
+
+    def labels(self, reading: Reading, group: str) -> Labels | None:
+        """The tokens of the queries and keys of a kind of attention; None for windows, which have no words."""
+
+    def tokens(self, group: str) -> Sequence[str]:
+        """The vocabulary that keys of a kind are counted by."""
 
 
 def subject_of(checkpoint: Checkpoint, counts: "Counts") -> Subject:
@@ -164,6 +174,17 @@ class TranslatorSubject:
             found.append(_observed(maps, vocabulary, ids, lengths.get(group, (n_target, n_source))[1]))
         return found
 
+    def labels(self, reading: Reading, group: str) -> Labels:
+        """A row of the decoder is the token that it writes; it looks at those that were read by then."""
+        source = self.reader.tokenizer.labels(reading.source)
+        target = self.writer.tokenizer.labels((self.model.config.bos_id, *reading.target))
+        keys = target[:-1] if group == "decoder.self" else source
+        return tuple(source if group == "encoder.self" else target[1:]), tuple(keys)
+
+    def tokens(self, group: str) -> Sequence[str]:
+        """Those of the language that is read there."""
+        return (self.writer if group == "decoder.self" else self.reader).texts
+
 
 class ReaderSubject:
     """An encoder or a decoder alone; only sentences of one length share a pass, so none is padded."""
@@ -195,6 +216,15 @@ class ReaderSubject:
             _observed(maps_of(seen, group, sites, lengths, lengths), self.vocabulary, ids, lengths)
             for group, sites in groups_of(seen).items()
         ]
+
+    def labels(self, reading: Reading, group: str) -> Labels:
+        """The tokens, on both sides."""
+        tokens = tuple(self.vocabulary.tokenizer.labels(reading.source))
+        return tokens, tokens
+
+    def tokens(self, group: str) -> Sequence[str]:
+        """The one vocabulary."""
+        return self.vocabulary.texts
 
 
 class SequenceSubject:
@@ -229,8 +259,16 @@ class SequenceSubject:
         for group, sites in groups_of(seen).items():
             n_queries = [_queries(seen, sites[0])] * len(letters)
             maps = maps_of(seen, group, sites, n_queries, n_keys)
-            found.append(Observed(maps, window_totals(maps, keys)))
+            tallies = window_tallies(maps, letters, spans, "".join(self.task.alphabet.letters)) if usual else {}
+            found.append(Observed(maps, window_totals(maps, keys), tallies))
         return found
+
+    def labels(self, reading: Reading, group: str) -> None:
+        """Windows are no words."""
+
+    def tokens(self, group: str) -> Sequence[str]:
+        """Windows are no words."""
+        return ()
 
 
 def _queries(seen: Recording, site: str) -> int:
@@ -261,4 +299,7 @@ def _observed(maps: Maps, vocabulary: Vocabulary, ids: Tensor, lengths: Sequence
     if maps.n_keys.tolist() != list(lengths):
         classes["padding"] = torch.arange(width) == n_keys[:, None]
     keys = TextKeys({name: classes[name] for name in SHARES}, words, vocabulary.rarest(ids, real))
-    return Observed(maps, text_totals(maps, keys))
+    n_tokens = len(vocabulary.texts)
+    return Observed(
+        maps, text_totals(maps, keys), {WORDS: word_tally(maps, ids.masked_fill(~real, n_tokens), n_tokens)}
+    )

@@ -120,14 +120,18 @@ class Making:
         self.seconds += time.monotonic() - started
 
     def tables(self) -> tuple[dict[str, pa.Table], dict[str, Any]]:
-        """`heads`, `pairs` and `examples` (see `result`) of what was done, and what `run.json` says of them.
+        """`heads`, `pairs`, `words` and `examples` (see `result`) of what was done, and what `run.json` says of them.
 
         Raises:
             InputError: no line could be run.
         """
         outcome = result.outcome_of(self._found, self._looked.notes, str(NAME))
         files = {side: path.name for side, path in self._corpus.files.items()}
-        return result.tables_of(self._found), {"checkpoint": self._checkpoint, **files, **outcome}
+        return result.tables_of(self._found, result.Beside(self._subject.tokens)), {
+            "checkpoint": self._checkpoint,
+            **files,
+            **outcome,
+        }
 
 
 def _ended(lines: Sequence[str]) -> Sequence[str]:

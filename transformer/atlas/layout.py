@@ -1,7 +1,4 @@
-"""Heads in a plane and in a tree, by their distances; and two sets of heads side by side.
-
-All of it is decided by the distances: nothing is drawn at random, so the same atlas gives the same picture.
-"""
+"""Heads in a tree, by their distances: nothing is drawn at random, so the same atlas gives the same picture."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,26 +9,6 @@ def distance_matrix(n_heads: int, distances: Float[np.ndarray, " pair"]) -> Floa
     table = np.zeros((n_heads, n_heads))
     table[np.triu_indices(n_heads, 1)] = distances
     return table + table.T
-
-
-def classical_mds(
-    distances: Float[np.ndarray, "head head"],
-) -> tuple[Float[np.ndarray, "head 2"], float]:
-    """Places in a plane whose distances come near to the given ones, and how much of all variation they hold (0 to 1).
-
-    The squares are centred twice, and the two eigenvectors of the largest eigenvalues are the axes; each has its
-    largest coordinate on the positive side. Source: Torgerson 1952.
-    """
-    n = len(distances)
-    centring = np.eye(n) - 1 / n
-    values, vectors = np.linalg.eigh(-centring @ np.square(distances) @ centring / 2)
-    top = np.argsort(-values, kind="stable")[:2]
-    positive = np.clip(values, 0, None)
-    places = np.zeros((n, 2))
-    places[:, : len(top)] = vectors[:, top] * np.sqrt(positive[top])
-    strongest = np.abs(places).argmax(axis=0)
-    places *= np.where(places[strongest, [0, 1]] < 0, -1, 1)
-    return places, float(positive[top].sum() / max(positive.sum(), np.finfo(float).tiny))
 
 
 def average_linkage(distances: Float[np.ndarray, "head head"]) -> Float[np.ndarray, "merge 4"]:

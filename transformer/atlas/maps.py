@@ -7,9 +7,10 @@ measures is the chance level of each measure, by the same code.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -39,6 +40,12 @@ class Maps:
     def choosing(self) -> Bool[Tensor, "sentence query"]:
         """Queries with a choice: they see at least two keys."""
         return self.visible.sum(-1) > 1
+
+    @cached_property
+    def best(self) -> Int[np.ndarray, "sentence head query"]:
+        """The key with the largest weight of each row, of equal ones the first."""
+        found: np.ndarray = self.weights.numpy().argmax(-1)
+        return found
 
 
 def groups_of(seen: Recording) -> dict[str, list[Site]]:

@@ -20,8 +20,14 @@ share of rows whose largest weight lies there; `peak_offset` and `peak_share` ar
 sequences, offsets are counted in letters between starts of windows; `widths`, `letters` and `places` are shares by
 width of window, by letter of the alphabet, and by place in a sequence of the trained length, each with `_chance`.
 `shown_by` is the measure that the head's examples were chosen by, `roles` what `atlas.roles` calls the head.
-`error_written` and `error_read`, there if links were given: the alignment error rate of the head's weights in the row
-that writes a word and in the row that reads it (see `attribution.alignment_error`); NaN but for cross-attention.
+`error_written` and `error_read`: the alignment error rate of the head's weights in the row that writes a word and in
+the row that reads it (see `attribution.alignment_error`); NaN but for cross-attention of a run that was given links. Of
+classifiers alone, by the windows that rows look at most: `place` (the letter, from 1, round which most lie; one letter
+to each side counts), `pattern` (letters that nearly all have in one column), as in `looks`, and `width` (the width with
+the largest share of the weight), each with its share and chance level; NaN and None where sequences differ in length.
+
+`words.parquet`: `site`, `head`, `rank`, `word` (a token of the vocabulary), `share` of the rows that look at it most,
+`chance`, and `contexts` of sentences that were drawn: `query` (the row's token), `before`, `word`, `after`, `weight`.
 
 `pairs.parquet`: `group`, `site`, `head`, `other_site`, `other_head`, `divergence` (Jensen-Shannon, nats, mean over
 rows) and `distance`, its root, which is a metric. Only heads of one group have one, since they share both axes.
@@ -30,13 +36,15 @@ rows) and `distance`, its root, which is a metric. Only heads of one group have 
 the sentence; NaN where the sentence was drawn without looking), `line` (from 1), `source`, `target`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from transformer.atlas.accumulators import Accumulator, Moments
+from transformer.atlas.looks import LETTERS, MIDDLE, WORDS, letters_of, place_of, words_of
 from transformer.atlas.roles import NAMED_SHARES, roles_of
 from transformer.atlas.statistics import MEASURES, NEIGHBOURS, OFFSETS, pairs_of
 from transformer.atlas.summarise import N_ORDINARY, ORDINARY, SHOWING
@@ -47,13 +55,40 @@ from transformer.sites import Site
 PROFILES = {"offsets": "offset", "widths": "width", "letters": "letter", "places": "place"}
 """Columns that hold lists, and the measures that they come from."""
 
-LISTS = (*PROFILES, "offsets_spread", *(f"{name}_chance" for name in PROFILES), "argmax")
+LISTS = (*PROFILES, "offsets_spread", *(f"{name}_chance" for name in PROFILES), "argmax", "columns")
+
+OF_WINDOWS = (
+    "place", "place_share", "place_chance", "pattern", "pattern_at", "pattern_width", "pattern_share",
+    "pattern_chance", "columns", "alphabet", "width", "width_share", "width_chance",
+)  # fmt: skip
+"""Columns of classifiers of sequences."""
+
+_CONTEXT = pa.struct(
+    [(name, pa.string()) for name in ("query", "before", "word", "after")] + [("weight", pa.float64())]
+)
 
 
-def tables_of(found: Accumulator, texts: bool = True, rates: Rates | None = None) -> dict[str, pa.Table]:
-    """The three tables by name. Examples keep their `texts`, or only where they stand."""
-    heads = heads_table(found, rates)
-    return {"heads": heads, "pairs": pairs_table(found), "examples": examples_table(found, heads, texts)}
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What the sums do not hold: the vocabulary that keys of a kind are counted by, and rates against given links.
+
+    The links are of `linked` sentences.
+    """
+
+    tokens: Callable[[str], Sequence[str]]
+    rates: Rates | None = None
+    linked: int = 0
+
+
+def tables_of(found: Accumulator, beside: Beside, texts: bool = True) -> dict[str, pa.Table]:
+    """The four tables by name. Examples and contexts keep their `texts`, or only where they stand."""
+    heads = heads_table(found, beside.rates)
+    return {
+        "heads": heads,
+        "pairs": pairs_table(found),
+        "words": words_table(found, beside.tokens, texts),
+        "examples": examples_table(found, heads, texts),
+    }
 
 
 def outcome_of(found: Accumulator, notes: Sequence[tuple[str, dict[str, Any]]], path: str) -> dict[str, Any]:
@@ -73,11 +108,10 @@ def outcome_of(found: Accumulator, notes: Sequence[tuple[str, dict[str, Any]]], 
 
 def heads_table(found: Accumulator, rates: Rates | None = None) -> pa.Table:
     """One row a head, in the order of kinds, layers and heads; `rates` are of heads against given links."""
-    rows = list(_heads(found))
-    if rates is not None:
-        rows = [row | errors for row, errors in zip(rows, _errors(found, rates), strict=True)]
-    whole = {"layer", "head", "rows", "sentences", "peak_offset"}
-    texts = {"site", "group", "shown_by"}
+    rows = [row | errors for row, errors in zip(_heads(found), _errors(found, rates or {}), strict=True)]
+    rows = [row | {"roles": list(roles_of(row))} for row in rows]
+    whole = {"layer", "head", "rows", "sentences", "peak_offset", "place", "pattern_at", "pattern_width", "width"}
+    texts = {"site", "group", "shown_by", "pattern", "alphabet"}
     types = {name: pa.int64() for name in whole} | {name: pa.string() for name in texts}
     types |= {name: pa.list_(pa.float64()) for name in LISTS} | {"roles": pa.list_(pa.string())}
     return pa.table({name: pa.array([row[name] for row in rows], types.get(name, pa.float64())) for name in rows[0]})
@@ -116,8 +150,25 @@ def _head(found: Accumulator, group: str, site: Site, head: int, index: int) -> 
     row["peak_offset"] = None if peak is None else OFFSETS[peak]
     row["peak_share"] = np.nan if peak is None or shares is None else float(shares[peak])
     row["shown_by"] = _shown_by(found, group, row, index)
-    row["roles"] = list(roles_of(row))
+    row |= dict.fromkeys(OF_WINDOWS) | _of_windows(found, group, index, row["widths"], row["widths_chance"])
     return row
+
+
+def _of_windows(
+    found: Accumulator, group: str, index: int, widths: list[float] | None, chances: list[float] | None
+) -> dict[str, Any]:
+    """The columns of classifiers, where all sequences have the trained length."""
+    middles = found.tallies.get((group, MIDDLE))
+    if middles is None or widths is None or chances is None:
+        return {}
+    tables = {name: one for (of, name), one in found.tallies.items() if of == group and name.startswith(LETTERS)}
+    best, rows = int(np.argmax(widths)), (float(middles[index].sum()), float(middles[-1].sum()))
+    width = {
+        "width": int([name.split(".")[-1] for name in tables][best]),
+        "width_share": widths[best],
+        "width_chance": chances[best],
+    }
+    return place_of(middles[index], middles[-1]) | letters_of(tables, index, rows) | width
 
 
 def _columns(found: Accumulator, group: str, site: Site, measure: str, index: int) -> dict[str, float]:
@@ -141,6 +192,24 @@ def _errors(found: Accumulator, rates: Rates) -> Iterator[dict[str, float]]:
             for head in range(n_heads):
                 of = rates.get(f"weights.{layer}.{head}") if group == "decoder.cross" else None
                 yield {f"error_{row}": np.nan if of is None else of[row].error_rate for row in ("written", "read")}
+
+
+def words_table(found: Accumulator, tokens: Callable[[str], Sequence[str]], texts: bool) -> pa.Table:
+    """One row a word that a head looks at more than by chance; without `texts`, no contexts."""
+    sentences = [found.looked[line] for line in sorted(found.looked)] if texts else []
+    rows: list[dict[str, Any]] = []
+    for group, sites in found.sites.items():
+        counted = found.tallies.get((group, WORDS))
+        if counted is None:
+            continue
+        here = [one for one in sentences if group in one.labels]
+        every = [(site, head) for site, n_heads in sites for head in range(n_heads)]
+        for index, (site, head) in enumerate(every):
+            found_here = words_of(counted, index, tokens(group), group, here)
+            rows += [{"site": site, "head": head} | row for row in found_here]
+    whole, number, text = pa.int64(), pa.float64(), pa.string()
+    types = dict(site=text, head=whole, rank=whole, word=text, share=number, chance=number, contexts=pa.list_(_CONTEXT))
+    return pa.Table.from_pylist(rows, pa.schema(list(types.items())))
 
 
 def _shown_by(found: Accumulator, group: str, row: dict[str, Any], index: int) -> str:

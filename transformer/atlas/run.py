@@ -1,7 +1,7 @@
 """One pass over a corpus, from its files to the tables of an atlas; it can be stopped anywhere and goes on from there.
 
 The folder holds `run.json` (what the run is of, and at its end what came of it), `parts/part-00042.npz` for each
-finished chunk, and at the end `heads.parquet`, `pairs.parquet` and `examples.parquet` (see `result`).
+finished chunk, and at the end `heads.parquet`, `pairs.parquet`, `words.parquet` and `examples.parquet` (see `result`).
 """
 
 import json
@@ -19,6 +19,7 @@ from typing import Any
 
 from transformer.atlas import result, tables
 from transformer.atlas.accumulators import Accumulator
+from transformer.atlas.adapters import subject_of
 from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, digest
 from transformer.atlas.corpus_stats import Survey, survey
 from transformer.atlas.executors import Executor
@@ -29,11 +30,11 @@ from transformer.explain.attribution.gold import gold_alignments
 from transformer.nn.kmer import KmerClassifier
 from transformer.runs.measures.alignment_error import Rates, alignment_errors
 
-FORMAT = 2
+FORMAT = 3
 """Counts up when parts or results mean something else than before, so that old parts are not added to new ones."""
 
 RUN, PARTS = "run.json", "parts"
-OUTCOME = frozenset({"finished", "counts", "skipped", "skipped_lines", "notes", "versions"})
+OUTCOME = frozenset({"finished", "linked", "counts", "skipped", "skipped_lines", "notes", "versions"})
 """What run.json says of the end of a run; the rest is what makes it this run."""
 
 NAMED = 20
@@ -88,7 +89,7 @@ def make_atlas(request: Request, executor: Executor, progress: Progress | None =
     """
     checkpoint = opened(str(request.checkpoint))
     _check_kind(checkpoint, request)
-    rates = None if request.links is None else _rates(checkpoint, request.links)
+    rates = (None, 0) if request.links is None else _rates(checkpoint, request.links)
     looked = survey(checkpoint, request.corpus)
     others = None if request.examples is None else survey(checkpoint, request.examples)
     about = identity(request)
@@ -121,7 +122,7 @@ def make_atlas(request: Request, executor: Executor, progress: Progress | None =
             if deaths == ATTEMPTS:
                 raise AtlasError("atlas_worker_dies", times=ATTEMPTS) from error
     found = merged(request.out, run, n_chunks)
-    return write(request, about, looked, found, rates)
+    return write(request, about, looked, found, result.Beside(subject_of(checkpoint, looked.counts).tokens, *rates))
 
 
 def identity(request: Request) -> dict[str, Any]:
@@ -181,7 +182,7 @@ def merged(out: Path, run: str, n_chunks: int) -> Accumulator:
 
 
 def write(
-    request: Request, about: dict[str, Any], looked: Survey, found: Accumulator, rates: Rates | None
+    request: Request, about: dict[str, Any], looked: Survey, found: Accumulator, beside: result.Beside
 ) -> dict[str, Any]:
     """The tables, and last of all run.json.
 
@@ -189,7 +190,7 @@ def write(
         InputError: no line could be read, or a file cannot be written.
     """
     outcome = result.outcome_of(found, looked.notes, str(request.corpus.source))
-    for name, table in result.tables_of(found, request.texts, rates).items():
+    for name, table in result.tables_of(found, beside, request.texts).items():
         tables.write_aside(request.out / f"{name}.parquet", tables.table_bytes(table))
     whole = about | outcome | {
         "finished": True,
@@ -198,6 +199,8 @@ def write(
         "versions": {"Python": platform.python_version()}
         | {name: version(name) for name in ("torch", "numpy", "pyarrow")},
     }  # fmt: skip
+    if beside.linked:
+        whole["linked"] = beside.linked
     tables.write_aside(request.out / RUN, _json(whole))
     return whole
 
@@ -219,10 +222,10 @@ def _json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _rates(checkpoint: Checkpoint, links: Links) -> Rates:
-    """Of the weights alone, and at once: links that cannot be read are not found out after hours."""
+def _rates(checkpoint: Checkpoint, links: Links) -> tuple[Rates, int]:
+    """Of the weights alone, and of how many sentences; at once, not after hours, if the links cannot be read."""
     gold = gold_alignments(links.folder, links.source, links.target)
-    return alignment_errors(checkpoint, gold, only=("weights",))
+    return alignment_errors(checkpoint, gold, only=("weights",)), len(gold)
 
 
 def _check_kind(checkpoint: Checkpoint, request: Request) -> None:

@@ -103,7 +103,7 @@ def text_totals(maps: Maps, keys: TextKeys) -> dict[str, Totals]:
         apart = (positions[None, :] - torch.arange(weights.shape[-2], dtype=weights.dtype)[:, None]).abs()
         found["distance"] = Totals(_per_head(_weighted(weights, apart.expand(len(weights), -1, -1))), n_rows)
     found["offset"] = offset_profile(weights, maps.visible & rows[:, :, None])
-    found["argmax"] = argmax_profile(weights, rows)
+    found["argmax"] = argmax_profile(maps.best, rows)
     if weights.shape[1] > 2:
         found["divergence"] = divergences(above[:, :-1], maps.visible, found["entropy"])
     return found
@@ -141,10 +141,10 @@ def offset_profile(
     return Totals(share.numpy(), counted.long().numpy()[:, None])
 
 
-def argmax_profile(weights: Float[Tensor, "sentence head query key"], rows: Bool[Tensor, "sentence query"]) -> Totals:
-    """How often the largest weight of a row lies at each offset; of equal ones the first key is taken."""
-    n_sentences, n_heads, n_queries, _ = weights.shape
-    place = weights.numpy().argmax(-1) - np.arange(n_queries) + REACH
+def argmax_profile(best: Int[np.ndarray, "sentence head query"], rows: Bool[Tensor, "sentence query"]) -> Totals:
+    """How often the largest weight of a row, at the key `best`, lies at each offset."""
+    n_sentences, n_heads, n_queries = best.shape
+    place = best - np.arange(n_queries) + REACH
     counted = (place >= 0) & (place < len(OFFSETS)) & rows.numpy()[:, None]
     cells = (np.arange(n_sentences)[:, None, None] * n_heads + np.arange(n_heads)[:, None]) * len(OFFSETS) + place
     hits = np.bincount(cells[counted], minlength=n_sentences * n_heads * len(OFFSETS))

@@ -17,6 +17,7 @@ from jaxtyping import Int
 from transformer.atlas.accumulators import Accumulator, Example, Moments
 from transformer.atlas.adapters import Counts, Observed, Reading, Subject, subject_of
 from transformer.atlas.corpus import Chunk, text_of
+from transformer.atlas.looks import Looked, Tally, drawn, drawn_by, looked
 from transformer.atlas.statistics import NEIGHBOURS, Totals
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.load import load
@@ -67,6 +68,8 @@ def sums_of(subject: Subject, chunk: Chunk) -> Accumulator:
     readings, skipped = _read(subject, chunk)
     found = Accumulator(skipped=tuple(skipped))
     collected: dict[tuple[str, str], list[Totals]] = {}
+    tallies: dict[tuple[str, str], Tally] = {}
+    keeping = set(drawn([one.number for one in readings if len(one.source) in subject.shown]) if chunk.shows else ())
     order: list[int] = []
     by_number: dict[int, Reading] = {}
     n_tokens = 0
@@ -79,12 +82,19 @@ def sums_of(subject: Subject, chunk: Chunk) -> Accumulator:
             for observed in subject.run(complete):
                 let_others()
                 _collect(found, collected, observed)
+                for name, tally in observed.tallies.items():
+                    key = observed.maps.group, name
+                    tallies[key] = tallies[key] + tally if key in tallies else tally
+                for place, reading in enumerate(complete):
+                    if reading.number in keeping and len(reading.target or reading.source) in subject.shown:
+                        _look(found, subject, observed, place, reading)
     back = np.argsort(np.array(order, dtype=np.int64), kind="stable")
     everything = {key: _joined(parts, back) for key, parts in collected.items()}
     if chunk.measured:
         for key, totals in everything.items():
             let_others()
             found.moments[key] = Moments.of(totals)
+        found.tallies = tallies
         found.counts = {"lines": len(chunk.lines), "sentences": len(order), "tokens": n_tokens}
     if chunk.shows:
         _show(found, everything, [by_number[number] for number in sorted(by_number)], subject.shown)
@@ -180,6 +190,18 @@ def _collect(found: Accumulator, collected: dict[tuple[str, str], list[Totals]],
         collected.setdefault((group, measure), []).append(totals)
 
 
+def _look(found: Accumulator, subject: Subject, observed: Observed, place: int, reading: Reading) -> None:
+    """Keep where each row of a sentence looked."""
+    group = observed.maps.group
+    labels = subject.labels(reading, group)
+    if labels is not None:
+        one = found.looked.setdefault(reading.number, Looked({}, {}, {}))
+        keys, weights = looked(observed.maps, place)
+        found.looked[reading.number] = Looked(
+            {**one.labels, group: labels}, {**one.keys, group: keys}, {**one.weights, group: weights}
+        )
+
+
 def _joined(parts: list[Totals], back: Int[np.ndarray, " sentence"]) -> Totals:
     """All batches, in the order of the lines. A measure that some batch lacks has no sentences there."""
     return Totals(
@@ -207,11 +229,6 @@ def _show(
                 found.examples[group, measure, head] = tuple(kept)
     drawn = sorted((_example(drawn_by(readings[i].number), readings[i]) for i in fit), key=lambda one: one.order)
     found.examples["", ORDINARY, 0] = tuple(drawn[:KEPT])
-
-
-def drawn_by(number: int) -> float:
-    """A number from 0 to 1 that a line's number decides and nothing else."""
-    return int.from_bytes(hashlib.sha256(str(number).encode()).digest()[:6]) / 2**48
 
 
 def _example(score: float, reading: Reading) -> Example:

@@ -6,6 +6,7 @@ The same content gives the same bytes: nothing in them says when or by whom they
 import io
 import json
 import zlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transformer.atlas.accumulators import Accumulator, Example, Moments
+from transformer.atlas.looks import Looked
 from transformer.errors import InputError
 
 COLUMNS = ("rows", "total", "sentences", "mean", "squares")
@@ -30,10 +32,13 @@ def part_of(found: Accumulator, run: str) -> bytes:
         "skipped": found.skipped,
         "counts": dict(found.counts),
         "moments": list(found.moments),
+        "tallies": list(found.tallies),
+        "looked": {line: asdict(one) for line, one in found.looked.items()},
         "examples": [[*place, [(one.score, one.line) for one in kept]] for place, kept in found.examples.items()],
         "texts": texts,
     }
     arrays = {f"{i}.{name}": getattr(one, name) for i, one in enumerate(found.moments.values()) for name in COLUMNS}
+    arrays |= {f"tally.{i}": one for i, one in enumerate(found.tallies.values())}
     target = io.BytesIO()
     np.savez_compressed(target, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)
     return target.getvalue()
@@ -46,6 +51,7 @@ def read_part(path: Path, run: str) -> Accumulator | None:
             about = json.loads(arrays["about"].tobytes())
             if about["run"] != run:
                 return None
+            tallies = [arrays[f"tally.{i}"] for i in range(len(about["tallies"]))]
             moments = [Moments(*(arrays[f"{i}.{name}"] for name in COLUMNS)) for i in range(len(about["moments"]))]
     except (OSError, KeyError, ValueError, EOFError, BadZipFile, zlib.error):
         return None
@@ -53,6 +59,15 @@ def read_part(path: Path, run: str) -> Accumulator | None:
     return Accumulator(
         sites={group: tuple((site, n) for site, n in sites) for group, sites in about["sites"].items()},
         moments={(group, measure): one for (group, measure), one in zip(about["moments"], moments, strict=True)},
+        tallies={(group, name): one for (group, name), one in zip(about["tallies"], tallies, strict=True)},
+        looked={
+            int(line): Looked(
+                {group: (tuple(queries), tuple(keys)) for group, (queries, keys) in one["labels"].items()},
+                one["keys"],
+                one["weights"],
+            )
+            for line, one in about["looked"].items()
+        },
         skipped=tuple((line, code, reason) for line, code, reason in about["skipped"]),
         counts=about["counts"],
         examples={

@@ -23,7 +23,7 @@ class Vocabulary:
         self.tokenizer = tokenizer
         known = np.zeros(len(tokenizer), np.int64) if counts is None else np.frombuffer(counts, dtype=np.int64).copy()
         self.counted, self.counts = counts is not None, torch.from_numpy(known)
-        texts = tokenizer.labels(range(len(tokenizer)))
+        self.texts = texts = tokenizer.labels(range(len(tokenizer)))
         bare = [text.removeprefix(WORD_START) for text in texts]
         self._special = torch.tensor([tokenizer.is_special(i) for i in range(len(tokenizer))])
         self._marked = torch.tensor([text.startswith(WORD_START) for text in texts])

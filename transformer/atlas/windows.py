@@ -63,7 +63,7 @@ def offsets_of(weights: Tensor, maps: Maps, spans: Sequence[Window]) -> dict[str
     place = torch.where(apart.abs() <= REACH, apart + REACH, len(OFFSETS))  # one more for what lies further away
     profile = _sorted_into(weights, place).sum(2).double()
     seen = _sorted_into((maps.visible & maps.choosing[:, :, None])[:, None].to(weights.dtype), place) > 0
-    best = torch.from_numpy(weights.numpy().argmax(-1))  # (sentence, head, query)
+    best = torch.from_numpy(maps.best)
     largest = torch.nn.functional.one_hot(place[torch.arange(len(spans)), best], len(OFFSETS) + 1)
     hits = (largest * maps.choosing[:, None, :, None]).sum(2)[..., :-1].double()
     n_rows = maps.choosing.sum(-1).long().numpy()[:, None, None]

@@ -71,6 +71,19 @@ class OtherModel(nn.Module, ABC):
         """What the model ends with, by name, for a batch of ids."""
 
 
+@dataclass(frozen=True)
+class ChangedExample:
+    """A text and interventions in their short form that change what a model makes of it; `names` by language code.
+
+    Some of the interventions may take attention from a second text, the `donor`.
+    """
+
+    text: str
+    change: str
+    donor: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """A model in evaluation mode whose attention can be recorded, with its tokenizers.
@@ -78,8 +91,8 @@ class Checkpoint:
     `tokenizer` is None when the checkpoint brought none, `target_tokenizer` when the target is written with the
     source's. `languages` names source and target. `assumptions` says what had to be guessed about a foreign file.
     `task` is what a classifier of sequences decides, `means` what stands in for a head that is switched off.
-    `example_names` says, by language code, what to look for in some of the `examples`. `class_names` are what a
-    classifier's classes are called, where somebody said it.
+    `example_names` says, by language code, what to look for in some of the `examples`; `changed_examples` are worth
+    trying, the first one first. `class_names` are what a classifier's classes are called, where somebody said it.
     """
 
     name: str
@@ -93,6 +106,7 @@ class Checkpoint:
     target_tokenizer: Tokenizer | None = None
     means: Means | None = None
     example_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    changed_examples: tuple[ChangedExample, ...] = ()
     class_names: tuple[str, ...] = ()
 
     def beside(self, name: str) -> Path | None:

@@ -24,6 +24,7 @@ from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
 from transformer.checkpoint.ours.folder import TOKENIZER, described_architecture, is_folder, load_folder
 from transformer.checkpoint.ours.validate import checked_folder
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, is_hugging_face
+from transformer.distribution import located
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.safe.contents import Contents
@@ -195,7 +196,7 @@ def load(
     dtype: torch.dtype | None = None,
     **answers: Any,
 ) -> Checkpoint:
-    """Load the checkpoint at `path` (a file or a folder), ready to run and to be recorded.
+    """Load the checkpoint at `path` (a file, a folder, or the name of a shipped one), ready to run and be recorded.
 
     Names and shapes tell what it is. What they cannot tell is answered by keyword (`n_heads=8`, `activation="gelu"`,
     `norm_first=True`, `pad_id=0` ...); `report(path).questions` lists the questions, `Checkpoint.assumptions` what was
@@ -208,7 +209,7 @@ def load(
         CheckpointError: it is missing, cannot be read, is refused, or fits no layout (the message is the report); or
             the device is not here.
     """
-    path = Path(path)
+    path = located(path)
     found = reader_of(path).load(path, limits, answers, read_folder_tokenizer)
     return found if str(device) == "cpu" and dtype is None else found.placed(device, dtype)
 
@@ -256,7 +257,7 @@ def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: 
     Raises:
         CheckpointError: it is missing, cannot be read, or is refused.
     """
-    path = Path(path)
+    path = located(path)
     return reader_of(path).report(path, limits, answers)
 
 

@@ -5,13 +5,17 @@ from pathlib import Path
 
 import torch
 
+from transformer.distribution import located
 from transformer.errors import InputError
 from transformer.text.lines import read_lines
 
 
 def checkpoint_path(text: str) -> Path:
-    """A path whose last part is a name, which messages and folders are called by: `.` becomes the folder's own."""
-    path = Path(text)
+    """A path whose last part is a name, which messages and folders are called by: `.` becomes the folder's own.
+
+    The name of a shipped checkpoint stands for its folder, where nothing lies at that path.
+    """
+    path = located(text)
     named = path if path.name not in {"", ".."} else path.resolve()
     if not named.name:
         raise argparse.ArgumentTypeError(f"{text!r} has no name: give a file or a folder below it")

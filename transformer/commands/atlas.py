@@ -13,7 +13,7 @@ from transformer.messages import Message
 from transformer.runs.memory import recycle_memory
 
 DESCRIPTION = """Run a checkpoint over a whole corpus and write what every head does there: heads.parquet,
-pairs.parquet, examples.parquet and run.json, which pandas and any text editor read.
+words.parquet, pairs.parquet, examples.parquet and run.json, which pandas and any text editor read.
 
 References (--target) are forced on a model that translates; without them it writes greedily first. The same command
 goes on where it was stopped (Ctrl-C, a full disk, a lost machine). However many workers there are, and whichever of

@@ -1,6 +1,7 @@
 """`scan`: a long sequence read in windows by a sequence classifier; hits out, and a track where one is asked for."""
 
 import argparse
+import csv
 import io
 import sys
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TextIO, cast
 from urllib.parse import quote
 
+import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -19,17 +21,24 @@ from transformer.errors import InputError
 from transformer.runs.sequences.classify import classifier
 from transformer.runs.sequences.held_out import known_held_out
 from transformer.runs.sequences.scan import Block, ScanPlan, Strands, find_hits, plan_scan
+from transformer.runs.sequences.variants import changed_sites, deltas
 from transformer.sequences.fasta import FastaRecord, read_fasta
 from transformer.sequences.hits import GFF3_START, bed, gff3
 from transformer.sequences.tracks import column_name, intervals, track_line
+from transformer.sequences.variants import read_changes
 
 DESCRIPTION = """Read every record of a FASTA file in windows of the length that a classifier was trained on.
 
-Writes hits to stdout as BED (or GFF3): windows whose probability reaches the threshold and that no likelier window of
-the same class and strand lies nearer to than half a window. How often the threshold errs on held-out rows is said on
-stderr, where that was measured. Tracks are bedGraph, a file for each class and strand, with chrom.sizes beside them as
-UCSC's bedGraphToBigWig asks: the probability from the middle letter of each window to that of the next. Windows with
-more than a tenth of unknown letters are not judged."""
+Writes hits to stdout as BED (or GFF3): sites whose probability reaches the threshold, where the intron begins or ends,
+with a type of the Sequence Ontology in GFF3. Of calls within three letters the likeliest is the hit. Only windows that
+hold the letters which a class needs (GT, AG) are read; --all reads every window, and lists sites without these letters
+too. A class without such letters names whole windows: no likelier one lies nearer than half a window. How often the
+threshold errs on held-out rows is said on stderr, where that was measured. Tracks are bedGraph, a file for each class
+and strand, with chrom.sizes beside them as UCSC's bedGraphToBigWig asks: the probability from the middle letter of each
+window to that of the next. Windows with more than a tenth of unknown letters are not read.
+
+With --variants, what each change does to the sites within 50 letters is written instead, as a table: every site whose
+probability changes by 0.2 or more, or whose letters are lost, and the largest difference where there is none."""
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -45,9 +54,11 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="FASTA, plain or .gz; - reads stdin")
     parser.add_argument("--step", type=int, default=1, metavar="N", help="letters between windows (default: 1)")
+    parser.add_argument("--all", action="store_true", help="read every window, whatever letters it holds")
     parser.add_argument("--strands", type=Strands, choices=list(Strands), default=Strands.BOTH, help="default: both")
     parser.add_argument("--classes", nargs="+", metavar="CLASS", help="what to look for (default: all but background)")
     parser.add_argument("--threshold", type=float, default=0.9, metavar="P", help="probability of a hit (default: 0.9)")
+    parser.add_argument("--variants", metavar="CHANGES", help='a VCF file, or changes such as "568 G>A, 572 G>C"')
     parser.add_argument("--format", choices=("bed", "gff3"), default="bed", help="of the hits (default: bed)")
     parser.add_argument("--tracks", type=Path, metavar="FOLDER", help="write every probability there, as bedGraph")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads that read windows (default: 2)")
@@ -73,11 +84,19 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.tracks:
             tracks = _opened(files, arguments.tracks, columns, arguments.strands)
             sizes = files.enter_context((arguments.tracks / "chrom.sizes").open("w", encoding="utf-8"))
-        if arguments.format == "gff3":
+        changes = _changes(arguments.variants)
+        table = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
+        if changes:
+            table.writerow(["sequence", "change", "class", "strand", "place", "letters", "before", "after", "delta"])
+        elif arguments.format == "gff3":
             sys.stdout.write(GFF3_START)
         for record in _records(files, arguments.file):
             try:
-                plan = plan_scan(checkpoint, task.alphabet.read(record.sequence), arguments.step, arguments.strands)
+                letters = task.alphabet.read(record.sequence)
+                plan = plan_scan(checkpoint, letters, arguments.step, arguments.strands, arguments.all)
+                if changes:
+                    table.writerows(_deltas(plan, record.id, changes))
+                    continue
             except InputError as error:
                 status = 1
                 sys.stderr.write(f"note: {record.id}: {error.message}\n")
@@ -85,9 +104,23 @@ def run(arguments: argparse.Namespace) -> int:
             sizes.write(f"{column_name(record.id)}\t{len(plan.letters)}\n")
             hits = find_hits(plan, _blocks(plan, record.id, tracks, arguments.threads), columns, arguments.threshold)
             gff = arguments.format == "gff3"
-            sys.stdout.write(gff3(record.id, hits, checkpoint.name) if gff else bed(record.id, hits, task))
+            sys.stdout.write(gff3(record.id, hits, checkpoint.name) if gff else bed(record.id, hits))
             sys.stdout.flush()
     return status
+
+
+def _changes(given: str | None) -> str:
+    """The changes that are asked about: what the file of this name holds, or the text itself."""
+    path = Path(given or "")
+    return path.read_text(encoding="utf-8") if given and path.is_file() else given or ""
+
+
+def _deltas(plan: ScanPlan, name: str, changes: str) -> Iterator[list[object]]:
+    """A row for each site that a change of this sequence gains or loses."""
+    for change in read_changes(changes, name, plan.letters):
+        for one in changed_sites(deltas(plan.checkpoint, plan.letters, change, plan.strands)):
+            numbers = [f"{value:.4f}" for value in (one.before, one.after, one.delta)]
+            yield [name, change, one.site.label, one.site.strand, one.place, f"{one.was}>{one.found}", *numbers]
 
 
 def _opened(
@@ -127,10 +160,10 @@ def _say_errors(checkpoint: Checkpoint, wanted: tuple[str, ...], threshold: floa
 
 def _blocks(plan: ScanPlan, record: str, tracks: Mapping[tuple[str, int], TextIO], threads: int) -> Iterator[Block]:
     """What a plan reads, written to the tracks on its way."""
-    with tqdm(total=plan.passes, unit="window", desc=record, disable=None) as bar:
+    with tqdm(total=plan.reads, unit="window", desc=record, disable=None) as bar:
         for block in plan.blocks(threads):
             for (sign, column), file in tracks.items():
                 values = block.probabilities[plan.strands.signs.index(sign), :, column]
                 file.write(intervals(record, values, plan.centre(block.first), plan.step, len(plan.letters)))
-            bar.update(block.probabilities[..., 0].size)
+            bar.update(int((~np.isnan(block.probabilities[..., 0])).sum()))
             yield block

@@ -9,14 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from transformer.runs.memory import recycle_memory
 from transformer.training.options import ClassificationOptions, TrainingOptions, TranslationOptions
 
 DESCRIPTION = """Train a model, average its last weights, and write a checkpoint with its card.
 
 The same command resumes a run that was stopped (Ctrl-C, SIGTERM, --stop-after) or killed, with the same result as if it
-had not been: bit for bit, on the same machine with as many processes, since all that is random is a function of --seed.
-Several processes share each batch: torchrun --nproc-per-node N -m transformer train ...
+had not been: bit for bit, on the same machine, since all that is random is a function of --seed.
 DATA.md in the folder of the data, where there is one, tells their origin and licence, which the card repeats."""
 
 FOLDERS = frozenset({"data", "work", "start"})
@@ -43,6 +44,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         for option in fields(options):
             _add(parser, option)
         parser.set_defaults(run=partial(_train, kind, options))
+    task = kinds.add_parser("task", help="a small task, as the page Learning trains it; writes a recording")
+    task.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="such as task=sort, warmup=true, seed=2")
+    task.add_argument("--updates", required=True, metavar="N,N", help="take a snapshot after each of these updates")
+    task.add_argument("--last-weights", action="store_true", help="keep the weights of the last snapshot alone")
+    task.add_argument("--out", type=Path, required=True, metavar="FILE", help="safetensors file to write")
+    task.set_defaults(run=_train_task)
 
 
 def _add(parser: argparse.ArgumentParser, option: "Field[Any]") -> None:
@@ -75,21 +82,31 @@ def _train(kind: str, options_type: type[TrainingOptions], arguments: argparse.N
     recycle_memory()
     run = Run(options, translation.Translation if translates else classification.Classification)
     export: Callable[..., Any] = translator_folder.export if translates else classifier_folder.export
-    try:
-        run.train()
-        if run.process.leads:
-            if not run.finished:
-                _say(f"stopped after update {run.progress.update} of {options.updates}: the same command goes on")
-            elif run.signal is None:
-                found = export(run, arguments.out, command(kind, options, arguments.out))
-                says = (
-                    f"{found.score:.2f} BLEU" if translates else f"accuracy {found.accuracy:.4f}, MCC {found.mcc:.4f}"
-                )
-                _say(f"{arguments.out}: {says} on the validation data")
-        run.process.wait()
-    finally:
-        run.process.leave()
+    run.train()
+    if not run.finished:
+        _say(f"stopped after update {run.progress.update} of {options.updates}: the same command goes on")
+    elif run.signal is None:
+        found = export(run, arguments.out, command(kind, options, arguments.out))
+        says = f"{found.score:.2f} BLEU" if translates else f"accuracy {found.accuracy:.4f}, MCC {found.mcc:.4f}"
+        _say(f"{arguments.out}: {says} on the validation data")
     return 128 + run.signal if run.signal is not None else 0
+
+
+def _train_task(arguments: argparse.Namespace) -> int:
+    """Train on a small task and write its snapshots."""
+    from transformer.training.snapshots import Learning, packed
+    from transformer.training.tasks import Settings
+
+    torch.set_num_threads(1)
+    learning = Learning(Settings.of(dict(one.split("=", 1) for one in arguments.settings)))
+    updates = sorted(map(int, arguments.updates.split(",")))
+    found = []
+    for update in updates:
+        learning.advance(update)
+        found.append(learning.snapshot(keeps=update == updates[-1] or not arguments.last_weights))
+        _say(f"update {update}: {found[-1].measures.accuracy:.1%} right, loss {found[-1].measures.loss:.4f}")
+    arguments.out.write_bytes(packed(learning.settings, found))
+    return 0
 
 
 def command(kind: str, options: TrainingOptions, out: Path) -> str:

@@ -1,6 +1,6 @@
-"""Masks broken on purpose, and the test that finds such a break: the leak test.
+"""Masks and axes broken on purpose.
 
-A broken mask enters through a hook on the attention cores of a copy of the model; the model itself has no such switch.
+A break enters through a hook on the attention cores of a copy of the model; the model itself has no such switch.
 """
 
 import copy
@@ -21,10 +21,14 @@ from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.concurrency import forward_slot
 from transformer.text.search import DecodingOptions, decode
 
-Break = Literal["right", "no_causal", "no_padding", "shift", "transpose"]
+Break = Literal["right", "no_causal", "no_padding", "shift", "transpose", "axes"]
 BREAKS: tuple[Break, ...] = ("right", "no_causal", "no_padding", "shift", "transpose")
 """The mask as it is; the future seen; padding seen; the triangle shifted by one, so that each position sees the
 next; the triangle transposed, so that each position sees itself and the future, and not the past."""
+
+AXES: Break = "axes"
+"""No mask: batch and position change places in the encoder, as without `batch_first=True`. Each word then attends to
+the words of the other sentences at its own position. (With a mask, or in cross-attention, shapes seldom fit.)"""
 
 LONGEST = 40
 """Tokens that a translation with a broken mask may take; it often never ends."""
@@ -45,15 +49,22 @@ def broken_mask(mask: Mask, how: Break, n_queries: int, n_keys: int) -> Mask:
 
 
 def broken(checkpoint: Checkpoint, how: Break) -> Checkpoint:
-    """A copy of the checkpoint, in float64, in which every attention gets its mask broken."""
+    """A copy of the checkpoint, in float64, in which every attention gets its mask broken, or the encoder its axes."""
     model = copy.deepcopy(checkpoint.model).double().eval()
 
     def swap(_: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         q, k, v, mask = arguments
         return q, k, v, broken_mask(mask, how, q.shape[2], k.shape[2])
 
-    for core in cast(Seq2Seq, model).attention_sites().values():
-        core.register_forward_pre_hook(swap)
+    def across(_: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        return *(one.transpose(0, 2) for one in arguments[:3]), Mask()
+
+    for site, core in cast(Seq2Seq, model).attention_sites().items():
+        if how != AXES:
+            core.register_forward_pre_hook(swap)
+        elif site.stack == "encoder":
+            core.register_forward_pre_hook(across)
+            core.register_forward_hook(lambda _, __, output: output.transpose(0, 2))
     return replace(checkpoint, model=watch(cast(Seq2Seq, model)))
 
 

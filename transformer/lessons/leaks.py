@@ -2,7 +2,7 @@
 
 Two independent views of one question. The weights: the largest one on a forbidden cell, where what is forbidden
 follows from the token ids, not from the model's own mask. The outputs: how much they change at positions that must
-not notice, when the future is changed, or when the sentence stands alone instead of beside a longer one.
+not notice, when the future is changed, or when a sentence stands alone instead of beside another.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -136,13 +136,13 @@ def _encoder_decoder(checkpoint: Checkpoint, batch: Batch | None) -> LeakReport:
     changed = attention_maps(checkpoint, source, other)["log_probs"]
     future = _largest(changed[row, : n - 1] - log_probs[row, : n - 1] for row, n in enumerate(written))
     padding = None
-    if padded := [row for row, one in enumerate(lengths) if one != (source.shape[1], target.shape[1])]:
+    if len(lengths) > 1:
         padding = _largest(
             attention_maps(checkpoint, source[row : row + 1, : read[row]], target[row : row + 1, : written[row]])[
                 "log_probs"
             ][0]
             - log_probs[row, : written[row]]
-            for row in padded
+            for row in range(len(lengths))
         )
     return LeakReport(_sites(found, _real(source, read), _real(target, written), False), future, padding)
 
@@ -185,7 +185,10 @@ def _sites(
         real = source_real
         if site.kind == "cross" and weights.shape[3] > source_real.shape[1]:  # positions past the end hold no word
             real = np.pad(source_real, ((0, 0), (0, weights.shape[3] - source_real.shape[1])))
-        leaks.append(largest_forbidden(site, weights, allowed_cells(site, real, target_real, causal)))
+        allowed = allowed_cells(site, real, target_real, causal)
+        if weights.shape[2:] != allowed.shape[1:]:  # of sentences, not of positions: only its own is allowed
+            allowed = np.repeat(np.eye(weights.shape[2], dtype=bool)[None], len(weights), axis=0)
+        leaks.append(largest_forbidden(site, weights, allowed))
     return tuple(leaks)
 
 

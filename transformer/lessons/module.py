@@ -17,7 +17,12 @@ MASKS: tuple[MaskForm, ...] = ("none", "key_padding", "attn_2d", "attn_3d", "cau
 
 BATCH, QUERIES, KEYS, WIDTH, HEADS = 2, 3, 5, 8, 2
 KEY_WIDTH, VALUE_WIDTH = 6, 7
+TOLERANCE = 1e-9
 """Sizes of the example: all different, so that a shape tells which axis is which."""
+
+More = Literal["none", "add_zero_attn", "add_bias_kv"]
+MORE: tuple[More, ...] = ("none", "add_zero_attn", "add_bias_kv")
+"""What the module adds as a last key: nothing, zeros, or parameters."""
 
 PER_HEAD = "per head"
 """The name of the query as the module cuts it into heads: `view`, then `transpose(1, 2)`."""
@@ -25,18 +30,23 @@ PER_HEAD = "per head"
 
 @dataclass(frozen=True)
 class Call:
-    """One way to make and call the module; `own_widths` gives keys and values widths of their own (kdim, vdim)."""
+    """One way to make and call the module; `own_widths` gives keys and values widths of their own (kdim, vdim).
+
+    `more` adds one key that no word has: zeros (add_zero_attn), or a learned one (add_bias_kv).
+    """
 
     mask: MaskForm = "key_padding"
     batch_first: bool = True
     need_weights: bool = True
     average: bool = True
     own_widths: bool = False
+    more: More = "none"
 
     @property
     def code(self) -> str:
         """The code of this call, which can be executed as it stands."""
         widths = f", kdim={KEY_WIDTH}, vdim={VALUE_WIDTH}" if self.own_widths else ""
+        widths += f", {self.more}=True" if self.more != "none" else ""
         sides = [f"torch.randn{self._ordered(n, wide)}" for n, wide in self._sides()]
         return "\n".join(
             [
@@ -104,7 +114,8 @@ class Called(NamedTuple):
 
 def called(call: Call) -> Called:
     """Make the module and its tensors as `call.code` does, from seed 0, and run it."""
-    widths = dict(kdim=KEY_WIDTH, vdim=VALUE_WIDTH) if call.own_widths else {}
+    widths: dict[str, Any] = dict(kdim=KEY_WIDTH, vdim=VALUE_WIDTH) if call.own_widths else {}
+    widths |= {call.more: True} if call.more != "none" else {}
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=call.batch_first, **widths)
@@ -129,7 +140,8 @@ def called(call: Call) -> Called:
     shapes.append(_shape("output", rows.format("query", "d_model"), output))
     if weights is not None:
         heads = "" if call.average else "heads, "
-        shapes.append(_shape("weights", f"(batch, {heads}query, key)", weights))
+        key = "key" if call.more == "none" else "key + 1"
+        shapes.append(_shape("weights", f"(batch, {heads}query, {key})", weights))
     return Called(tuple(shapes), weights)
 
 
@@ -167,6 +179,44 @@ def _projections(call: Call) -> dict[str, str]:
 
 def _shape(name: str, axes: str, tensor: Tensor) -> Shape:
     return Shape(name, axes, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+
+
+class Argument(NamedTuple):
+    """A mask of `nn.TransformerDecoderLayer`: its name, axes and sizes, and what it cuts off.
+
+    `moved` says of each word that the mask is about, in the second sentence: how many outputs change when it does.
+    """
+
+    name: str
+    axes: str
+    sizes: tuple[int, ...]
+    moved: tuple[int, ...]
+
+
+def decoder_arguments() -> tuple[Argument, ...]:
+    """The four masks of a decoder layer, each given alone: two of its self-attention, two of its cross-attention."""
+    masks = {
+        "tgt_mask": ("(query, query)", torch.ones(QUERIES, QUERIES, dtype=torch.bool).triu(1)),
+        "tgt_key_padding_mask": ("(batch, query)", torch.arange(QUERIES).repeat(BATCH, 1) >= QUERIES - 1),
+        "memory_mask": ("(query, key)", torch.ones(QUERIES, KEYS, dtype=torch.bool).triu(1)),
+        "memory_key_padding_mask": ("(batch, key)", torch.arange(KEYS).repeat(BATCH, 1) >= KEYS - 2),
+    }
+    found = []
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        layer = nn.TransformerDecoderLayer(WIDTH, HEADS, 2 * WIDTH, dropout=0.0, batch_first=True).double()
+        sides = {"tgt": torch.randn(BATCH, QUERIES, WIDTH), "memory": torch.randn(BATCH, KEYS, WIDTH)}
+        sides = {name: side.double() for name, side in sides.items()}
+        for name, (axes, mask) in masks.items():
+            of = name.partition("_")[0]
+            before, moved = layer(**sides, **{name: mask}), []
+            for word in range(sides[of].shape[1]):
+                changed = {**sides, of: sides[of].clone()}
+                changed[of][1, word] += torch.randn(WIDTH)
+                differs = (layer(**changed, **{name: mask}) - before)[1].abs().amax(-1) > TOLERANCE
+                moved.append(int(differs.sum()))
+            found.append(Argument(name, axes, tuple(mask.shape), tuple(moved)))
+    return tuple(found)
 
 
 class Blind(NamedTuple):

@@ -1,4 +1,4 @@
-"""The attention of a recurrent decoder as a board: one step of additive or location attention, or of one by a product.
+"""A recurrent decoder's step as a board: additive or location attention, or one by a product, and the next state.
 
 Sources: Bahdanau et al. 2015, section 3.1 (additive); the PyTorch seq2seq tutorial's first generation (location); Luong
 et al. 2015, section 3.1 (by a product).
@@ -7,16 +7,18 @@ The same stages as in the Transformer, with one query: the decoder's state.
 
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transformer.errors import InputError
 from transformer.lessons.expressions.board import Axes, Board, Matrix, dimensions, plain
 from transformer.lessons.expressions.cellwise import Concatenate
-from transformer.lessons.expressions.operations import Given
+from transformer.lessons.expressions.operations import Factors, Given
 from transformer.lessons.expressions.rowwise import Product, Softmax, TanhSum
+from transformer.lessons.expressions.written import Cellwise, bent
 from transformer.lessons.sentences import Sentence
 from transformer.nn.recurrent import Recurrent
 from transformer.nn.recurrent_attention import (
@@ -59,7 +61,71 @@ def recurrent_board(model: Recurrent, source: Sentence, target: Sentence, step: 
             Matrix("A", "A", "softmax", plain(weights[0]), query, scores.columns, weights_of, axes=("query", "key"))
         )
         made.append(Matrix("Z", "z", "mix", plain(context), query, wide, Product("A", "V"), axes=QUERIES))
+        config = model.config
+        if config.cell == "gru" and config.n_layers == 1 and not config.attend_after:
+            if not any(matrix.name == "e" for matrix in made):
+                embedding = dimensions(embedded.shape[1])
+                made.append(Matrix("e", "x", "next", plain(embedded), query, embedding, Given(), axes=QUERIES))
+            made += _next(model, torch.cat([embedded, context], dim=-1), state, query)
         return Board.of(made)
+
+
+def _next(model: Recurrent, read: Tensor, state: Tensor, query: tuple[str, ...]) -> Iterator[Matrix]:
+    """The way of the context into the next state: beside the embedding, through the gates of a GRU."""
+    wide, hidden, unit = dimensions(read.shape[1]), dimensions(state.shape[1]), model.decoder
+    yield Matrix("y", "y", "next", plain(read), query, wide, Concatenate(("e", "Z")), axes=QUERIES)
+    operand = "y"
+    if len(model.combine):
+        first = cast(nn.Linear, model.combine[0])
+        read = first(read)
+        yield from _mapped("c", "C", operand, first.weight, first.bias, read, query)
+        read, operand = read.relu(), "C"
+        yield Matrix("C", "C'", "next", plain(read), query, dimensions(read.shape[1]), bent("c", "relu"), axes=QUERIES)
+    both, beside = torch.cat([read, state], dim=-1), dimensions(read.shape[1] + state.shape[1])
+    yield Matrix("j", "j", "next", plain(both), query, beside, Concatenate((operand, "s")), axes=QUERIES)
+    gates: dict[str, Tensor] = {}
+    for gate, reads, keeps, a, b in zip(
+        "run", unit.weight_ih.chunk(3), unit.weight_hh.chunk(3), unit.bias_ih.chunk(3), unit.bias_hh.chunk(3),
+        strict=True,
+    ):  # fmt: skip
+        if gate == "n":
+            found, kept = read @ reads.T + a, state @ keeps.T + b
+            yield from _mapped("n_in", "n", operand, reads, a, found, query)
+            yield from _mapped("n_kept", "k", "s", keeps, b, kept, query)
+            new = torch.tanh(found + gates["r"] * kept)
+            yield Matrix("n", "n'", "next", plain(new), query, hidden, PROPOSED, axes=QUERIES)
+        else:
+            found = both @ torch.cat([reads, keeps], dim=1).T + a + b
+            yield from _mapped(f"{gate}_in", gate, "j", torch.cat([reads, keeps], dim=1), a + b, found, query)
+            gates[gate] = found.sigmoid()
+            opened = Cellwise((f"{gate}_in",), ("cell",), r"\frac{{1}}{{1 + e^{{-{A}}}}}", _sigmoid)
+            yield Matrix(gate, f"{gate}'", "next", plain(gates[gate]), query, hidden, opened, axes=QUERIES)
+    moved = torch.lerp(new, state, gates["u"])
+    yield Matrix("next", "s'", "next", plain(moved), query, hidden, MOVED, axes=QUERIES)
+
+
+def _sigmoid(x: Factors) -> float:
+    return float(1 / (1 + np.exp(-x[0])))
+
+
+PROPOSED = Cellwise(
+    ("n_in", "r", "n_kept"), ("cell",) * 3, r"\tanh({a} + {b} \cdot {C})", lambda x: float(np.tanh(x[0] + x[1] * x[2]))
+)
+MOVED = Cellwise(
+    ("u", "n", "s"), ("cell",) * 3, r"(1 - {a}) \cdot {B} + {a} \cdot {C}",
+    lambda x: float((1 - x[0]) * x[1] + x[0] * x[2]),
+)  # fmt: skip
+
+
+def _mapped(
+    name: str, letter: str, operand: str, weight: Tensor, bias: Tensor, found: Tensor, query: tuple[str, ...]
+) -> Iterator[Matrix]:
+    """A linear map of the next state: its parameters, and what it makes."""
+    rows, columns = dimensions(weight.shape[1]), dimensions(weight.shape[0])
+    yield Matrix(f"W_{name}", f"W^{letter}", "next", plain(weight.T), rows, columns, Given(), axes=SQUARE)
+    yield Matrix(f"b_{name}", f"b^{letter}", "next", plain(bias[None]), ("",), columns, Given(), axes=SQUARE)
+    made = Product(operand, f"W_{name}", bias=f"b_{name}")
+    yield Matrix(name, f"I^{letter}", "next", plain(found), query, columns, made, axes=QUERIES)
 
 
 def _additive(

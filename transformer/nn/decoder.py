@@ -106,10 +106,17 @@ class Decoder(nn.Module):
         self, ids: Int[Tensor, "batch token"], shown: Bool[Tensor, "batch token"] | None = None
     ) -> Float[Tensor, "batch token vocab"]:
         """Logits of the token after each position. Where `shown` is False, no attention sees that position."""
+        return self.logits(self.hidden(ids, shown))
+
+    def hidden(
+        self, ids: Int[Tensor, "batch token"], shown: Bool[Tensor, "batch token"] | None = None
+    ) -> Float[Tensor, "batch token d_model"]:
+        """What the projection to the vocabulary reads at each position."""
         x, mask = self.decoder_inputs(ids, shown)
         for block in self.decoder:
             x = block(x, mask)
-        return self.logits(self.decoder_norm(x))
+        normed: Tensor = self.decoder_norm(x)
+        return normed
 
     def decoder_inputs(
         self, ids: Int[Tensor, "batch token"], shown: Bool[Tensor, "batch token"] | None = None, start: int = 0

@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from transformer.errors import InputError
 from transformer.messages import Message
+from transformer.text.base import LACKING
 
 WORD_START = "▁"
 """How SentencePiece writes the space before a word."""
@@ -143,11 +144,13 @@ class Axis:
         return Axis(name, (*self.texts, *other.texts), words, (*self.special, *other.special))
 
     def merged(self) -> "Axis":
-        """The same axis in whole words."""
+        """The same axis in whole words; the unknown token is named once, after the word that it stands in."""
         texts: dict[int, str] = {}
         special: dict[int, bool] = {}
         for text, word, is_special in zip(self.texts, self.words, self.special, strict=True):
-            texts[word] = texts.get(word, "") + text
+            before, *named = texts.get(word, "").split(LACKING)
+            piece, *lacking = text.split(LACKING)
+            texts[word] = LACKING.join([before + piece, *(named or lacking)])
             special[word] = is_special
         return Axis(
             self.name,
@@ -193,5 +196,5 @@ def _apart(pieces: Sequence[str]) -> list[int]:
 
 
 def _is_punctuation(piece: str) -> bool:
-    letters = piece.replace(WORD_START, "")
+    letters = piece.partition(LACKING)[0].replace(WORD_START, "")
     return bool(letters) and all(unicodedata.category(letter).startswith("P") for letter in letters)

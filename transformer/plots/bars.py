@@ -202,6 +202,6 @@ def _columns(axis: Axis, quantity: str, top: float) -> dict[str, Any]:
     return dict(
         height=300, width=max(320, round(90 + COLUMN * len(axis))), bargap=0.25,
         margin=dict(l=60, r=24, t=40, b=100 if upright else 50),
-        xaxis=dict(**labels.ticks(axis, COLUMN), tickangle=-60 if upright else 0, showgrid=False),
+        xaxis=dict(**labels.ticks(axis, COLUMN), tickangle=-90 if upright else 0, showgrid=False),
         yaxis=dict(title=quantity, range=[0, top], tickvals=SHARES),
     )  # fmt: skip

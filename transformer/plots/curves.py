@@ -15,6 +15,10 @@ from transformer.plots.theme import ink, legend, theme
 DASHES = ("solid", "dash", "dot", "dashdot")
 
 
+FIRST_UPDATE = 5
+"""Where update 0 stands on a logarithmic scale of updates."""
+
+
 @dataclass(frozen=True)
 class Line:
     """A model's name, and its value at each length."""
@@ -60,9 +64,9 @@ def removal_curves(lines: Sequence[Line], quantity: str, dark: bool = False) -> 
     colours = theme(dark)
     figure = go.Figure(list(_lines(lines, colours.series, "%{x} %: %{y:.3f}", dots=True)))
     figure.update_layout(
-        height=400, margin=dict(l=64, r=16, t=16, b=110), hovermode="closest", showlegend=True,
-        legend=legend(y=-0.25, yanchor="top"),
-        xaxis=dict(title=words("figure_heads_off"), ticksuffix=" %", tickangle=0, dtick=10),
+        height=460, margin=dict(l=64, r=16, t=90, b=48), hovermode="closest", showlegend=True,
+        legend=legend(y=1.02, yanchor="bottom"),
+        xaxis=dict(title=words("figure_heads_off"), ticksuffix=" %", tickangle=0, nticks=6),
         yaxis=dict(title=labels.safe(quantity)),
     )  # fmt: skip
     return ink(figure, colours)
@@ -88,6 +92,44 @@ def histories(
     figure.update_layout(
         height=340, margin=dict(l=60, r=16, t=60, b=48), legend=legend(y=1.02, yanchor="bottom"),
         xaxis=dict(title=axis, type="category"), yaxis=dict(title=quantity, rangemode="tozero"),
+    )  # fmt: skip
+    return ink(figure, colours)
+
+
+def training(
+    updates: Sequence[int],
+    shares: Mapping[str, Sequence[float | None]],
+    losses: Mapping[str, Sequence[float | None]],
+    rate: tuple[str, Sequence[float]],
+    *,
+    at: int,
+    axis: str,
+    dark: bool = False,
+) -> go.Figure:
+    """What was measured over a training: shares of 1 above; losses (nats) and the learning rate below, by own scales.
+
+    `at` is the update that is looked at.
+    """
+    colours = theme(dark)
+    figure = go.Figure()
+    places = [max(FIRST_UPDATE, update) for update in updates]
+    ticks = [FIRST_UPDATE, *(n for n in (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000) if n <= max(places))]
+    for i, (name, values) in enumerate({**shares, **losses, rate[0]: rate[1]}.items()):
+        place = "y" if name in shares else "y2" if name in losses else "y3"
+        figure.add_scatter(
+            x=places, y=list(values), name=labels.safe(name), mode="lines+markers", yaxis=place, customdata=updates,
+            line=dict(color=colours.series[i % len(colours.series)], width=2, dash="dot" if place == "y3" else "solid"),
+            marker=dict(size=5), hovertemplate="%{customdata}: %{y:.4g}<extra>%{fullData.name}</extra>",
+        )  # fmt: skip
+    figure.add_vline(x=max(FIRST_UPDATE, at), line=dict(color=colours.chosen, width=1.5, dash="dot"))
+    figure.update_layout(
+        height=400, margin=dict(l=48, r=64, t=8, b=8), legend=legend(y=-0.18, yanchor="top"),
+        xaxis=dict(
+            title=axis, type="log", anchor="y2", tickangle=0, tickvals=ticks, ticktext=["0", *map(str, ticks[1:])]
+        ),
+        yaxis=dict(range=[0, 1.04], domain=[0.48, 1], dtick=0.5),
+        yaxis2=dict(domain=[0, 0.4], rangemode="tozero", title=words("figure_tracks_unit")),
+        yaxis3=dict(overlaying="y2", side="right", rangemode="tozero", showgrid=False, title=labels.safe(rate[0])),
     )  # fmt: skip
     return ink(figure, colours)
 

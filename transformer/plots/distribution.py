@@ -42,7 +42,7 @@ def next_tokens(step: Step, *, is_next: bool = True, dark: bool = False) -> go.F
     return token_rows(
         names, values, texts, hovers, _bar_colours(len(values), written, theme(dark)),
         dict(range=[0, 1.02], tickvals=SHARES, title=words("figure_next_token" if is_next else "figure_token_here")),
-        wide=[text for text, _ in rows], right=86, dark=dark,
+        wide=[text for text, _ in rows], right=112, dark=dark,
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def heatmap(picture: Picture, *, relative: bool = False, dark: bool = False) -> 
         )
     )
     cell = min(LARGEST_CELL, WIDEST / max(n_keys, 1), TALLEST / max(n_queries, 1))
-    note = labels.wrapped(labels.joined(picture.notes) if picture.notes else "", 720.0)
+    note = labels.wrapped(labels.joined(picture.below_title) if picture.below_title else "", 720.0)
     amber = {"color": colours.second} if picture.is_unsure else {}
     figure.update_layout(
         title=dict(text=labels.safe(say(picture.title)), subtitle=dict(text=note, font=amber)),

@@ -105,11 +105,12 @@ def curves(
             title = f"{safe(name)}, {safe(points_name)}"
             traces.append(go.Scatter(x=at, y=points[name], mode="markers", name=title, marker=circle))
     # Below the axis: above the picture, the buttons of a narrow window would cover it.
-    below = dict(showlegend=True, legend=legend(y=-0.2, yanchor="top"))
+    below = dict(showlegend=True, legend=legend(yref="container", y=0, yanchor="bottom"))
     layout = _layout(x_name, y_name)
     figure = go.Figure(traces, layout=layout | below | dict(margin=layout["margin"] | dict(b=90)))
     if log_x:
-        figure.update_xaxes(type="log", dtick="D2")
+        ticks = [step * 10.0**power for power in range(-3, 6) for step in (1, 3)]
+        figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
     if log_y:
         figure.update_yaxes(type="log", dtick=1)
     if mark is not None:
@@ -126,7 +127,8 @@ def grouped_bars(
     positions = list(range(len(items)))
     for i, (name, values) in enumerate(groups.items()):
         figure.add_trace(go.Bar(x=positions, y=values, name=safe(name), marker_color=palette[i % len(palette)]))
-    figure.update_xaxes(tickmode="array", tickvals=positions, ticktext=[safe(item) for item in items])
+    names, crowded = [safe(item) for item in items], sum(map(len, items)) > 30
+    figure.update_xaxes(tickmode="array", tickvals=positions, ticktext=names, tickangle=-40 if crowded else 0)
     figure.update_layout(barmode="group", showlegend=True, legend=legend(y=1.02, yanchor="bottom"))
     return ink(figure, theme(dark))
 

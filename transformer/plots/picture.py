@@ -10,8 +10,8 @@ from transformer.messages import Message
 from transformer.plots.axes import Axis
 from transformer.plots.quantity import Quantity
 
-NAMED_IN_TITLE = 3
-"""Interventions that a title names one by one; of more, it says how many."""
+LONGEST_TITLE = 64
+"""Characters of a title that names what was changed; a longer one says how many changes there are."""
 
 UNSURE = ("note_assumed", "left_out")
 """Codes of notes that say on what maps rest that their file does not say, or lacks."""
@@ -42,13 +42,19 @@ class Picture:
 
     @property
     def title(self) -> Message:
-        """Site and head in one line; of a changed run, what was changed as well."""
+        """Site and head in one line; of a changed run, what was changed as well, or how much."""
         if not self.changes:
             return Message("title_of_map", site=self.site, head=self.head)
-        shown = self.changes[:NAMED_IN_TITLE]
-        more = len(self.changes) - len(shown)
-        changes = (*shown, Message("changes_more", count=more)) if more else shown
-        return Message("title_of_changed_map", site=self.site, head=self.head, changes=changes)
+        named = Message("title_of_changed_map", site=self.site, head=self.head, changes=self.changes)
+        if len(named) <= LONGEST_TITLE:
+            return named
+        return Message("title_of_map_changed", site=self.site, head=self.head, count=len(self.changes))
+
+    @property
+    def below_title(self) -> tuple[str, ...]:
+        """What stands below the title: changes that are too many for it, and the notes."""
+        is_counted = isinstance(self.title, Message) and self.title.code == "title_of_map_changed"
+        return (*(self.changes if is_counted else ()), *self.notes)
 
     @property
     def is_unsure(self) -> bool:

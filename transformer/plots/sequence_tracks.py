@@ -41,7 +41,7 @@ class Tracks:
 
     `attention[i]` is what windows of `widths[i]` brought each letter, in multiples of the even share, so that the
     stack is the whole. `change` (row = new letter of `letters`) and `contribution` are in nats of the log-odds of
-    `label`; None leaves their track out.
+    `label`; None leaves their track out. `places` are the letters of a longer sequence that these are.
     """
 
     text: str
@@ -52,6 +52,12 @@ class Tracks:
     change: Float[np.ndarray, "new letter"] | None = None
     contribution: Float[np.ndarray, " letter"] | None = None
     spans: tuple[Span, ...] = ()
+    places: Sequence[int] = ()
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The place (from 1) of each letter in the sequence that it is of: `places`, else its place in `text`."""
+        return self.places or range(1, len(self.text) + 1)
 
     @property
     def rows(self) -> dict[str, tuple[str, Float[np.ndarray, "... letter"]]]:
@@ -80,7 +86,7 @@ def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
             raise RecordError("track_of_other_length", track=name, found=values.shape[-1], letters=len(tracks.text))
     colours = theme(dark)
     figure = ink(go.Figure(layout=_layout(tracks)), colours)
-    names = [f"{letter} {i + 1}" for i, letter in enumerate(tracks.text)]
+    names = [f"{letter} {place:,}" for letter, place in zip(tracks.text, tracks.numbers, strict=True)]
     axes = {row: f"y{number}" if number > 1 else "y" for number, row in enumerate(rows, 1)}
     _add_attention(figure, tracks, names, colours)
     if tracks.change is not None:
@@ -203,7 +209,7 @@ def _layout(tracks: Tracks) -> dict[str, Any]:
         barmode="stack", bargap=0.1, hovermode="closest", showlegend=True,
         legend=legend(y=1 + (34 + above) / total, yanchor="bottom"),
         annotations=[],
-        xaxis=_letters_axis(tracks.text, f"y{len(rows)}" if len(rows) > 1 else "y"),
+        xaxis=_letters_axis(tracks, f"y{len(rows)}" if len(rows) > 1 else "y"),
     )  # fmt: skip
     for number, (row, (title, _)) in enumerate(rows.items(), 1):
         domain = [max(0.0, (top - _HEIGHTS[row]) / total), top / total]
@@ -223,13 +229,18 @@ def _layout(tracks: Tracks) -> dict[str, Any]:
     return layout
 
 
-def _letters_axis(text: str, anchor: str) -> dict[str, Any]:
+def _letters_axis(tracks: Tracks, anchor: str) -> dict[str, Any]:
+    text, numbers = tracks.text, tracks.numbers
     axis: dict[str, Any] = dict(
         range=[-0.5, len(text) - 0.5], showgrid=False, anchor=anchor, title=words("figure_tracks_letter")
     )
     if len(text) > NAMED_LETTERS:
         step = 10 ** max(1, len(str(len(text))) - 2) * 5
         positions = [0, *range(step - 1, len(text), step)]
-        return axis | dict(tickvals=positions, ticktext=[str(i + 1) for i in positions])
-    shown = [f"{letter}<br>{i + 1}" if i == 0 or (i + 1) % 10 == 0 else letter for i, letter in enumerate(text)]
+        return axis | dict(tickvals=positions, ticktext=[str(numbers[i]) for i in positions])
+    every = 10 if numbers[-1] < 1_000 else 20
+    shown = [
+        f"{letter}<br>{place}" if i == 0 or place % every == 0 else letter
+        for i, (letter, place) in enumerate(zip(text, numbers, strict=True))
+    ]
     return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=9))

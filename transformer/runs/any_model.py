@@ -22,7 +22,7 @@ from transformer.plots.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import MOST_BYTES, SHORT, Heard, Pace, pace_of, refuse_large
-from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
+from transformer.runs.translate import MAX_CHARACTERS, Translation, translate, unknown_words
 from transformer.text.base import labels_as_typed
 from transformer.text.search import DecodingOptions
 
@@ -162,10 +162,12 @@ def run_ids(
     with run_of(checkpoint), recording() as seen, told:
         outputs = model.outputs(torch.tensor([ids]))
     axis = _axis(checkpoint, ids, pieces)
+    lacking = () if checkpoint.model.abilities.reads_windows else unknown_words(axis, ids, checkpoint.tokenizer)
+    notes = (*checkpoint.guesses, *lacking)
     maps = {
         site: replace(
             seen.map(site, axis if site.kind == "self" else pooling_queries(seen.source(site).n_queries), axis),
-            notes=checkpoint.guesses,
+            notes=notes,
         )
         for site in seen.sites
     }

@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.explain.attribution.deciding import Deciding
+from transformer.explain.attribution.deciding import deciding as deciding_of
 from transformer.explain.attribution.deletion import How, Progress
 from transformer.explain.attribution.deletion import deletion as deleted
 from transformer.explain.attribution.integrated_gradients import usual_points
@@ -84,6 +86,16 @@ def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Cost 
 def usual_deletion(sequence: ScoredSequence) -> How:
     """How words are taken from a model by itself: hidden where it can be kept from one, else taken out."""
     return "hidden" if sequence.abilities.hides else "removed"
+
+
+def deciding(checkpoint: Checkpoint, translation: Translation) -> Deciding:
+    """Which source word decides each written word, by `usual_deletion`; one pass a source word, in batches.
+
+    Raises:
+        CheckpointError: the checkpoint does not translate text.
+    """
+    how = usual_deletion(translation.scored_sequence(checkpoint))
+    return deciding_of(deletion(checkpoint, translation, how, words=True, prefix=False))
 
 
 def trusted(

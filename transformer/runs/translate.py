@@ -4,6 +4,7 @@ A run decodes with the key/value cache, then passes the chosen tokens through th
 record holds whole maps, and any hypothesis of the beam can be looked at in the same way.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ from transformer.plots.axes import Axis
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, let_others, letting_others
 from transformer.sites import Site
-from transformer.text.base import Tokenizer, labels_as_typed
+from transformer.text.base import Tokenizer, labels_as_typed, unknown_name
 from transformer.text.search import BeamTree, DecodingOptions, decode
 from transformer.text.steps import Candidate, Step
 
@@ -209,7 +210,7 @@ def _watched(
     written = _axis(Message("axis_written", language=target_name), written_pieces, target_ids, writer)
     read = _axis(Message("axis_read", language=target_name), read_pieces, read_ids, writer)
     axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}
-    notes = checkpoint.guesses
+    notes = (*checkpoint.guesses, *unknown_words(source, source_ids, reader))
     maps = {site: replace(_map(seen, site, *axes[site.group]), notes=notes) for site in seen.sites}
     return Translation(
         checkpoint=checkpoint.name,
@@ -221,6 +222,17 @@ def _watched(
         record=Record(maps, checkpoint.name, text),
         axes=Axes(source, written, read),
     )
+
+
+def unknown_words(axis: Axis, ids: Sequence[int], tokenizer: Tokenizer | None) -> tuple[Message, ...]:
+    """A note that some words of a text are unknown to the vocabulary, and which; none where all are known."""
+    if tokenizer is None or tokenizer.unknown_id < 0:
+        return ()
+    lacking = list(dict.fromkeys(axis.words[i] for i, token in enumerate(ids) if token == tokenizer.unknown_id))
+    if not lacking:
+        return ()
+    every = {word for word, is_special in zip(axis.words, axis.special, strict=True) if not is_special}
+    return (Message("note_unknown", count=len(lacking), of=len(every | set(lacking)), token=unknown_name(tokenizer)),)
 
 
 def _map(seen: Recording, site: Site, queries: Axis, keys: Axis) -> AttentionMap:

@@ -188,23 +188,31 @@ def aligned_words(before: str, after: str) -> tuple[list[Word], list[Word]]:
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> tuple[set[int], set[int]]:
-    """Where a longest common subsequence stands in both. O(words x words)."""
-    longest = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]  # of what follows in both
-    for i in reversed(range(len(first))):
+    """Where a longest common subsequence stands in both: of several, one that needs the fewest edits.
+
+    An edit puts in, takes out or exchanges a word. O(words x words).
+    """
+    best = [[(0, -(len(first) - i) - (len(second) - j)) for j in range(len(second) + 1)] for i in range(len(first) + 1)]
+    for i in reversed(range(len(first))):  # of what follows in both: words in common, and edits, negative
         for j in reversed(range(len(second))):
-            same = first[i] == second[j]
-            longest[i][j] = longest[i + 1][j + 1] + 1 if same else max(longest[i + 1][j], longest[i][j + 1])
+            moves = [best[i + 1][j + 1], best[i + 1][j], best[i][j + 1]]
+            best[i][j] = max((common, edits - 1) for common, edits in moves)
+            if first[i] == second[j]:
+                common, edits = moves[0]
+                best[i][j] = max(best[i][j], (common + 1, edits))
     found: tuple[set[int], set[int]] = (set(), set())
     i = j = 0
     while i < len(first) and j < len(second):
-        if first[i] == second[j]:
+        common, edits = best[i][j]
+        if first[i] == second[j] and best[i + 1][j + 1] == (common - 1, edits):
             found[0].add(i)
             found[1].add(j)
             i, j = i + 1, j + 1
-        elif longest[i + 1][j] >= longest[i][j + 1]:
-            i += 1
-        else:
-            j += 1
+            continue
+        down, right = next(
+            step for step in ((1, 1), (1, 0), (0, 1)) if best[i + step[0]][j + step[1]] == (common, edits + 1)
+        )
+        i, j = i + down, j + right
     return found
 
 

@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from io import BufferedIOBase
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -25,7 +26,10 @@ KEPT = (".json", ".txt", ".model", ".spm", ".safetensors")
 NESTED = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".zst")
 """Archives inside of the archive."""
 
-PICKLED = (".bin", ".pt", ".pth", ".h5", ".msgpack")
+PICKLED = "pytorch_model*.bin"
+"""What weights are called that come without safetensors. The reader of pickles reads them, and runs nothing."""
+
+OTHERS = (".bin", ".pt", ".pth", ".h5", ".msgpack")
 """Weights that are not read from a folder; they are named where there are no others."""
 
 MOST_ENTRIES, MOST_TABLE = 1_000, 1024 * 1024
@@ -73,7 +77,7 @@ def zip_entries(handle: BufferedIOBase, size: int, source: str, limits: ReadLimi
 
     Raises:
         CheckpointError: it is damaged or built to mislead, encrypted, too large, holds links or other archives, or no
-            folder with safetensors.
+            folder with safetensors or `PICKLED`.
     """
     try:
         table, count, table_start = _table(handle, size, source)
@@ -87,17 +91,24 @@ def zip_entries(handle: BufferedIOBase, size: int, source: str, limits: ReadLimi
     kept = {}
     for name, (one, start) in files.items():
         own = name.removeprefix(folder)
-        if name.startswith(folder) and "/" not in own and PurePosixPath(own).suffix.lower() in KEPT and own[0] != ".":
+        if name.startswith(folder) and "/" not in own and is_kept(own) and own[0] != ".":
             packed = one.method == _DEFLATED
             kept[own] = ZipEntry(own, start, one.packed, one.n_bytes, one.checksum, packed)
-    if not any(name.endswith(".safetensors") for name in kept):
-        pickles = sorted(name for name in files if PurePosixPath(name).suffix.lower() in PICKLED)
+    if any(name.endswith(".safetensors") for name in kept):
+        kept = {name: entry for name, entry in kept.items() if not fnmatchcase(name, PICKLED)}
+    elif not any(fnmatchcase(name, PICKLED) for name in kept):
+        pickles = sorted(name for name in files if PurePosixPath(name).suffix.lower() in OTHERS)
         there = ", ".join(pickles[:3]) or Message("no_file_at_all")
         raise refused("weights_no_safetensors", source, Message("remedy_save_pretrained_again"), files=there)
     together = sum(entry.n_bytes for entry in kept.values())
     if together > limits.file_bytes:
         raise refused("zip_large", source, Message("remedy_raise_file_bytes"), found=together, most=limits.file_bytes)
     return list(kept.values())
+
+
+def is_kept(name: str) -> bool:
+    """Whether a file of this name in a model's folder is read."""
+    return PurePosixPath(name).suffix.lower() in KEPT or fnmatchcase(name, PICKLED)
 
 
 def zip_bytes(handle: BufferedIOBase, entry: ZipEntry, source: str) -> Iterator[bytes]:
@@ -128,7 +139,7 @@ def zip_bytes(handle: BufferedIOBase, entry: ZipEntry, source: str) -> Iterator[
             waiting = inflate.unconsumed_tail
             if inflate.eof and (waiting or inflate.unused_data or at < end):
                 raise damaged
-        if made == 0 and piece.startswith(b"PK\x03\x04"):
+        if made == 0 and piece.startswith(b"PK\x03\x04") and not fnmatchcase(entry.name, PICKLED):
             raise refused("zip_nested", source, REMEDY, entry=shown(entry.name))
         made += len(piece)
         if made > entry.n_bytes:

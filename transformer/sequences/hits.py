@@ -1,27 +1,83 @@
-"""Hits of a scan: windows whose class is likelier than a threshold and than all near them, and the files that say so.
+"""Hits of a scan: the sites at which a class is likelier than a threshold, and the files that genome browsers load.
 
-Formats: BED (UCSC Genome Browser: half-open, from 0) and GFF3 (Sequence Ontology: closed, from 1).
+Formats: BED (UCSC Genome Browser: half-open, from 0) and GFF3 (closed, from 1), with types of the Sequence Ontology.
 """
 
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from transformer.sequences.task import SequenceTask
+from transformer.messages import Message
+from transformer.sequences.task import Landmark
 from transformer.sequences.tracks import column_name
+
+NEAR = 3
+"""Letters: of calls that lie no farther apart, at a site of its own, only the likeliest is a hit."""
+
+TERMS = {"SO:0000163": "five_prime_cis_splice_site", "SO:0000164": "three_prime_cis_splice_site"}
+"""Sequence Ontology: the first two letters of an intron, and its last two."""
+
+FIRST, LAST = TERMS
 
 
 @dataclass(frozen=True)
 class Hit:
-    """One window that was called: its letters `start` to `end` (from 0, half-open), its strand, class, probability."""
+    """A call: letters (from 0, half-open) of the window that was read, and of the site in it that its class stands for.
+
+    `term` is the Sequence Ontology's for the site. `found` are the letters at the site in the direction of its strand,
+    and `expected` those that biology expects there. A class without a landmark has none: its site is the window.
+    `weaker` marks a hit near which a likelier one of its class and strand lies, within half a window.
+    """
 
     start: int
     end: int
     strand: str
     label: str
     probability: float
+    site: tuple[int, int]
+    term: str = ""
+    found: str = ""
+    expected: str = ""
+    weaker: bool = False
+
+    @property
+    def place(self) -> int:
+        """The letter (from 1) that the hit is known by: where an intron begins, or where it ends."""
+        return place_of(self.site, self.strand, self.term)
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the letters at the site are those that biology expects there."""
+        return self.found == self.expected
+
+    @property
+    def window(self) -> str:
+        """The letters of the window, counted from 1, and its strand: `538-597(+)`."""
+        return f"{self.start + 1}-{self.end}({self.strand})"
+
+    def said(self) -> Message:
+        """What the hit is, in a sentence's part: `intron begins at 568 (+)`."""
+        numbers = dict(place=self.place, strand=self.strand)
+        if self.term in TERMS:
+            return Message("hit_begins" if self.term == FIRST else "hit_ends", **numbers)
+        if self.expected:
+            return Message("hit_site", label=self.label, letters=self.expected, **numbers)
+        return Message("hit_window", label=self.label, first=self.start + 1, last=self.end, strand=self.strand)
+
+
+def place_of(site: tuple[int, int], strand: str, term: str) -> int:
+    """The letter (from 1) of a site that it is known by: its first one as its strand is read, the last of an intron."""
+    return site[0] + 1 if (strand == "+") != (term == LAST) else site[1]
+
+
+def site_of(start: int, end: int, strand: str, mark: Landmark | None) -> tuple[int, int]:
+    """The letters (from 0, half-open) of a window's landmark on the given strand; the whole window without one."""
+    if mark is None:
+        return start, end
+    after = mark.start + len(mark.letters)
+    return (start + mark.start, start + after) if strand == "+" else (end - after, end - mark.start)
 
 
 def peaks(candidates: Iterable[tuple[int, float]], apart: int) -> list[tuple[int, float]]:
@@ -39,37 +95,44 @@ def peaks(candidates: Iterable[tuple[int, float]], apart: int) -> list[tuple[int
     return [(start, value[start]) for start in kept]
 
 
-def bed(sequence: str, hits: Iterable[Hit], task: SequenceTask) -> str:
-    """BED lines: a window, its class, 1000 times its probability, its strand, and its landmark as the thick part."""
+def with_weaker(hits: Iterable[Hit]) -> list[Hit]:
+    """Hits of one class and strand, along the sequence, of which those near a likelier one are marked."""
+    ordered = list(hits)
+    starts = [hit.start for hit in ordered]
+
+    def is_weaker(hit: Hit) -> bool:
+        half = (hit.end - hit.start) // 2
+        near = ordered[bisect_left(starts, hit.start - half + 1) : bisect_left(starts, hit.start + half)]
+        return any(other.probability > hit.probability for other in near)
+
+    return [replace(hit, weaker=is_weaker(hit)) for hit in ordered]
+
+
+def bed(sequence: str, hits: Iterable[Hit]) -> str:
+    """BED lines: a site, its class, 1000 times its probability, and its strand."""
     lines = []
     for hit in hits:
         score = math.floor(1000 * hit.probability)
-        cells = [column_name(sequence), hit.start, hit.end, column_name(hit.label), score, hit.strand]
-        lines.append("\t".join(map(str, [*cells, *landmark_of(hit, task)])))
+        lines.append("\t".join(map(str, [column_name(sequence), *hit.site, column_name(hit.label), score, hit.strand])))
     return "".join(f"{line}\n" for line in lines)
 
 
 def gff3(sequence: str, hits: Iterable[Hit], checkpoint: str) -> str:
-    """GFF3 lines, without the first line of a file (`GFF3_START`): the score is the probability."""
+    """GFF3 lines of sites, without the first line of a file (`GFF3_START`): the score is the probability.
+
+    Attributes say the window that was read, the letters at the site, and whether a likelier hit lies near.
+    """
     lines = []
     for number, hit in enumerate(hits, 1):
         label = quote(hit.label, safe="")
-        cells = [quote(sequence, safe=".:^*$@!+_?-|"), quote(checkpoint, safe=""), "sequence_feature"]
-        cells += [str(hit.start + 1), str(hit.end), f"{hit.probability:.6f}", hit.strand, "."]
-        lines.append("\t".join([*cells, f"ID={label}{number};Name={label}"]))
+        cells = [quote(sequence, safe=".:^*$@!+_?-|"), quote(checkpoint, safe=""), TERMS.get(hit.term, "region")]
+        cells += [str(hit.site[0] + 1), str(hit.site[1]), f"{hit.probability:.6f}", hit.strand, "."]
+        said = {"ID": f"{label}{number}", "Name": label, "window": f"{hit.start + 1}-{hit.end}"}
+        said |= {"letters": hit.found} if hit.expected else {}
+        said |= {"weaker": "yes"} if hit.weaker else {}
+        lines.append("\t".join([*cells, ";".join(f"{key}={value}" for key, value in said.items())]))
     return "".join(f"{line}\n" for line in lines)
 
 
 GFF3_START = "##gff-version 3\n"
 """The first line of a GFF3 file."""
-
-
-def landmark_of(hit: Hit, task: SequenceTask) -> tuple[int, int]:
-    """The letters (from 0, half-open) where biology expects the mark of a hit's class; the whole window without one."""
-    for mark in task.landmarks:
-        if mark.label == hit.label:
-            after = mark.start + len(mark.letters)
-            if hit.strand == "+":
-                return hit.start + mark.start, hit.start + after
-            return hit.end - after, hit.end - mark.start
-    return hit.start, hit.end

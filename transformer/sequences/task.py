@@ -20,12 +20,16 @@ MOST_ENTRIES, LONGEST_TEXT = 1_000, 1_000
 
 @dataclass(frozen=True)
 class Landmark:
-    """Letters that biology expects at a position in one class: `start` counts from 0."""
+    """Letters that biology expects at a position in one class: `start` counts from 0.
+
+    `term` is what the Sequence Ontology calls these letters (`SO:0000163`), empty where it is not said.
+    """
 
     label: str
     start: int
     letters: str
     name: str
+    term: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,11 @@ class SequenceTask:
         """The classes that a scan looks for: all but the background."""
         return tuple(name for name in self.classes if name != self.background)
 
+    def landmark(self, label: str) -> Landmark | None:
+        """The landmark of a class; None where the task names none, or none that lies within its windows."""
+        fit = (one for one in self.landmarks if one.start + len(one.letters) <= self.length)
+        return next((one for one in fit if one.label == label), None)
+
     def in_language(self, text: str, language: str) -> str:
         """A meaning or a landmark's name in a language; as it is written where the task does not say it in that one."""
         return self.translations.get(language, {}).get(text, text)
@@ -126,8 +135,10 @@ def _landmark(described: Any) -> Landmark:
     where = "task.landmarks"
     rest = _table(described, where)
     names = {one.name for one in fields(Landmark)}
-    _known(rest, where, names, names)
+    _known(rest, where, names, names - {"term"})
     texts = {key: _text(rest[key], f"{where}.{key}") for key in ("label", "letters", "name")}
+    if rest.get("term", "") != "":
+        texts["term"] = _text(rest["term"], f"{where}.term")
     return Landmark(start=_whole(rest["start"], f"{where}.start", least=0), **texts)
 
 

@@ -1,6 +1,6 @@
 """Tracks over letters as text: a table for a spreadsheet, and bedGraph for a genome browser."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,17 +10,23 @@ Columns = Mapping[str, Float[np.ndarray, " letter"]]
 """Values for each letter, by what they are."""
 
 
-def csv(text: str, columns: Columns) -> str:
-    """One row a letter: its position (from 1, under `place`), the letter, and a value of each column; NaN is empty."""
+def csv(text: str, columns: Columns, places: Sequence[int]) -> str:
+    """One row a letter: its place in the sequence (from 1), the letter, and a value of each column; NaN is empty."""
     from transformer.plots.export import table_csv  # not at the top, where a command would wait for Plotly
 
-    rows = zip(range(1, len(text) + 1), text, *(values.tolist() for values in columns.values()), strict=True)
+    rows = zip(places, text, *(values.tolist() for values in columns.values()), strict=True)
     return table_csv(["place", "letter", *columns], rows)
 
 
-def bedgraph(sequence: str, columns: Columns) -> str:
-    """One track a column; `sequence` is the name that a browser knows."""
-    return "".join(track_line(title) + intervals(sequence, values) for title, values in columns.items())
+def bedgraph(sequence: str, columns: Columns, places: range) -> str:
+    """One track a column, along letters that are `places` (from 1) of what a browser knows as `sequence`.
+
+    Places that run backwards are those of the other strand.
+    """
+    first = min(places) - 1
+    return "".join(
+        track_line(title) + intervals(sequence, values[:: places.step], first) for title, values in columns.items()
+    )
 
 
 def track_line(title: str) -> str:

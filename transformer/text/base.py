@@ -5,6 +5,9 @@ from typing import Protocol, runtime_checkable
 
 from transformer.errors import InputError
 
+LACKING = "\u00a0"
+"""Between what stands in a text and the name of the unknown token, which is all that the model reads of it."""
+
 
 @runtime_checkable
 class Tokenizer(Protocol):
@@ -88,10 +91,16 @@ def check_unicode(text: str) -> None:
         raise InputError("broken_character", position=error.start + 1) from error
 
 
+def unknown_name(tokenizer: Tokenizer) -> str:
+    """What the unknown token is called, without the ▁ of a word's beginning."""
+    return tokenizer.labels([tokenizer.unknown_id])[0].lstrip("▁")
+
+
 def labels_as_typed(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[str]:
     """What a person reads for each of `ids`, which begin with those of `text`, special tokens before and after them.
 
-    The tokens of the text are shown as they stand in it, also those that the vocabulary lacks.
+    The tokens of the text are shown as they stand in it; after one that the vocabulary lacks, the unknown token is
+    named, since that is all that the model reads of it.
     """
     typed, known = tokenizer.encode(text), list(ids)
     starts = range(len(known) - len(typed) + 1)
@@ -99,4 +108,10 @@ def labels_as_typed(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list
     if start is None:  # within a sentence the tokenizer cuts otherwise than alone
         return tokenizer.labels(known)
     before, after = known[:start], known[start + len(typed) :]
-    return [*tokenizer.labels(before), *tokenizer.pieces(text), *tokenizer.labels(after)]
+    unknown = tokenizer.unknown_id
+    name = unknown_name(tokenizer) if unknown in typed else ""
+    pieces = [
+        f"{piece}{LACKING}{name}" if token == unknown and piece.lstrip("▁") != name else piece
+        for piece, token in zip(tokenizer.pieces(text), typed, strict=True)
+    ]
+    return [*tokenizer.labels(before), *pieces, *tokenizer.labels(after)]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from random import Random
+from typing import Literal
 
 import sentencepiece
 
@@ -151,8 +152,8 @@ class TextTokenizer:
         return bool(self._pieces.is_control(token))
 
 
-def train_tokenizer(sentences: Iterable[str], vocab_size: int) -> TextTokenizer:
-    """A joint byte-pair vocabulary of `vocab_size` pieces; pad, unknown, start and end token are ids 0 to 3.
+def train_tokenizer(sentences: Iterable[str], vocab_size: int, kind: Literal["bpe", "word"] = "bpe") -> TextTokenizer:
+    """A joint vocabulary of `vocab_size` byte pairs or words; pad, unknown, start and end token are ids 0 to 3.
 
     Raises:
         TrainingError: the sentences do not yield so many pieces, or hold more characters than that.
@@ -162,7 +163,7 @@ def train_tokenizer(sentences: Iterable[str], vocab_size: int) -> TextTokenizer:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
             model_writer=model,
-            model_type="bpe",
+            model_type=kind,
             vocab_size=vocab_size,
             character_coverage=1.0,
             pad_id=0,

@@ -17,10 +17,6 @@ from transformer.runs.scores import Scores
 from transformer.sequences.alphabet import Alphabet
 from transformer.sequences.task import SequenceTask
 from transformer.training.options import ClassificationOptions
-from transformer.training.processes import Process
-
-NO_LABEL = -100
-"""The label of a row that nothing is learned from."""
 
 ROWS = 256
 """Rows that are answered together."""
@@ -34,16 +30,16 @@ class LabelLoss(nn.Module):
         self.model, self.hidden, self.unknown_id = model, hidden, unknown_id
 
     def forward(self, letters: Int[Tensor, "row letter"], labels: Int[Tensor, " row"]) -> Float[Tensor, ""]:
-        """The loss of a batch; rows labelled `NO_LABEL` add nothing."""
+        """The loss of a batch."""
         if self.training:
             letters = letters.masked_fill(torch.rand(letters.shape).to(letters.device) < self.hidden, self.unknown_id)
-        return F.cross_entropy(self.model(letters), labels, reduction="sum", ignore_index=NO_LABEL)
+        return F.cross_entropy(self.model(letters), labels, reduction="sum")
 
 
 class Classification:
     """Learning to classify: the task of a run."""
 
-    def __init__(self, options: ClassificationOptions, process: Process) -> None:
+    def __init__(self, options: ClassificationOptions, device: torch.device) -> None:
         """Read the tables and draw the first weights.
 
         Raises:
@@ -51,7 +47,7 @@ class Classification:
             InputError: a sequence holds what is no letter.
             ConfigError: the background is no label.
         """
-        self.options, self.process = options, process
+        self.options, self.device = options, device
         train, valid = (read_rows(options.data / name) for name in ("train.tsv", "valid.tsv"))
         alphabet, classes = Alphabet.of(options.alphabet), tuple(sorted({row["label"] for row in train}))
         if len(classes) < 2:
@@ -69,7 +65,7 @@ class Classification:
         self.model = KmerClassifier(self.config)
         if options.start is not None:
             fill(self.model, dict(load(options.start).model_as(KmerClassifier).named_parameters()), options.start.name)
-        self.model.to(process.device)
+        self.model.to(device)
         self.loss = LabelLoss(self.model, options.hidden, alphabet.unknown_id)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=0.0, weight_decay=options.decay, betas=(0.9, 0.99), fused=True
@@ -108,8 +104,8 @@ class Classification:
 
     def tensors(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Letters and labels."""
-        letters, labels = (array[list(rows or [0])].to(self.process.device) for array in self.train)
-        return letters, labels if rows else labels.fill_(NO_LABEL)
+        letters, labels = (array[list(rows)].to(self.device) for array in self.train)
+        return letters, labels
 
     def validate(self) -> dict[str, float]:
         """Nats per validation row, accuracy and Matthews correlation."""

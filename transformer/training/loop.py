@@ -2,31 +2,32 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.parallel import DistributedDataParallel
 
+from transformer.nn.decoder import Decoder
 from transformer.nn.recurrent import Recurrent
 from transformer.nn.seq2seq import Seq2Seq
-from transformer.training.processes import ALONE, Process
 
 Translator = Seq2Seq | Recurrent
-"""A model with `hidden(source, target)`, and the `logits` of that."""
+"""A model with `hidden(source, target)`, and the `logits` of that; a `Decoder` reads a target alone."""
 
 
 class NextTokenLoss(nn.Module):
     """Summed cross-entropy (nats) of each next token of the target; padding is not counted."""
 
-    def __init__(self, model: Translator, label_smoothing: float = 0.0) -> None:
+    def __init__(self, model: Translator | Decoder, label_smoothing: float = 0.0) -> None:
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """The loss of a padded batch; targets begin with the start token."""
-        hidden = self.model.hidden(source, target[:, :-1])
+    def forward(self, *read: Tensor) -> Tensor:
+        """The loss of a padded batch: of source and target, which begins with the start token, or of texts alone."""
+        *source, target = read
+        hidden: Tensor = cast(Any, self.model).hidden(*source, target[:, :-1])
         labels = target[:, 1:]
         real = labels != self.model.config.pad_id
         logits = self.model.logits(hidden[real][None])[0]
@@ -36,7 +37,7 @@ class NextTokenLoss(nn.Module):
 class Trainer:
     """Steps down the gradient of a loss: a module from a batch's tensors to the sum over its examples.
 
-    What is drawn in an update (dropout, hidden letters) is a function of (seed, update, process).
+    What is drawn in an update (dropout, hidden letters) is a function of (seed, update).
     """
 
     def __init__(
@@ -47,27 +48,21 @@ class Trainer:
         seed: int = 1,
         clip: float = 0.0,
         fast: bool = False,
-        process: Process = ALONE,
     ) -> None:
         """`rate` is the learning rate of each update (from 1); gradients longer than `clip` are shortened (0: none)."""
-        self.loss: nn.Module = DistributedDataParallel(loss) if process.count > 1 else loss
-        self.parameters = list(loss.parameters())
+        self.loss, self.parameters = loss, list(loss.parameters())
         self.optimizer, self.rate, self.seed, self.clip, self.fast = optimizer, rate, seed, clip, fast
-        self.process = process
 
     def step(self, update: int, tensors: Sequence[Tensor], count: int) -> float:
-        """Do the update with this number on this process' part of a batch of `count` examples; returns its summed loss.
-
-        Where several processes share the batch, the weights follow the gradient of all of it.
-        """
-        torch.manual_seed((self.seed * 1_000_003 + update) * 1_009 + self.process.rank)
+        """Do the update with this number on a batch of `count` examples; returns its summed loss."""
+        torch.manual_seed((self.seed * 1_000_003 + update) * 1_009)
         self.loss.train()
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(update)
         self.optimizer.zero_grad()
         with fast_products(self.fast):
             summed = self.loss(*tensors)
-            (summed * self.process.count / count).backward()  # several processes average their gradients
+            (summed / count).backward()
         if self.clip:
             nn.utils.clip_grad_norm_(self.parameters, self.clip)
         self.optimizer.step()

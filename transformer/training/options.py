@@ -28,8 +28,6 @@ def _option(default: Any, meaning: str) -> Any:
 class TrainingOptions:
     """What every kind of run has: `data` is read, `work` is where the run keeps its files.
 
-    The number of processes is no option: they share each batch, so the result is the same up to rounding and dropout.
-
     Raises:
         TrainingError: an option makes no run.
     """
@@ -52,7 +50,7 @@ class TrainingOptions:
     validate_every: int = _option(500, "updates between validations")
     history: bool = _option(False, "keep the weights of updates 50, 100, 200, 400, ... as well")
     seed: int = _option(1, "chooses the random numbers")
-    threads: int = _option(1, "CPU threads of each process")
+    threads: int = _option(1, "CPU threads")
     stop_after: int | None = _option(None, "stop at this update, to be resumed later")
     start: Path | None = field(
         default=None, metadata={"meaning": "finished checkpoint to go on from: its weights, its tokenizer, its history"}

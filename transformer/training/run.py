@@ -1,7 +1,7 @@
 """One training run of any kind: it can be stopped anywhere, and goes on as if it had not been.
 
-One process or several (`torchrun --nproc-per-node N -m transformer train ...`), CPU or GPU. Randomness is a function of
-(seed, update, rank) and of (seed, epoch), so resuming needs no generator state, and another process draws the same.
+On a CPU, or on a GPU where there is one. Randomness is a function of (seed, update) and of (seed, epoch), so resuming
+needs no generator state.
 """
 
 import platform
@@ -20,7 +20,6 @@ from transformer.checkpoint.ours.folder import CARD
 from transformer.errors import CheckpointError
 from transformer.training.loop import Trainer
 from transformer.training.options import TrainingOptions
-from transformer.training.processes import Process
 from transformer.training.store import Store, is_snapshot
 
 
@@ -29,7 +28,7 @@ class Task(Protocol):
 
     @property
     def model(self) -> nn.Module:
-        """The model, on the process' device."""
+        """The model, on the run's device."""
 
     @property
     def loss(self) -> nn.Module:
@@ -40,13 +39,13 @@ class Task(Protocol):
         """Over the parameters of the model; its rate is set for each update."""
 
     def batches(self, epoch: int) -> Sequence[Sequence[Any]]:
-        """The rows of each update of an epoch, the same in every process."""
+        """The rows of each update of an epoch."""
 
     def count(self, batch: Sequence[Any]) -> int:
         """How many examples the loss of a batch is the sum of."""
 
     def tensors(self, rows: Sequence[Any]) -> Sequence[Tensor]:
-        """What `loss` takes, on the process' device; a process without rows takes part with nothing to learn."""
+        """What `loss` takes, on the run's device."""
 
     def validate(self) -> dict[str, float]:
         """Measures of the model on the validation data."""
@@ -58,7 +57,7 @@ T = TypeVar("T", bound=Task)
 class Run(Generic[T]):
     """One training: a task, its place in the data, and the folder that remembers both."""
 
-    def __init__(self, options: TrainingOptions, task: Callable[[Any, Process], T]) -> None:
+    def __init__(self, options: TrainingOptions, task: Callable[[Any, torch.device], T]) -> None:
         """Start, or go on from what `options.work` holds.
 
         Raises:
@@ -66,18 +65,16 @@ class Run(Generic[T]):
         """
         self.options = options
         told_by_start(options)  # a checkpoint without a card is refused now, not after hours
-        self.process = Process.join()
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.set_num_threads(options.threads)
         self.store = Store(options)
-        self.task = task(options, self.process)
+        self.task = task(options, self.device)
         self.trainer = Trainer(
             self.task.loss, self.task.optimizer, options.rate, options.seed, options.clip, options.fast_products,
-            self.process,
         )  # fmt: skip
         self.progress = self.store.load_state(self.task.model, self.task.optimizer)
         self.signal: int | None = None
-        if self.process.leads:
-            self.store.forget_after(self.progress.update)
+        self.store.forget_after(self.progress.update)
 
     @property
     def finished(self) -> bool:
@@ -89,7 +86,7 @@ class Run(Generic[T]):
         last = min(self.options.updates, self.options.stop_after or self.options.updates)
         started = time.monotonic() - self.progress.seconds
         batches = self._batches()
-        bar = tqdm(total=last, initial=self.progress.update, unit="update", disable=not self.process.leads)
+        bar = tqdm(total=last, initial=self.progress.update, unit="update")
         stop = False
         with bar, self._listening():
             while self.progress.update < last and not stop:
@@ -98,19 +95,15 @@ class Run(Generic[T]):
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
                 bar.update()
                 self._keep()
-        if self.process.leads:
-            self._save_state()
-        self.process.wait()
+        self._save_state()
 
     @property
     def machine(self) -> str:
         """What the run computed on."""
-        if self.process.device.type == "cuda":
-            place = f"{self.process.count} x {torch.cuda.get_device_name(self.process.device)}"
+        if self.device.type == "cuda":
+            place = torch.cuda.get_device_name(self.device)
         else:
-            place = (
-                f"CPU {platform.machine()} (processes: {self.process.count}, threads of each: {self.options.threads})"
-            )
+            place = f"CPU {platform.machine()} (threads: {self.options.threads})"
         return f"{place}, PyTorch {torch.__version__.partition('+')[0]}"
 
     def _batches(self) -> Iterator[Sequence[Any]]:
@@ -124,20 +117,17 @@ class Run(Generic[T]):
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _update(self, batch: Sequence[Any]) -> tuple[float, bool]:
-        """One step; returns the mean loss of the whole batch, and whether any process must stop."""
+        """One step; returns the mean loss of the batch, and whether the run must stop."""
         update, count = self.progress.update + 1, self.task.count(batch)
-        summed = self.trainer.step(update, self.task.tensors(self.process.share(batch)), count)
-        loss, signals = self.process.total(summed, float(self.signal or 0))
+        loss = self.trainer.step(update, self.task.tensors(batch), count)
         self.progress.update = update
         self.progress.loss += loss
         self.progress.tokens += count
-        return loss / count, signals > 0
+        return loss / count, self.signal is not None
 
     def _keep(self) -> None:
         """Save and measure what is due at this update."""
         update, options = self.progress.update, self.options
-        if not self.process.leads:
-            return
         milestone = (options.history and is_snapshot(update)) or update == options.updates
         if milestone or update % options.save_every == 0:
             self.store.save_weights(self.task.model, update)

@@ -24,7 +24,6 @@ from transformer.text.search import DecodingOptions, teacher_forced
 from transformer.text.text import TextTokenizer, train_tokenizer
 from transformer.training.loop import NextTokenLoss, Translator
 from transformer.training.options import TranslationOptions
-from transformer.training.processes import Process
 
 GREEDY = DecodingOptions(beam=1)
 """How validation translates while the model is trained."""
@@ -88,7 +87,7 @@ def pairs(
 ) -> list[Pair]:
     """Encode both sides; pairs with an empty or an over-long side teach nothing and are left out.
 
-    With `subword_dropout`, words are cut into pieces at random, as `seed` says, the same in every process.
+    With `subword_dropout`, words are cut into pieces at random, as `seed` says.
 
     Raises:
         TrainingError: subwords are to be dropped, and the tokenizer does not make its pieces by merges.
@@ -172,21 +171,21 @@ def new_model(options: TranslationOptions, tokenizer: TextTokenizer) -> Translat
 class Translation:
     """Learning to translate: the task of a run."""
 
-    def __init__(self, options: TranslationOptions, process: Process) -> None:
+    def __init__(self, options: TranslationOptions, device: torch.device) -> None:
         """Read the texts, make or take over the tokenizer, and draw the first weights.
 
         Raises:
             InputError: a text cannot be read.
             TrainingError: the texts do not match, or the work folder holds another tokenizer.
         """
-        self.options, self.process = options, process
+        self.options, self.device = options, device
         self.train_text = ParallelText.read(options.data, "train", options.languages)
         self.valid_text = ParallelText.read(options.data, "val", options.languages)
         self.tokenizer = self._tokenizer()
         self.valid = self._pairs(self.valid_text)
         torch.manual_seed(options.seed)
-        self.loss = NextTokenLoss(self._model(), options.label_smoothing)
-        self.model: Translator = self.loss.model.to(process.device)
+        self.model: Translator = self._model().to(device)
+        self.loss = NextTokenLoss(self.model, options.label_smoothing)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), fused=True)
 
     def batches(self, epoch: int) -> list[list[Pair]]:
@@ -202,14 +201,13 @@ class Translation:
 
     def tensors(self, rows: Sequence[Pair]) -> tuple[Tensor, Tensor]:
         """Padded source and target."""
-        pad_id, bos_id, eos_id = self.tokenizer.pad_id, self.tokenizer.bos_id, self.tokenizer.eos_id
-        rows = rows or [Pair([eos_id], [bos_id, pad_id])]
+        pad_id = self.tokenizer.pad_id
         source, target = pad([row.source for row in rows], pad_id), pad([row.target for row in rows], pad_id)
-        return source.to(self.process.device), target.to(self.process.device)
+        return source.to(self.device), target.to(self.device)
 
     def validate(self) -> dict[str, float]:
         """Nats per token of the validation targets, and greedy BLEU."""
-        lines = translate_lines(self.model, self.tokenizer, self.valid_text.source, GREEDY, device=self.process.device)
+        lines = translate_lines(self.model, self.tokenizer, self.valid_text.source, GREEDY, device=self.device)
         score = bleu([line.text for line in lines], self.valid_text.target).score
         return {"valid_loss": self._valid_loss(), "valid_bleu_greedy": score}
 
@@ -226,11 +224,10 @@ class Translation:
         path, start = self.options.work / TOKENIZER, self.options.start
         given = start / TOKENIZER if start else self.options.tokenizer
         taken = TextTokenizer.read(given) if given else None
-        if self.process.leads and not path.exists():
+        if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             known = taken or train_tokenizer(self.train_text.lines, self.options.vocab_size)
             path.write_bytes(known.model)
-        self.process.wait()
         kept = TextTokenizer.read(path)
         if taken is not None and taken.model != kept.model:
             raise TrainingError("training_another_tokenizer", given=given, folder=path.parent)

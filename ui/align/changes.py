@@ -18,14 +18,14 @@ PLOTTED = tuple(sorted({round(2 ** (power / 4)) for power in range(4, 49)}))
 def changes_panel(shown: Pair) -> None:
     """Counted from the configs for the sentence that was typed, and drawn for all lengths."""
     tokens = len(shown.first.own.source_ids)
-    costs = [costs_of(store.checkpoint(side.name).model.config, side.label) for side in shown.sides]
-    st.caption(t("align.look_changes", tokens=tokens))
+    costs = [costs_of(store.checkpoint(side.name).model.config, side.title) for side in shown.sides]
+    st.markdown(f"**{t('align.look_changes', tokens=tokens)}**", help=t("align.look_changes_help"))
     table = _table(shown, costs, tokens)
     wide = {name: st.column_config.TextColumn(width=270) for name in table.columns}
     st.dataframe(table, width="content", column_config=wide, key="costs")
     st.markdown(f"**{t('align.counted')}**")
     lines = [
-        Line(side.label, PLOTTED, [float(cost.multiply_adds(n)) for n in PLOTTED])
+        Line(side.title, PLOTTED, [float(cost.multiply_adds(n)) for n in PLOTTED])
         for side, cost in zip(shown.sides, costs, strict=True)
     ]
     figure = growth(
@@ -47,7 +47,7 @@ def _table(shown: Pair, costs: list[EncoderCosts], tokens: int) -> pd.DataFrame:
         t("align.formula"): [cost.formula for cost in costs],
         t("align.layers"): [str(cost.layers) for cost in costs],
     }
-    names = [f"{i}. {side.label}" for i, side in enumerate(shown.sides, 1)]
+    names = [f"{i}. {side.title}" for i, side in enumerate(shown.sides, 1)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=names)
 
 

@@ -1,7 +1,7 @@
 """The choices of the Align page, and the runs that they ask for; every choice writes itself to the address."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, cast
 
 from transformer import DecodingOptions, Translation
@@ -33,7 +33,7 @@ Words = Literal["first", "second", "own"]
 WORDS: tuple[Words, ...] = ("first", "second", "own")
 """Whose translation both maps have for rows; or each its own."""
 
-SCREENS = ("side", "training", "agreement", "changes", "lesson", "downloads")
+SCREENS = ("side", "agreement", "changes", "downloads")
 """The page's screens, in order."""
 
 METHODS = ("contributions", "norms", "value_zeroing", "gradients", "rollout")
@@ -42,16 +42,23 @@ METHODS = ("contributions", "norms", "value_zeroing", "gradients", "rollout")
 Standing = Head | str
 """What stands for a model's alignment: the attention of a head, or one of `METHODS`."""
 
-MARK = "mark"
-"""The query parameter of the marked target word: its panel, from 0, and its label; older addresses hold its row."""
+MOST_TRIED = 4
+"""Examples that are looked at for one to open with."""
+
+WORD, MARK = "word", "mark"
+"""The query parameters of the marked target word and of its panel, from 0; older addresses hold both in the second."""
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One of the two models on the sentence: what it wrote itself, and its pass through the target that both read."""
+    """One of the two models on the sentence: what it wrote itself, and its pass through the target that both read.
+
+    `label` is its file's name, `title` what kind of model it is.
+    """
 
     name: str
     label: str
+    title: str
     own: Translation
     read: Translation
 
@@ -130,6 +137,33 @@ def label(name: str) -> str:
     return name if found is None else plain("align.snapshot", name=base, update=found.update, bleu=found.bleu)
 
 
+def titles(names: tuple[str, str]) -> tuple[str, str]:
+    """What kind of model each of the two is; of two of a kind, what its training had reached or its file's name."""
+    kinds = [plain(f"align.kind_{_kind(store.base(name))}") for name in names]
+    if kinds[0] != kinds[1]:
+        return kinds[0], kinds[1]
+    first, second = (_own_title(name, kind) for name, kind in zip(names, kinds, strict=True))
+    return (first, second) if first != second else (label(names[0]), label(names[1]))
+
+
+def _own_title(name: str, kind: str) -> str:
+    found = store.snapshots(store.base(name)).get(name)
+    return kind if found is None else plain("align.kind_snapshot", kind=kind, update=found.update)
+
+
+def _kind(name: str) -> str:
+    return "recurrent" if store.architecture(name) == "recurrent" else "transformer"
+
+
+def opening(names: tuple[str, str]) -> str | None:
+    """The first example that the two models translate otherwise; None where they bring none, or none of the first."""
+    for text in store.checkpoint(names[0]).examples[:MOST_TRIED]:
+        first, second = (runs.translation(name, text, DecodingOptions(), None) for name in names)
+        if first.text != second.text:
+            return text
+    return None
+
+
 def model_choice(names: Sequence[str]) -> tuple[str, str]:
     """Two models that share a tokenizer; at first a Transformer beside an RNN, or a snapshot of its training."""
     first = choice(t("align.first"), names, key="first", text=label, form="list", width="stretch")
@@ -167,7 +201,8 @@ def pair(first: str, second: str, request: controls.Request, words: Words) -> Pa
     own = [runs.translation(name, request.text, request.options, None) for name in (first, second)]
     target, origin = common_target(request.forced, own, (first, second), words)
     read = [runs.translation(name, request.text, request.options, target) for name in (first, second)]
-    sides = [Side(name, label(name), mine, ours) for name, mine, ours in zip((first, second), own, read, strict=True)]
+    named = zip((first, second), titles((first, second)), own, read, strict=True)
+    sides = [Side(name, label(name), title, mine, ours) for name, title, mine, ours in named]
     return Pair(sides[0], sides[1], target, origin, request.options)
 
 
@@ -181,8 +216,9 @@ def head_choice(shown: Pair) -> Aligned:
             chosen.append(head_of(options[0]))
             continue
         code = choice(
-            t(f"align.head{number}"), options, key=f"head{number}", form="list", width="stretch", text=option_text
-        )
+            t(f"align.head{number}", model=side.title), options, key=f"head{number}", form="list", width="stretch",
+            text=option_text if len(record.sites) > 1 else _only_text,
+        )  # fmt: skip
         chosen.append(None if code == AUTO else code if code in METHODS else head_of(code))
     return _aligned(shown, (records[0], records[1]), (chosen[0], chosen[1]))
 
@@ -228,7 +264,7 @@ def _aligned(shown: Pair, records: tuple[Record, Record], chosen: tuple[Standing
 
     if second is None:
         second, mean = best_agreeing(records[1], picture(0, first))
-        model = shown.first.label
+        model = shown.first.title
         notes[1] = plain("align.note_best", head=head_text(second), model=model, mean=mean)
     comparison = compared(picture(0, first), picture(1, second))
     return Aligned((first, second), (notes[0], notes[1]), comparison)
@@ -263,7 +299,7 @@ def common_target(
     order = (1, 0) if words == "second" else (0, 1)
     for side in order:
         if own[side].text.strip():
-            return own[side].text, plain("align.origin_model", model=label(names[side]))
+            return own[side].text, plain("align.origin_model", model=titles(names)[side])
     raise InputError("align_nothing_written")
 
 
@@ -288,9 +324,9 @@ def head_text(head: Standing) -> str:
     return plain("align.head_one", layer=head.layer, head=head.head)
 
 
-def greedy(request: controls.Request) -> DecodingOptions:
-    """The limits that were chosen, with a beam of one."""
-    return replace(request.options, beam=1)
+def _only_text(code: str) -> str:
+    """The same of a model whose attention has one map."""
+    return option_text(code) if code in METHODS else plain("align.only_attention")
 
 
 def option_text(code: str) -> str:

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import streamlit as st
 
-from transformer.attention.alignment import AlignmentComparison, Head, further_apart
+from transformer.attention.alignment import AlignmentComparison, further_apart
 from transformer.plots.archive import archive
 from transformer.plots.canvas.about import About
 from transformer.plots.export import table_csv
 from transformer.plots.file_names import file_name
 from transformer.plots.picture import Picture
-from ui.align.choices import Aligned, Pair, head_text, own_alignments
+from ui.align.choices import Aligned, Pair, own_alignments
 from ui.texts import in_this_language, plain, t
 
 
@@ -20,21 +20,10 @@ def stem(shown: Pair, *parts: str) -> str:
     return file_name(shown.first.name, shown.second.name, *parts, text=shown.first.own.input)
 
 
-def head_part(head: Head) -> str:
-    """A head in a file's name, in no language."""
-    return f"layer-{head.layer}-{'mean' if head.head == 'mean' else f'head-{head.head}'}"
-
-
 def about_maps(shown: Pair, own: bool) -> About:
     """What a saved picture of both maps says above them: the models, the sentence, whose words the rows are."""
     title = plain("align.about_title", first=shown.first.label, second=shown.second.label)
     return About(title, [_sentence(shown), plain("align.look_own") if own else _target(shown)])
-
-
-def about_training(shown: Pair, name: str, head: Head, target: str) -> About:
-    """What a saved picture of a training says: the model and head, the sentence and the target that is read."""
-    title = plain("align.about_training", model=name, head=head_text(head))
-    return About(title, [_sentence(shown), plain("align.about_read", target=target)])
 
 
 def agreement_table(comparison: AlignmentComparison) -> tuple[list[str], list[tuple[str, float, str, str]]]:

@@ -6,13 +6,14 @@ import streamlit as st
 
 from transformer.attention.alignment import on_one_axis
 from transformer.plots.picture import Picture
-from ui.align.choices import MARK, Aligned, Pair, Words, own_alignments
+from ui.align.choices import MARK, WORD, Aligned, Pair, Words, own_alignments
 from ui.align.files import about_maps, stem
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
 from ui.markdown import as_text
 from ui.shared.address import parameter, set_parameter, whole_numbers
 from ui.shared.likelihood import likelihood
 from ui.shared.token_strip import token_strip
+from ui.store import runs
 from ui.texts import plain, t
 
 FOLDED = 32
@@ -28,7 +29,7 @@ def translations(shown: Pair) -> None:
     for column, side in zip(st.columns(2, gap="large"), shown.sides, strict=True):
         text, steps = side.own.text or plain("align.empty"), side.own.steps
         with column:
-            st.markdown(f"**{as_text(side.label)}**")
+            st.markdown(f"**{as_text(side.title)}** · {as_text(side.label)}")
             st.caption(likelihood(side.own, side.read))
             if len(steps) <= FOLDED:
                 st.text(text)
@@ -47,7 +48,9 @@ def side_by_side(shown: Pair, aligned: Aligned, words: Words) -> None:
     else:
         pictures = (aligned.comparison.first, aligned.comparison.second)
         st.caption(t("align.look_same", origin=shown.origin))
-    moment = Moment("", tuple(_panel(shown, aligned, side, picture) for side, picture in enumerate(pictures)))
+    target = None if words == "own" else shown.target
+    panels = tuple(_panel(shown, aligned, number, picture, target) for number, picture in enumerate(pictures))
+    moment = Moment("", panels)
     alignments(
         [moment],
         pictures[0].keys.labels,
@@ -69,16 +72,17 @@ def marked(panels: Sequence[Picture]) -> Marked | None:
 
 def mark(word: Marked | None, panels: Sequence[Picture]) -> None:
     """Put a word into the address, or take it out."""
-    set_parameter(MARK, None if word is None else f"{word.panel}:{panels[word.panel].queries.labels[word.row]}")
+    set_parameter(WORD, None if word is None else panels[word.panel].queries.labels[word.row])
+    set_parameter(MARK, str(word.panel) if word and word.panel else None)
 
 
 def _marked(panels: Sequence[Picture]) -> Marked | None:
-    found = parameter(MARK) or ""
-    for number, picture in enumerate(panels):
-        panel, _, word = found.partition(":")
-        if panel == str(number) and word in picture.queries.labels:
-            return Marked(number, picture.queries.labels.index(word))
-    places = whole_numbers(found, "-")
+    number, _, old = (parameter(MARK) or "").partition(":")
+    word = parameter(WORD) or old
+    for panel, picture in sorted(enumerate(panels), key=lambda one: str(one[0]) != number):
+        if word in picture.queries.labels:
+            return Marked(panel, picture.queries.labels.index(word))
+    places = whole_numbers(number, "-")
     if places is None or len(places) != 2:
         return None
     panel_number, row = places
@@ -86,11 +90,13 @@ def _marked(panels: Sequence[Picture]) -> Marked | None:
     return Marked(panel_number, row) if fits else None
 
 
-def _panel(shown: Pair, aligned: Aligned, number: int, picture: Picture) -> Panel:
+def _panel(shown: Pair, aligned: Aligned, number: int, picture: Picture, target: str | None) -> Panel:
+    side = shown.sides[number]
     return Panel(
-        title=shown.sides[number].label,
+        title=side.title,
         rows=picture.queries.labels,
         weights=picture.values,
         visible=picture.visible,
-        note=aligned.notes[number],
+        note=plain("align.of_file", file=side.label, note=aligned.notes[number]),
+        decided=tuple(runs.deciding(side.name, side.own.input, shown.options, target, None).columns.tolist()),
     )

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from transformer.atlas.roles import ROLES
 from transformer.messages import Message
 from ui.shared import address, controls
 from ui.shared.address import choice, parameter
@@ -9,14 +10,17 @@ from ui.store import atlases, own_atlases
 from ui.store.atlases import Atlas, Row
 from ui.texts import KEY, language, plain, said, t
 
-SCREENS = ("cards", "table", "map", "head", "vectors", "compare", "own")
+SCREENS = ("cards", "head", "map", "table", "own")
 """The page's screens, in order."""
 
 OF_THE_ATLAS = ("cards", "table", "map", "head")
 """Those that show the numbers of the atlas; the others say themselves what they are of."""
 
-SCREEN, SITE, HEAD, GROUP = "screen", "site", "head", "kind"
-"""The query parameters of the screen, a head's site and number, and the kind of attention."""
+SCREEN, LAYER, HEAD, GROUP = "screen", "layer", "head", "kind"
+"""The query parameters of the screen, and of a head's kind of attention, layer and number."""
+
+ALL = "all"
+"""Every kind of attention."""
 
 
 def entry() -> str | None:
@@ -70,34 +74,51 @@ def _read(atlas: Atlas) -> str:
 def screen() -> str:
     """Which screen is open."""
     return choice(
-        t("atlas.screen"), list(SCREENS), key=SCREEN, text=lambda one: plain(f"atlas.screen_{one}"), bare=True
-    )
+        t("atlas.screen"), SCREENS, key=SCREEN, bare=True, old={"vectors": "head"},
+        text=lambda one: plain(f"atlas.screen_{one}"),
+    )  # fmt: skip
 
 
-def group(atlas: Atlas) -> str:
-    """Which kind of attention is looked at: heads of one kind share their axes."""
-    groups = list(atlas.groups)
-    return choice(t("atlas.kind"), groups, key=GROUP, text=kind_name)
+def group(atlas: Atlas, *, every: bool = False) -> str:
+    """Which kind of attention is looked at, or `every` one: heads of one kind share their axes."""
+    groups = [*([ALL] if every and len(atlas.groups) > 1 else []), *atlas.groups]
+    return choice(t("atlas.kind"), groups, key=GROUP, form="list", width=190, text=kind_name)
 
 
 def head(atlas: Atlas) -> Row:
-    """The head whose page is open."""
-    sites = list(dict.fromkeys(row["site"] for row in atlas.heads))
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        site = choice(t("atlas.site"), sites, key=SITE, form="list", width=220, text=str)
-        numbers = [str(row["head"]) for row in atlas.heads if row["site"] == site]
-        number = choice(t("atlas.head"), numbers, key=HEAD, text=str)
-    return atlas.of(site, int(number))
+    """The head whose page is open; at first one with a role, the most telling one."""
+    _of_before(atlas)
+    first = min(atlas.heads, key=lambda row: min(map(ROLES.index, row["roles"]), default=len(ROLES)))
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        kind = choice(
+            t("atlas.kind"), list(atlas.groups), key=GROUP, form="list", width=190, text=kind_name,
+            default=first["group"],
+        )  # fmt: skip
+        of_kind = atlas.groups[kind]
+        usual = first if first in of_kind else of_kind[0]
+        layers = list(dict.fromkeys(str(row["layer"]) for row in of_kind))
+        layer = layers[0]
+        if len(layers) > 1:
+            layer = choice(
+                t("atlas.layer_short"), layers, key=LAYER, form="list", width=110, text=str,
+                default=str(usual["layer"]),
+            )  # fmt: skip
+        found = {str(row["head"]): row for row in of_kind if str(row["layer"]) == layer}
+        default = str(usual["head"]) if layer == str(usual["layer"]) else None
+        number = choice(t("atlas.head"), list(found), key=HEAD, form="list", width=110, text=str, default=default)
+    return found[number]
+
+
+def _of_before(atlas: Atlas) -> None:
+    """An address of before names a head by its `site`."""
+    row = next((row for row in atlas.heads if row["site"] == parameter("site")), None)
+    if row is not None:
+        address.put(**{GROUP: row["group"], LAYER: row["layer"], "site": None})
 
 
 def open_head(row: Row) -> None:
     """Show a head's own page in the next run."""
-    address.put(**{SCREEN: "head", SITE: row["site"], HEAD: row["head"]})
-
-
-def open_vectors(row: Row) -> None:
-    """Show a head's queries and keys in the next run."""
-    address.put(**{SCREEN: "vectors", SITE: row["site"], HEAD: row["head"]})
+    address.put(**{SCREEN: "head", GROUP: row["group"], LAYER: row["layer"], HEAD: row["head"]})
 
 
 def open_in_translate(name: str, row: Row, text: str, target: str) -> None:
@@ -115,12 +136,20 @@ def open_in_translate(name: str, row: Row, text: str, target: str) -> None:
 
 def kind_name(group: str) -> str:
     """A kind of attention in words."""
-    return plain(f"atlas.kind_{group}")
+    return plain("atlas.all_kinds") if group == ALL else plain(f"atlas.kind_{group}")
 
 
 def head_name(row: Row) -> str:
-    """A head in a few characters: `L2 H0`, or `H0` where its attention stands alone."""
-    return f"H{row['head']}" if row["layer"] is None else f"L{row['layer']} H{row['head']}"
+    """A head with its kind and layer: `Cross · layer 0 · head 2`; without a layer where its attention stands alone."""
+    kind = kind_name(row["group"])
+    return plain("atlas.head_alone" if row["layer"] is None else "atlas.head_name", kind=kind, **{
+        "head": row["head"], **({} if row["layer"] is None else {"layer": row["layer"]})
+    })  # fmt: skip
+
+
+def short_name(row: Row) -> str:
+    """A head within its kind: `layer 2 · head 0`."""
+    return head_name(row).removeprefix(f"{kind_name(row['group'])} · ")
 
 
 def source(atlas: Atlas) -> None:
@@ -150,7 +179,7 @@ def _source(atlas: Atlas) -> None:
     kind = (
         "sequences" if about["source"].endswith((".fa", ".fasta", ".gz")) else "pairs" if "target" in about else "lines"
     )
+    more = {"digest": about["source_sha256"][:12], "torch": about["versions"]["torch"], "skipped": counts["skipped"]}
     st.caption(
-        t(f"atlas.source_{kind}", sentences=counts["sentences"], files=files, skipped=counts["skipped"]),
-        help=t("atlas.source_help", digest=about["source_sha256"][:12], torch=about["versions"]["torch"]),
+        t(f"atlas.source_{kind}", sentences=counts["sentences"], files=files), help=t("atlas.source_help", **more)
     )

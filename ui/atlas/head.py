@@ -13,10 +13,12 @@ from transformer.plots.curves import histories
 from transformer.plots.export import PLOT_CONFIG
 from transformer.plots.file_names import file_name
 from transformer.plots.heads import offset_profile
+from transformer.plots.logo import logo
 from transformer.plots.picture import Picture
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
-from ui.atlas import choices, measured, plane
+from ui.atlas import cards, choices, measured, tree, words
+from ui.markdown import as_text
 from ui.shared import writing
 from ui.shared.address import choice
 from ui.shared.part import part
@@ -33,6 +35,9 @@ FOLLOWED = ("confidence", "normalised_entropy", "previous", "same", "next", "spe
 
 N_RELATIVES = 5
 
+TINY = 1e-12
+"""A share of 0 adds nothing to a column's information."""
+
 EXAMPLE = "example"
 """The query parameter of the example that is shown."""
 
@@ -40,16 +45,16 @@ EXAMPLE = "example"
 def head_panel(name: str, atlas: Atlas) -> None:
     """Everything that is known of one head."""
     row = choices.head(atlas)
-    st.subheader(t("atlas.head_title", site=row["site"], head=row["head"]), anchor=False)
-    st.text(said(line_of(row)))
-    roles = [plain(f"atlas.role_{role}") for role in row["roles"]]
-    st.caption(t("atlas.roles", roles="; ".join(roles)) if roles else t("atlas.no_role"))
-    measured.facts(name, measured.measured(name, atlas), row)
-    left, right = st.columns(2, gap="medium")
+    st.markdown(f"**{as_text(choices.head_name(row))}: {as_text(said(line_of(row)))}**")
+    measured.facts(name, atlas, row)
+    with st.container(key="atlas-columns"):
+        left, right = st.columns([4, 5], gap="medium")
     with left:
-        _profile(row)
+        _columns(row) if row["columns"] else _profile(row)
     with right:
-        _shares(row)
+        words.words_panel(atlas, row)
+        if row["letters"] is not None:
+            _shares(row)
     known = [
         one for one in atlas.examples if (one["site"], one["head"]) == (row["site"], row["head"]) and one["source"]
     ]
@@ -57,23 +62,37 @@ def head_panel(name: str, atlas: Atlas) -> None:
         text = str(atlas.about.get("examples_source", atlas.about["source"]))
         with st.container():
             part(lambda: _examples(name, known, row, text), EXAMPLE)
-    if store.architecture(name) in store.TRANSLATORS:
-        st.button(t("atlas.open_vectors"), key="open-vectors", on_click=choices.open_vectors, args=(row,))
-    below, beside = st.columns([2, 3], gap="medium")
+    with st.container(key="atlas-columns-below"):
+        below, beside = st.columns(2, gap="medium")
     with below:
+        if row["letters"] is None:
+            _shares(row)
         _relatives(atlas, row)
     with beside:
+        if row["columns"]:
+            _profile(row)
         if not choices.is_own(atlas):  # what ships is of another corpus
             _history(name, row)
 
 
+def _columns(row: Row) -> None:
+    """Which letters the windows have that rows look at most, column by column."""
+    width, letters = row["pattern_width"], row["alphabet"]
+    shares = np.array(row["columns"]).reshape(width, len(letters)).T
+    bits = shares * (np.log2(len(letters)) + (shares * np.log2(np.maximum(shares, TINY))).sum(0))
+    st.html(f'<div class="atlas"><div>{cards.places(row)}</div></div>')
+    positions, title = [str(i + 1) for i in range(width)], plain("atlas.columns")
+    figure = logo(letters, bits.clip(min=0.0), positions, title=title, dark=is_dark())
+    st.plotly_chart(figure, key="atlas-logo", config=PLOT_CONFIG)
+    st.caption(t("atlas.columns_note", width=row["pattern_width"]))
+
+
 def _profile(row: Row) -> None:
     if row["offsets"] is None:
-        st.info(t("atlas.no_profile"))
         return
     share, spread, chance = (_numbers(row[key]) for key in ("offsets", "offsets_spread", "offsets_chance"))
     figure = offset_profile(
-        OFFSETS, share, spread, chance,
+        OFFSETS, share, spread / np.sqrt(row["sentences"]), chance,
         names=(plain("atlas.share"), plain("atlas.chance")), axis=plain("atlas.offset"),
         quantity=plain("atlas.mean_weight"), dark=is_dark(),
     )  # fmt: skip
@@ -82,35 +101,24 @@ def _profile(row: Row) -> None:
 
 
 def _shares(row: Row) -> None:
-    """Each share beside its chance level and its spread; for sequences, shares by letter."""
+    """Each share, and how many times its chance level that is; for sequences, shares by letter."""
     if row["letters"] is not None:
-        letters = "ACGT" if len(row["letters"]) == 4 else [str(i) for i in range(len(row["letters"]))]
-        known = [(letter, row["letters"][i], row["letters_chance"][i], None) for i, letter in enumerate(letters)]
+        letters = row["alphabet"] or "ACGT"
+        known = [(letter, row["letters"][i], row["letters_chance"][i]) for i, letter in enumerate(letters)]
     else:
         known = [
-            (said(share_name(row, one)), row[one], row[f"{one}_chance"], row[f"{one}_spread"])
+            (said(share_name(row, one)), row[one], row[f"{one}_chance"])
             for one in NAMED_SHARES
             if row[one] is not None and not np.isnan(row[one]) and row[f"{one}_chance"] > 0
         ]
-    table = pd.DataFrame(
-        {
-            "on": [one[0] for one in known],
-            "share": [one[1] for one in known],
-            "chance": [one[2] for one in known],
-            "ratio": [one[1] / one[2] for one in known],
-            "spread": [one[3] for one in known],
-        }
-    )
+    rows = [(name, share, share / chance) for name, share, chance in known]
+    table = pd.DataFrame(rows, columns=["on", "share", "ratio"])
+    formats = {"share": "%.3f", "ratio": "%.2f"}
     st.dataframe(
-        table.dropna(axis=1, how="all"),
+        table,
         hide_index=True,
-        column_config={
-            "on": st.column_config.TextColumn(plain("atlas.on")),
-            **{
-                key: st.column_config.NumberColumn(plain(f"atlas.{key}"), format="%.2f" if key == "ratio" else "%.3f")
-                for key in ("share", "chance", "ratio", "spread")
-            },
-        },
+        column_config={"on": st.column_config.TextColumn(plain("atlas.on"))}
+        | {one: st.column_config.NumberColumn(plain(f"atlas.{one}"), format=form) for one, form in formats.items()},
     )
     note = "atlas.shares_note" if row["letters"] is None else "atlas.shares_note_letters"
     st.caption(t(note, keys=f"{row['effective_keys']:.1f}", confidence=f"{row['confidence']:.2f}"))
@@ -172,14 +180,14 @@ def _relatives(atlas: Atlas, row: Row) -> None:
     rows = atlas.groups[row["group"]]
     if len(rows) < 2:
         return
-    distances = plane.distances_of(atlas, rows)[rows.index(row)]
+    distances = tree.distances_of(atlas, rows)[rows.index(row)]
     nearest = [i for i in np.argsort(distances, kind="stable") if rows[i] is not row][:N_RELATIVES]
     st.markdown(f"**{t('atlas.relatives')}**")
     for i in nearest:
         other = rows[int(i)]
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.button(
-                t("atlas.relative", site=other["site"], head=other["head"], distance=f"{distances[i]:.3f}"),
+                t("atlas.relative", name=choices.short_name(other), distance=f"{distances[i]:.3f}"),
                 key=f"relative-{other['site']}-{other['head']}", on_click=choices.open_head, args=(other,),
             )  # fmt: skip
     st.caption(t("atlas.relatives_note"))

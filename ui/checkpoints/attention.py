@@ -13,7 +13,7 @@ from transformer.runs.filling import mask_of
 from transformer.sequences.task import SequenceTask
 from transformer.text.vocabulary import IdTokenizer
 from ui.checkpoints import heads, long, results, why
-from ui.shared import address, writing
+from ui.shared import address, record_views, writing
 from ui.store import runs, store
 from ui.texts import plain, t
 
@@ -52,6 +52,7 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
         why.why_panel(name, checkpoint, shown)
         if mask_of(checkpoint):
             writing.gaps_panel(name, checkpoint, text, lambda filled: address.put(**{INPUT: filled}))
+    record_views.record_notes(shown.record)
     heads.heads_panel(shown, whole, key)
     results.known(shown, checkpoint)
 

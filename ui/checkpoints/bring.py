@@ -8,14 +8,15 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from transformer.attention.record_files.contents import ENDING
+from transformer.attention.record_files.contents import ENDING, is_record
 from transformer.checkpoint.foreign.bundle import is_vocabulary
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from transformer.safe.limits import MEGABYTE
+from ui.checkpoints import ways
 from ui.markdown import as_text
-from ui.shared import address, controls, last_checkpoint
+from ui.shared import address, controls, subject
 from ui.store import live, records, store, upload_guard, uploads, user_folder
 from ui.store.refs import CheckpointRef, Origin
 from ui.store.upload_quota import UploadLimits
@@ -49,8 +50,6 @@ def bring_panel() -> None:
         max_upload_size=max(1, limits.file_bytes // MEGABYTE),
         help=f"{t('checkpoints.bring_note')} {t('checkpoints.bring_help')}",
     )
-    if not uploads.uploads() and not records.names():
-        st.caption(t("checkpoints.bring_note"))
     if files:
         with st.spinner(t("checkpoints.reading")):
             _take(files)
@@ -72,11 +71,6 @@ def bring_panel() -> None:
         st.warning(controls.sentence(refused), icon=":material/block:")
 
 
-def has_own() -> bool:
-    """Whether there is anything of the user's own to look at."""
-    return bool(uploads.uploads() or records.names() or live.named())
-
-
 def is_recorded(name: str) -> bool:
     """Whether a name is that of the live model or of a record, not of a checkpoint."""
     return name == LIVE or name in records.names()
@@ -90,21 +84,22 @@ def choice() -> str | None:
     lively, known = [LIVE] if live.named() else [], store.names(*ORDER)
     names = [*records.names(), *lively, *known]
     if not names:
+        ways.ways_panel()
         st.info(t("checkpoints.none"))
         return None
-    if address.parameter(last_checkpoint.MODEL) not in names:
+    if address.parameter(subject.MODEL) not in names:
         controls.warn_of_unknown()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="chosen"):
-        last_checkpoint.suggest(known if not lively else ())
-        usual = last_checkpoint.usual([*lively, *known] or names)
+        usual = subject.usual([*lively, *known] or names)
         name = address.choice(
-            t("checkpoints.which"), names, key=last_checkpoint.MODEL, form="list", text=_called, width="stretch",
+            t("checkpoints.which"), names, key=subject.MODEL, form="list", text=_called, width="stretch",
             default=usual, said=store.is_upload(usual),
         )  # fmt: skip
         if store.is_upload(name):
             st.button(t("checkpoints.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
+        ways.ways_panel()
     if name in known:
-        last_checkpoint.remember(name)
+        subject.show(name)
     if name in known and store.is_upload(name):
         _files_beside(name)
     return name
@@ -143,7 +138,7 @@ def recognition(name: str) -> Recognised:
 
 def _take(files: Sequence[uploads.File]) -> None:
     """Take each record, and the other files together; what is refused is told, and keeps no other from being taken."""
-    found = [file for file in files if records.is_record(file.name)]
+    found = [file for file in files if is_record(file.name)]
     others = [file for file in files if file not in found]
     problems = st.session_state.setdefault(PROBLEM, [])
     for take in [*(partial(_take_record, file) for file in found), *([partial(_take_files, others)] if others else [])]:
@@ -154,16 +149,16 @@ def _take(files: Sequence[uploads.File]) -> None:
 
 
 def _take_record(file: uploads.File) -> None:
-    address.put(**{last_checkpoint.MODEL: records.take(file)})
+    address.put(**{subject.MODEL: records.take(file)})
 
 
 def _take_files(files: Sequence[uploads.File]) -> None:
     names = store.names(*ORDER)
-    before = address.parameter(last_checkpoint.MODEL)
-    shown = before if before in names else last_checkpoint.usual(names) if names else None
+    before = address.parameter(subject.MODEL)
+    shown = before if before in names else subject.usual(names) if names else None
     name = str(uploads.take(files, CheckpointRef.parse(shown) if shown else None))
-    address.put(**{last_checkpoint.MODEL: name})
-    last_checkpoint.bring(name)
+    address.put(**{subject.MODEL: name})
+    subject.show(name)
     if name in names and not any(map(is_vocabulary, (file.name for file in files))):
         st.session_state[PROBLEM].append(Message("upload_is_there", name=name))
 
@@ -184,7 +179,7 @@ def _remove(name: str) -> None:
         records.forget(name)
     else:
         uploads.forget(CheckpointRef.parse(name))
-    address.put(**{last_checkpoint.MODEL: None})
+    address.put(**{subject.MODEL: None})
 
 
 def screen(panels: list[str]) -> str:

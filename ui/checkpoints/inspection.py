@@ -1,5 +1,7 @@
 """Inside a checkpoint, without running it: its modules, each tensor in numbers, what heads can do, what moved."""
 
+from contextlib import suppress
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -11,7 +13,7 @@ from transformer import Checkpoint
 from transformer.checkpoint.inspect.circuits import head_circuits, neighbours
 from transformer.checkpoint.inspect.compare import TensorComparison
 from transformer.checkpoint.inspect.tensors import Inspection, ModuleNode, TensorSummary
-from transformer.errors import InputError
+from transformer.errors import HeedmapError, InputError
 from transformer.plots.bars import histogram
 from transformer.plots.export import PLOT_CONFIG
 from transformer.plots.lessons import curves
@@ -156,7 +158,14 @@ def compare_panel(name: str, others: list[str]) -> None:
     if not others:
         st.info(t("checkpoints.nothing_to_compare"))
         return
-    other = choice(t("checkpoints.compare_with"), others, key="against", form="list", text=str, width=420)
+    usual, shared = _nearest(name, others)
+    if not shared:
+        st.info(t("checkpoints.no_relative"), icon=":material/info:")
+    other = choice(
+        t("checkpoints.compare_with"), others, key="against", form="list", text=str, width=420, default=usual
+    )
+    if not shared and other == usual:
+        return
     found = contents.comparison(name, other)
     st.markdown(t("checkpoints.moved", moved=len(found.moved), same=len(found.unchanged)))
     rest = len(found.only_in_first) + len(found.only_in_second) + len(found.other_shape)
@@ -183,6 +192,19 @@ def compare_panel(name: str, others: list[str]) -> None:
         rows = [(one, place) for place, names in where.items() for one in names]
         columns = [t("checkpoints.tensor"), t("checkpoints.stands")]
         st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True, key="rest")
+
+
+def _nearest(name: str, others: list[str]) -> tuple[str, int]:
+    """The checkpoint with the most tensors of the same names, and how many; a moment of the same training first."""
+    if store.is_snapshot(others[0]):
+        return others[0], 1
+    mine = store.contents(name).tensors.keys()
+    shared = dict.fromkeys(others, 0)
+    for other in others:
+        with suppress(HeedmapError):  # what cannot be read says so where it is chosen
+            shared[other] = len(mine & store.contents(other).tensors.keys())
+    best = max(others, key=lambda one: shared[one])
+    return best, shared[best]
 
 
 def _spectra(values: Float[np.ndarray, "head rank"]) -> go.Figure:

@@ -35,7 +35,7 @@ def live_panel() -> None:
         st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
     with st.spinner(t("store.running")):
         found = live.run(text)
-    others = {name: records.brought(name).run for name in records.names()}
+    others = {name: records.run(name) for name in records.names()}
     panels_of_run(found.run, live.key(text), live.NAME, others, {"off": lambda: _off(text, found)})
     for note in found.notes:
         st.info(controls.sentence(note), icon=":material/info:")

@@ -14,7 +14,7 @@ from transformer.checkpoint.foreign.bundle import TASK
 from transformer.checkpoint.inspect.expected import Check
 from transformer.checkpoint.inspect.search import Search
 from transformer.checkpoint.worker import isolated
-from transformer.errors import HeedmapError
+from transformer.errors import HeedmapError, InputError
 from transformer.runs.check import check_contents
 from transformer.safe.arrays import ARRAY_LIMITS
 from transformer.safe.contents import Contents, shape_text
@@ -65,9 +65,6 @@ def check_panel(name: str, checkpoint: Checkpoint | None) -> None:
     """Drop a file; it is compared at once, and again whenever an answer about the checkpoint changes.
 
     None is a checkpoint about which something must be answered first: its answers can be found from the file.
-
-    Raises:
-        InputError: what is expected is not of this model.
     """
     st.markdown(t("checkpoints.check_intro"))
     upload_guard.expect(LIMITS.file_bytes)
@@ -95,11 +92,27 @@ def check_panel(name: str, checkpoint: Checkpoint | None) -> None:
         return
     _find(name, expected)
     if checkpoint is not None:
-        with st.spinner(t("checkpoints.checking")):
-            found: Check = in_session(
-                CHECKS, (store.revision(name), expected.token), lambda: check_contents(checkpoint, expected.contents)
-            )
+        try:
+            with st.spinner(t("checkpoints.checking")):
+                found: Check = in_session(
+                    CHECKS,
+                    (store.revision(name), expected.token),
+                    lambda: check_contents(checkpoint, expected.contents),
+                )
+        except InputError as error:
+            controls.explain(error)
+            if error.code == "check_other_heads" and store.bundle(name) is not None:
+                heads = int(str(error.fields["heads"]))
+                st.button(
+                    t("checkpoints.use_heads", count=heads), key="use-heads", type="primary", icon=":material/done:",
+                    on_click=_use_heads, args=(name, heads),
+                )  # fmt: skip
+            return
         _result(found, expected.contents.source)
+
+
+def _use_heads(name: str, heads: int) -> None:
+    store.set_answers(name, {**dict(store.answers_for(name)), "n_heads": heads})
 
 
 def _find(name: str, expected: _Expected) -> None:

@@ -28,8 +28,8 @@ def record_panel(name: str) -> None:
     Raises:
         CheckpointError: it is here no more.
     """
-    shown = records.brought(name).run
-    others = {other: records.brought(other).run for other in records.names() if other != name}
+    shown = records.run(name)
+    others = {other: records.run(other) for other in records.names() if other != name}
     panels_of_run(shown, records.revision(name), name, others)
 
 

@@ -42,16 +42,16 @@ def result(shown: AnyRun, checkpoint: Checkpoint) -> None:
 
 
 def known(shown: AnyRun, checkpoint: Checkpoint) -> None:
-    """What has to be known of the maps: what was assumed, how they were kept, and which tokens nobody typed."""
+    """What has to be known of the maps: what was assumed, and which tokens nobody typed."""
     _assumptions(checkpoint, shown.record.notes)
-    record_views.record_notes(shown.record)
     if not continues(checkpoint):
         _added(shown, checkpoint)
 
 
 def told(shown: AnyRun, checkpoint: Checkpoint) -> None:
-    """Both, where the maps come later."""
+    """All of it, where the maps come later."""
     result(shown, checkpoint)
+    record_views.record_notes(shown.record)
     known(shown, checkpoint)
 
 

@@ -18,10 +18,8 @@ def report_panel(report: Report) -> None:
     Green is a file of which all is known; amber is one whose maps rest on an assumption, on tensors that were left out,
     or on an answer that is still to come.
     """
-    verdict, reasons = st.columns([5, 2], gap="medium") if report.fits else (st.container(), st.container())
-    with verdict:
-        _banner(report)
-    with reasons, st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
+    _banner(report)
+    with st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
         _details(report)
     if report.is_ready:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="prove"):
@@ -46,8 +44,8 @@ def _banner(report: Report) -> None:
     known = f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}"
     if report.open:
         needed = t("checkpoints.unanswered", names=", ".join(question.name for question in report.open))
-        why = as_text("".join(f" · {said(question.why)}" for question in report.open if question.why))
-        st.warning(f"{known} · {needed}{why}", icon=":material/quiz:")
+        why = as_text(", ".join(said(question.why) for question in report.open if question.why))
+        st.warning(f"{known} · {needed} ({why})" if why else f"{known} · {needed}", icon=":material/quiz:")
     elif report.guesses:
         unsure = as_text("".join(f" · {said(guess)}" for guess in report.guesses if guess.code != "left_out"))
         st.warning(f"{known}{unsure}", icon=":material/warning:")

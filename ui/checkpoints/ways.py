@@ -37,14 +37,12 @@ def make():
 """A file for `make run MODEL=my_model.py:make`."""
 
 
-def ways_panel(*, is_open: bool) -> None:
+def ways_panel() -> None:
     """A record file, the user's own code, weights alone: what to write in each case."""
-    with st.expander(t("your_model.ways"), expanded=is_open, icon=":material/login:"):
-        record, live, weights = st.columns(3, gap="small")
-        for place, name, lines in ((record, "record", RECORD), (live, "live", LIVE), (weights, "weights", WEIGHTS)):
-            with place:
-                st.markdown(f"**{t(f'your_model.way_{name}')}**")
-                st.code(lines, language=None)
-        with live, st.popover(t("your_model.example"), icon=":material/code:"):
+    with st.popover(t("your_model.ways"), icon=":material/login:"):
+        for name, lines in (("record", RECORD), ("live", LIVE), ("weights", WEIGHTS)):
+            st.markdown(f"**{t(f'your_model.way_{name}')}**")
+            st.code(lines, language=None)
+        with st.expander(t("your_model.example"), icon=":material/code:"):
             st.caption(t("your_model.example_note"))
             st.code(EXAMPLE, language=None)

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer.lessons.attention import AttentionLayer
 from transformer.lessons.expressions.board import Board, Matrix
@@ -28,6 +30,12 @@ from ui.texts import in_this_language, plain, t
 
 ToyWords = tuple[int, str, str]
 """What a toy reads: how many of its own words, and the source and target that were typed instead."""
+
+LONGEST_SAID = 120
+"""Letters that are said beside a picture before a question mark; a Chinese character counts as three."""
+
+_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[^\s\d])|(?<=。)(?=\S)")
+_WIDE = re.compile(r"[\u3000-\u9fff\uff00-\uffef]")
 
 CELL = "cell"
 """The query parameter of the picked cell: matrix, row and column, from 0."""
@@ -124,21 +132,37 @@ def in_formula(key: str, **symbols: str) -> str:
 
 
 def try_this(page: str, items: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> None:
-    """A list of settings worth seeing: each button sets every control, to its default or to what the item says.
+    """A list of settings worth seeing: a choice sets every control, to its default or to what the item says.
 
-    `items` maps a text of the page's catalogue to the settings; the setting `cell` goes to the address.
+    `items` maps a text of the page's catalogue to the settings; the setting `cell` goes to the address. The list closes
+    when one is chosen.
     """
-    with st.popover(t("lessons.try"), icon=":material/lightbulb:", type="primary", width="content"):
-        for name, settings in items.items():
-            st.button(
-                t(f"{page}.{name}"), key=f"{page}.{name}", on_click=_set, args=(settings, defaults),
-                icon=":material/arrow_forward:", type="tertiary",
-            )  # fmt: skip
+    said = {name: t(f"{page}.{name}") for name in items}
+    st.menu_button(
+        t("lessons.try"), list(items), key=f"{page}.try", format_func=said.__getitem__, on_click=_set,
+        args=(f"{page}.try", items, defaults), icon=":material/lightbulb:", type="primary",
+    )  # fmt: skip
 
 
-def _set(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+def _set(key: str, items: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> None:
+    settings = items[st.session_state[key]]
     put(**dict.fromkeys((CELL, *defaults)))
     put(**{key: value for key, value in settings.items() if value != defaults.get(key)})
+
+
+def columns() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """A place for pictures, and beside it one for formulas and words; below it where the page is narrow."""
+    with st.container(key="columns"):
+        pictures, words = st.columns([13, 9], gap="medium")
+    return pictures, words
+
+
+def explain(said: str) -> None:
+    """What to look at, in Markdown: its first sentences; those that would make it long stand behind a question mark."""
+    sentences = _SENTENCES.split(said)
+    lengths = np.cumsum([len(one) + 2 * len(_WIDE.findall(one)) for one in sentences])
+    count = max(1, int((lengths <= LONGEST_SAID).sum()))
+    st.markdown(" ".join(sentences[:count]), help=" ".join(sentences[count:]) or None)
 
 
 def stage(page: str, stages: Sequence[str]) -> str:

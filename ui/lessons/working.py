@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from transformer.lessons.expressions.board import Board, Matrix
-from transformer.lessons.expressions.rowwise import Softmax
+from transformer.lessons.expressions.rowwise import TERMS_SHOWN, Softmax
 from ui.components.matrices.component import Cell
 from ui.texts import plain, t
 
@@ -15,9 +15,9 @@ def example_cell(board: Board, name: str) -> Cell:
 
 
 def equation(board: Board, cell: Cell, is_example: bool, with_formula: bool = False) -> None:
-    """A cell worked out: its equation, and every term; with the formula of its matrix where nothing else shows it.
+    """A cell worked out: its equation; with the formula of its matrix where nothing else shows it.
 
-    Where columns stand below each other, the equation stands above the matrices (`frame.STYLE`), and its terms do not.
+    Terms that the equation leaves out are listed, and the exponentials of a softmax.
     """
     worked = board.equation(cell.matrix, cell.row, cell.column)
     matrix = board[cell.matrix]
@@ -31,7 +31,7 @@ def equation(board: Board, cell: Cell, is_example: bool, with_formula: bool = Fa
         st.latex(worked.latex)
     if isinstance(matrix.operation, Softmax):
         _softmax_table(matrix, cell.row, worked.terms)
-    elif len(worked.terms) > 1:
+    elif len(worked.terms) > TERMS_SHOWN:
         with st.expander(t("lessons.terms", count=len(worked.terms))):
             columns = [t("lessons.term"), t("lessons.value")]
             st.dataframe(pd.DataFrame(worked.terms, columns=columns), hide_index=True, width="content")

@@ -1,24 +1,23 @@
-"""What the map shows: of which checkpoint, of which text, at which word, with which part open.
-
-None of its parameters is one of Translate, whose place at the root of the server it took: see `ui.old_links`.
-"""
+"""What the map shows: of which checkpoint, of which text, at which word, with which part open."""
 
 import streamlit as st
 
 from transformer import Checkpoint
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.explain.diagrams.diagram import Node
+from transformer.plots.axes import Axis
 from transformer.text.vocabulary import IdTokenizer
 from ui.components.map.component import ALL
 from ui.map.runs import Shown
-from ui.markdown import as_text
-from ui.shared import address
+from ui.shared import address, controls, subject
 from ui.shared.address import choice, line
-from ui.texts import language, t
+from ui.shared.subject import TEXT, WORD, letters, show
+from ui.texts import t
 
-TEXT, STEP, PART, HEAD, LAYERS = "sentence", "at_word", "part", "at_head", "layers"
-"""The query parameters besides that of the checkpoint (`ON_MAP`): what it reads, the step from 1 (0: all), the open
-part, the head that was picked in it, and `all` layers."""
+PIECE, STEP, SOURCE, PART, HEAD, LAYERS = "piece", "at_word", "from", "part", "at_head", "layers"
+"""The query parameters besides model, text and word: which piece of the word (from 2, the first is not said), the
+source word that the encoder speaks of, the open part, the head that was picked in it, and `all` layers. The step 0
+means all words; older addresses count it from 1."""
 
 WHOLE = "all"
 """What stands in the address where every layer is drawn, however many there are."""
@@ -29,20 +28,18 @@ SAMPLE = 8
 
 def text(name: str, checkpoint: Checkpoint) -> str:
     """What is read: a line, and examples to take."""
-    examples = [_letters(example) for example in checkpoint.examples]
+    examples = [letters(example) for example in checkpoint.examples]
+    address.renamed(sentence=TEXT)
     address.belong_to(name if not checkpoint.translates else checkpoint.languages, TEXT)
-    form, beside = st.columns([6, 1], vertical_alignment="bottom", gap="small")
-    with form, st.form("read", border=False), st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        found = line(t(_label(checkpoint)), examples[0] if examples else _sample(checkpoint), key=TEXT, bare=True)
-        st.form_submit_button(t("map.run"), type="primary", icon=":material/play_arrow:")
-    if examples:
-        with beside, st.popover(t("map.examples"), width="stretch"):
-            for number, example in enumerate(examples, 1):
-                known = checkpoint.example_names.get(checkpoint.examples[number - 1], {}).get(language(), "")
-                st.button(
-                    as_text(known or example), key=f"example-{number}", help=as_text(example), on_click=take,
-                    args=(example,), width="stretch",
-                )  # fmt: skip
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        with (
+            st.form("read", border=False, width="stretch"),
+            st.container(horizontal=True, vertical_alignment="bottom", gap="small"),
+        ):
+            found = line(t(_label(checkpoint)), examples[0] if examples else _sample(checkpoint), key=TEXT, bare=True)
+            st.form_submit_button(t("map.run"), type="primary", icon=":material/play_arrow:")
+        controls.examples_menu(checkpoint, lambda example: take(letters(example)))
+    show(name, found)
     return found
 
 
@@ -58,15 +55,39 @@ def step(shown: Shown) -> int:
         usual = shown.continued.prompt - 1
     elif shown.hidden:
         usual = shown.hidden[0]
+    marked = subject.marked(shown.axis)
+    if marked is not None:
+        piece = address.whole_numbers(address.parameter(PIECE) or "", "-") or (1,)
+        return marked + min(piece[0], shown.axis.words.count(shown.axis.words[marked])) - 1
     asked = address.whole_numbers(address.parameter(STEP) or "", "-")
     if asked is None or not (1 if written else 0) <= asked[0] <= count:
         return usual
     return asked[0] - 1
 
 
-def to_step(number: int) -> None:
-    """Look at another step in the next run."""
-    address.set_parameter(STEP, str(number + 1))
+def to_step(axis: Axis, number: int) -> None:
+    """Look at another step in the next run: a position of the axis, or `ALL`."""
+    if number == ALL:
+        address.put(**{STEP: 0, WORD: None, PIECE: None})
+        return
+    piece = number - axis.words.index(axis.words[number])
+    address.put(**{STEP: None, WORD: subject.word_at(axis, number), PIECE: piece + 1 if piece else None})
+
+
+def source(shown: Shown) -> int | None:
+    """The source word that was clicked, in a translation of two towers."""
+    labels, asked = source_labels(shown), address.parameter(SOURCE)
+    return labels.index(asked) if asked in labels and shown.translation is not None else None
+
+
+def to_source(labels: tuple[str, ...], number: int | None) -> None:
+    """Let the encoder speak of another word in the next run, or of the one that is looked at most."""
+    address.set_parameter(SOURCE, None if number is None else labels[number])
+
+
+def source_labels(shown: Shown) -> tuple[str, ...]:
+    """What the address calls the words that were read."""
+    return Axis.of_tokens("", shown.source).labels
 
 
 def opened(shown: Shown) -> Node | None:
@@ -104,18 +125,13 @@ def turn_layers() -> None:
 
 def take(example: str) -> None:
     """Read another text in the next run."""
-    address.put(**{TEXT: example, STEP: None})
+    address.put(**{TEXT: example, STEP: None, WORD: None, PIECE: None, SOURCE: None})
 
 
 def _label(checkpoint: Checkpoint) -> str:
     if checkpoint.task is not None and checkpoint.tokenizer is None:
         return "map.sequence"
     return "map.ids" if isinstance(checkpoint.tokenizer, IdTokenizer) else "map.sentence"
-
-
-def _letters(example: str) -> str:
-    """An example as one line: of a FASTA record the letters alone."""
-    return "".join(example.splitlines()[1:]) if example.startswith(">") else example
 
 
 def _sample(checkpoint: Checkpoint) -> str:

@@ -71,7 +71,20 @@ def described(node: Node, diagram: Diagram, lengths: Mapping[str, int]) -> Part:
     if node.shares:
         facts.append(plain("map.shared", names=", ".join(node.shares)))
     facts.append(plain("map.module", name=node.name))
-    return Part(node.name, node.kind, title_of(node, diagram), formula(node, diagram), tuple(facts))
+    return Part(
+        node.name, node.kind, title_of(node, diagram), purpose(node, diagram), formula(node, diagram), tuple(facts)
+    )
+
+
+def purpose(node: Node, diagram: Diagram) -> str:
+    """What a part does, in one plain sentence with this model's sizes; empty where its name alone tells it."""
+    if node.kind == "other":
+        return ""
+    name: str = node.kind
+    if node.kind == "attention" and node.site is not None:
+        kind = node.site.kind if node.site.kind in {"self", "cross"} else "pooling"
+        name = f"{'masked' if is_masked(node, diagram) else kind}_attention"
+    return plain(f"map.does_{name}", size=node.gives[-1] if node.gives else "", **dict(node.sizes))
 
 
 def title_of(node: Node, diagram: Diagram) -> str:
@@ -101,6 +114,19 @@ def where(node: Node, diagram: Diagram) -> str:
         return name
     number = [block for block, within in layers.items() if within == stack].index(node.block)
     return plain("map.layer_of", stack=name, layer=number)
+
+
+def headline(diagram: Diagram, languages: tuple[str, str], answer: str) -> str:
+    """What goes in and what comes out, with a place for the word that is being written; `answer` is a class."""
+    if diagram.kind in {"seq2seq", "recurrent"}:
+        read, written = map(language_name, languages)
+        return plain(f"map.headline_{diagram.kind}", read=read, written=written, word="{word}")
+    return plain(f"map.headline_{'answer' if answer else diagram.kind}", answer=answer)
+
+
+def language_name(name: str) -> str:
+    """A language that a checkpoint names, in the reader's words where they are known."""
+    return plain(f"map.language_{name.lower()}") if name in {"English", "German"} else name
 
 
 def identity(diagram: Diagram) -> str:

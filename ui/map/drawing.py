@@ -32,18 +32,44 @@ class Drawing:
     steps: drawn.Steps
     can_fold: bool
 
+    @property
+    def legend(self) -> str:
+        """How to read what is drawn here."""
+        rows = [row for tower in self.towers for row in tower.rows]
+        shown = {
+            "stream": any(tower.found for tower in self.towers),
+            "heads": any(row.heads is not None for row in rows),
+            "lights": any(row.heads is not None and row.crosses for row in rows),
+            "bars": any(row.strengths is not None for row in rows),
+            "chain": any(row.chain for row in rows),
+        }
+        return " ".join(plain(f"map.legend_{name}") for name, is_drawn in shown.items() if is_drawn)
+
+    def is_last(self, part: str) -> bool:
+        """Whether a part stands in the last tower."""
+        return self.numbers[part] >= self.towers[-1].reads
+
+    def source_at(self, step: int) -> int:
+        """The source word that a step looks at most: by the surest heads of all cross-attentions; -1 for none."""
+        crossing = [row.heads.sure for row in self.towers[-1].rows if row.heads is not None and row.crosses]
+        lights = np.zeros(len(self.towers[0].words))
+        for sure in crossing:
+            if 0 <= step < len(sure):
+                lights[int(sure[step, 1])] += sure[step, 2]
+        return int(lights.argmax()) if lights.any() else drawn.ALL
+
 
 def drawing(shown: Shown, whole: bool, opened: str) -> Drawing:
     """The map of a run; `whole` draws every layer whole, and the layer of the part `opened` always is.
 
-    A step changes nothing of it, so it is made once: it stands beside the run's fields, and goes with it.
+    A step changes nothing of it, so it is made once.
     """
-    known: dict[tuple[object, ...], Drawing] = vars(shown).setdefault("drawings", {})
     layer = next((node.block for node in shown.flow.diagram.nodes if node.name == opened), "")
     asked = (whole, layer, language())
-    if asked not in known:
-        known[asked] = _drawing(shown, whole, opened)
-    return known[asked]
+    if asked not in shown.drawings:
+        shown.drawings[asked] = _drawing(shown, whole, opened)
+    found: Drawing = shown.drawings[asked]
+    return found
 
 
 def _drawing(shown: Shown, whole: bool, opened: str) -> Drawing:

@@ -19,8 +19,8 @@ from ui.shared.writing import COLDEST, HOTTEST, TEMPERATURE
 from ui.texts import plain, t
 
 
-def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int) -> None:
-    """Both, beside each other where there is room."""
+def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int, is_narrow: bool = False) -> None:
+    """Both, beside each other unless it is narrow."""
     if shown.said is not None and shown.said.numbers:
         numbers = shown.said.numbers
         st.markdown(f"**{t('checkpoints.numbers')}**")
@@ -29,12 +29,12 @@ def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int) -> None:
     if not shown.next:
         st.caption(t("map.no_output"))
         return
-    odds_place, lens_place = st.columns(2, gap="large")
+    odds_place, lens_place = (st.container(), st.container()) if is_narrow else st.columns(2, gap="large")
     row = shown.row_of(step)
     with odds_place:
         _odds(checkpoint, shown, row)
     with lens_place:
-        _lens(checkpoint, shown, row)
+        _lens(checkpoint, shown, row, is_narrow)
 
 
 def names_of(checkpoint: Checkpoint, shown: Shown, ids: list[int]) -> list[str]:
@@ -84,7 +84,7 @@ def _temperature() -> float:
     return tenths(t("map.temperature"), COLDEST, HOTTEST, 1.0, key=TEMPERATURE, help=t("map.temperature_help"))
 
 
-def _lens(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
+def _lens(checkpoint: Checkpoint, shown: Shown, row: int, is_narrow: bool) -> None:
     st.markdown(f"**{t('map.lens')}**", help=t("map.lens_help"))
     lens = shown.flow.lens
     if lens is None:
@@ -100,10 +100,12 @@ def _lens(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
         t("map.of_final", word=final): lens.final_probabilities[:, row],
         t("map.entropy_column"): lens.entropy[:, row],
     }
+    if is_narrow:
+        del columns[t("map.of_final", word=final)]
     table = pd.DataFrame(columns)[::-1]  # the last layer on top, as on the map
     config = {
         name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f")
-        for name in list(columns)[2:4]
+        for name in list(columns)[2:-1]
     }
     config[t("map.entropy_column")] = st.column_config.NumberColumn(format="%.2f")
     st.dataframe(table, hide_index=True, key="lens", column_config=config)

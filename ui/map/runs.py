@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from transformer import Checkpoint, ContinueOptions, DecodingOptions, Record
 from transformer.errors import CheckpointError
+from transformer.plots.axes import Axis
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
 from transformer.runs.classes import names_of, numbers_of, temperature_of
 from transformer.runs.continuing import Continuation, continues
@@ -55,17 +56,16 @@ class Said:
 class Shown:
     """One run. `source` is what stands below the first tower, `read` what stands below a decoder that has a source.
 
-    `steps` are the labels of the positions that can be looked at: the words that were written, or what was read by a
-    model that reads alone. `next` holds the likeliest outputs of each step (one step for a class), likeliest first.
-    `continued` is what a decoder alone wrote after its text, as `options` ask; all of it was read. `hidden` are the
-    places of hidden words.
+    `axis` are the positions that can be looked at: what was written, or what was read by a model that reads alone.
+    `next` holds the likeliest outputs of each step (one step for a class), likeliest first. `continued` is what a
+    decoder alone wrote after its text, as `options` ask; all of it was read. `hidden` are the places of hidden words.
     """
 
     record: Record
     flow: Flow
     source: tuple[str, ...]
     read: tuple[str, ...]
-    steps: tuple[str, ...]
+    axis: Axis
     next: tuple[tuple[Candidate, ...], ...]
     ids: tuple[int, ...]
     translation: Translation | None = None
@@ -75,6 +75,13 @@ class Shown:
     continued: Continuation | None = None
     options: ContinueOptions | None = None
     hidden: tuple[int, ...] = ()
+    drawings: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
+    """What was drawn of it, by how: it goes with the run."""
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The labels of the positions that can be looked at."""
+        return self.axis.texts
 
     @property
     def logits(self) -> Float[np.ndarray, "row output"]:
@@ -96,6 +103,11 @@ class Shown:
         """Which token was chosen at a row, counted from 0, of a text that was written on; None of what was typed."""
         step = -1 if self.continued is None else row - self.continued.prompt + 1
         return step if step >= 0 else None
+
+    @property
+    def answer(self) -> str:
+        """The likeliest class, of a model that answers once for all that it read."""
+        return self.next[0][0].text if self.is_one_answer and self.classes else ""
 
     @property
     def is_one_answer(self) -> bool:
@@ -148,7 +160,7 @@ def _of_translation(checkpoint: Checkpoint, run: Translation) -> Shown:
         flow(checkpoint, run.source_ids, read_ids(checkpoint, run), run.target_ids),
         run.axes.source.texts,
         run.axes.read.texts,
-        run.axes.written.texts,
+        run.axes.written,
         tuple(step.likeliest for step in run.steps),
         run.target_ids,
         run,
@@ -170,7 +182,7 @@ def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
         flow(checkpoint, found.letters.ids),
         tuple(found.letters.text),
         (),
-        axis.texts,
+        axis,
         (_likeliest(found.probabilities, found.classes),),
         tuple(found.letters.ids),
         classes=found.classes,
@@ -182,15 +194,15 @@ def _of_reading(checkpoint: Checkpoint, read: AnyRun) -> Shown:
     run = with_words(checkpoint, read)
     looked = next((each for site, each in run.record.items() if site.kind == "self"), None)
     watched = flow(checkpoint, run.ids)
-    labels = looked.keys.texts if looked is not None else tuple(map(str, run.ids))
+    axis = looked.keys if looked is not None else Axis.of_tokens("", tuple(map(str, run.ids)))
     tokens = _labels(checkpoint.tokenizer, run.ids)
     said = _said(checkpoint, run)
     if said is None:
-        answers, classes = _answers(checkpoint, watched.logits, len(labels))
+        answers, classes = _answers(checkpoint, watched.logits, len(axis))
     else:
         answers, classes = _answers_of_head(checkpoint, said)
     return Shown(
-        run.record, watched, tokens, (), labels, answers, run.ids, classes=classes,
+        run.record, watched, tokens, (), axis, answers, run.ids, classes=classes,
         own_temperature=temperature_of(checkpoint, len(classes)), said=said, hidden=_hidden(checkpoint, run.ids),
     )  # fmt: skip
 

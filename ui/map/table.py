@@ -9,18 +9,18 @@ from ui.map.drawing import Drawing
 from ui.texts import t
 
 
-def table_panel(found: Drawing, step: int) -> None:
+def table_panel(found: Drawing, step: int, source: int) -> None:
     """Folded at first; it opens with everything that the map says of its parts at this step."""
     with st.expander(t("map.as_table"), icon=":material/table_rows:"):
-        st.dataframe(parts_table(found, step), hide_index=True, key="parts")
+        st.dataframe(parts_table(found, step, source), hide_index=True, key="parts")
 
 
-def parts_table(found: Drawing, step: int) -> pd.DataFrame:
+def parts_table(found: Drawing, step: int, source: int) -> pd.DataFrame:
     """One row a part: where it is, what it is, its formula and shapes, what it adds, where its surest head looks."""
     adds: dict[int, float] = {}
     looks: dict[int, str] = {}
     for tower in found.towers:
-        position = step if tower.stepped else -1
+        position = step if tower.stepped else source
         for number in tower.found:
             adds[number] = _share(tower, number, position)
         for row in tower.rows:
@@ -33,6 +33,7 @@ def parts_table(found: Drawing, step: int) -> pd.DataFrame:
         {
             t("map.where"): [found.wheres[part.name] for part in found.parts],
             t("map.part"): [part.title for part in found.parts],
+            t("map.purpose"): [part.plain for part in found.parts],
             t("map.formula"): [part.formula for part in found.parts],
             t("map.facts"): ["; ".join(part.facts) for part in found.parts],
             t("map.share"): [adds.get(number, np.nan) for number in numbers],

@@ -1,8 +1,8 @@
 """One sequence's record in the browser, as `ui.shared.record_views` has it: another layer or head asks for no run.
 
 Windows look at windows in the layers, and the decision at windows in the pooling: two kinds with queries of their own.
-What the page calls a layer (a number, or "pooling") tells which of them is meant. Letters need no weights; lines need
-those of the windows of one width, at the chosen site; and a map of many windows is sent as its window shows it.
+What the page calls a layer (a number, or "pooling") tells which of them is meant. Letters need no weights; of a map of
+many windows what its window shows is sent.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,13 @@ from transformer.messages import language
 from transformer.plots.axes import Axis
 from transformer.plots.canvas.about import About
 from transformer.plots.canvas.record import Kind, Packed, packed
-from transformer.plots.canvas.views import Axes, Link, Picker, Sides
+from transformer.plots.canvas.views import Axes, Link, Picker
 from transformer.plots.canvas.views import Site as Maps
 from transformer.plots.picture import Picture
 from transformer.runs.sequences.classify import Classification
 from transformer.sites import Site
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_kinds
 from ui.components.head_choice.component import head_choice
-from ui.components.head_view.component import head_view
 from ui.components.heatmap.component import heatmap
 from ui.components.shared.record import Local, post
 from ui.sequences import runs
@@ -34,27 +33,21 @@ from ui.shared import address
 from ui.shared import sequence_controls as asked
 from ui.shared.files import head_stem
 from ui.shared.record_views import one_of
-from ui.shared.sequence_controls import MEAN, POOLING, Place
+from ui.shared.sequence_controls import MAX_ADDRESS, MEAN, POOLING, SEQUENCE, Place
 from ui.shared.what_if_link import what_if_query
 from ui.shared.zooming import is_long
 from ui.store.cache import cached
 from ui.store.refs import Revision
 from ui.texts import plain, t
 
-KEYS: Final = ("layer", "head", "pair", "heads", "threshold", "relative")
+KEYS: Final = ("layer", "head", "pair", "relative")
 """The keys of the address that the browser owns here."""
 
-OLD: Final = {"relative-windows": "relative", "view-threshold": "threshold"}
+OLD: Final = {"relative-windows": "relative"}
 """What older addresses call them."""
 
 MOST_BYTES = 2**20
 """Maps of so many bytes are all sent, 4 a weight: 12 of 147 windows each way; of more, the chosen site's."""
-
-MOST_LINES = 300
-"""Most windows of a width whose lines are drawn."""
-
-USUAL_THRESHOLD = 0.02
-"""Weights below it have no line at first: a row is shared out among many windows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +74,8 @@ class Shown:
     """Whether another layer needs no other weights."""
 
 
-def bring(run: Classification, view: str, width: int) -> Shown:
-    """Send what a view draws of a record, and take what the address chooses of it; lines are of one width's windows."""
+def bring(run: Classification, view: str) -> Shown:
+    """Send what a view draws of a record, and take what the address chooses of it."""
     sites = asked.sites(run)
     layer = one_of(list(sites), "layer", list(sites)[-1])
     site = sites[layer]
@@ -94,7 +87,7 @@ def bring(run: Classification, view: str, width: int) -> Shown:
         sent = ()
     elif is_whole:
         sent = tuple(run.record.sites)
-    form = _form(*runs.key_of(run), language(), sent, width if view == "heads" else None, run)
+    form = _form(*runs.key_of(run), language(), sent, run)
     post(form.packed, key="record")
     held = address.held(*KEYS, *OLD)
     for old, key in OLD.items():
@@ -105,12 +98,13 @@ def bring(run: Classification, view: str, width: int) -> Shown:
     )
 
 
-def head_panel(shown: Shown, name: str) -> None:
-    """Buttons for layer and head, followed by what the server draws."""
+def head_panel(shown: Shown, name: str, sequence: str) -> None:
+    """Buttons for layer and head, followed by what the server draws; What if is led to with the `sequence` read."""
     place, kinds = shown.place, shown.form.kinds
     number = next(number for number, sites in enumerate(kinds) if place.site in sites)
     along = {key: key for key in ("layer", "head")}
     query = {key: value for key, value in what_if_query(model=name).items() if key not in along}
+    query |= {SEQUENCE: sequence} if len(sequence) <= MAX_ADDRESS else {}
     head_choice(
         shown.local,
         (
@@ -159,43 +153,18 @@ def heatmap_panel(shown: Shown, groups: str) -> None:
     heatmap(shown.local, shown.form.maps, axes, key="windows", dense=True, save_csv=csv)
 
 
-def lines_panel(shown: Shown, width: int) -> None:
-    """Windows of one width, joined by what the heads of the chosen site look at."""
-    count = sum(span.width == width for span in shown.run.spans)
-    if count > MOST_LINES:
-        st.info(t("sequences.too_many_lines", count=count, most=MOST_LINES))
-        return
-    most = max(shown.run.record[site].n_heads for site in shown.run.record.sites)
-    sides = {
-        _name(sites): Sides(
-            plain("sequences.query_decision" if _name(sites) == POOLING else "sequences.query_window"),
-            plain("sequences.key_window"),
-            [f"{site}-lines" for site in sites],
-            [About(site) for site in sites],
-        )
-        for sites in shown.form.kinds
-    }
-    names = [*(plain("sequences.head_number", head=head) for head in range(most)), plain("sequences.mean")]
-    head_view(shown.local, sides, names, key="sequence-lines")
-    st.caption(t("sequences.only_width", width=width))
-
-
 @cached()
 def _form(
     revision: Revision,  # noqa: ARG001  (part of the cache key, as are the text and the language)
     text: str,  # noqa: ARG001
     spoken: str,  # noqa: ARG001
     sent: tuple[Site, ...],
-    width: int | None,
     _run: Classification,
 ) -> Form:
     record = _run.record
     layers = tuple(site for site in record.sites if site != POOLING)
     kinds = [sites for sites in (layers, tuple(site for site in record.sites if site == POOLING)) if sites]
-    windows = [place for place, span in enumerate(_run.spans) if width in (None, span.width)]
-    if not sent or (width is not None and len(windows) > MOST_LINES):
-        sent, windows = (), windows if len(windows) <= MOST_LINES else []
-    keys = slice(windows[0], windows[-1] + 1) if windows else slice(0, 0)
+    keys = slice(0, len(_run.spans))
     packs, maps, axes = list[Kind](), dict[str, Maps](), dict[str, Axes]()
     for sites in kinds:
         first, called = record[sites[0]], [name for name, site in asked.sites(_run).items() if site in sites]
@@ -206,7 +175,7 @@ def _form(
         packs.append(kind_of(_name(sites), [record[site] for site in sites], pictures, sides, called))
         axes[_name(sites)] = axes_of(*sides, "", [])
     usual = len(kinds[-1]) - 1, None
-    return Form(packed(packs, usual, {}, kind=len(kinds) - 1, threshold=USUAL_THRESHOLD), tuple(kinds), maps, axes)
+    return Form(packed(packs, usual, {}, kind=len(kinds) - 1), tuple(kinds), maps, axes)
 
 
 def _pictures(attention: AttentionMap, queries: slice, keys: slice) -> list[Picture]:

@@ -1,6 +1,5 @@
 """What the Sequences page remembers: runs, effects of letters, sets. Keys are plain values."""
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -17,27 +16,23 @@ from transformer.runs.class_reasons import Reasons
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import SHORT, Cost
 from transformer.runs.sequences.attribution import Mutations, integrated_gradients, mutations
-from transformer.runs.sequences.classify import Classification, classify, pace, read
-from transformer.runs.sequences.sets import Motifs, SequenceSet, read_set
-from transformer.sequences.fasta import fasta_of
+from transformer.runs.sequences.classify import Classification, classifier, classify, pace, read
+from transformer.sequences.fasta import fasta_of, label_of
 from transformer.sequences.folding import folded, received
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
 from ui.store import settings, store
-from ui.store.cache import cached_result
+from ui.store.cache import cached, cached_result
 from ui.store.progress import long_run, with_progress
 from ui.store.refs import Revision
 from ui.store.runs import for_long_runs
 from ui.texts import plain, t
 
-FILES = ["fa", "fasta", "fna", "gz", "txt"]
-"""What files of sequences are called."""
+LONG_STRAND = 4_096
+"""Windows up to which the other strand is read as well: it takes less than a second."""
 
 EXAMPLE_SET = "examples.fa"
 """The file of a checkpoint that holds sequences of every class."""
-
-LONG_STRAND = 4_096
-"""Windows up to which the other strand is read as well: it takes less than a second."""
 
 RUN = "sequence_run"
 """What runs are called among the kept results."""
@@ -179,28 +174,24 @@ def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Rea
     return _with_progress("effects", key, plain("sequences.effects"), plain("sequences.changing"), compute)
 
 
-def example_set(checkpoint: Checkpoint) -> bytes:
-    """The checkpoint's own set as FASTA; empty where it brought none."""
-    path = checkpoint.folder / EXAMPLE_SET if checkpoint.folder else None
+@cached()
+def examples_of(
+    revision: Revision,  # noqa: ARG001  (part of the cache key)
+    label: str,
+    _checkpoint: Checkpoint,
+) -> list[str]:
+    """The sequences of a class, of the length that was trained on, which lie beside a checkpoint."""
+    _, task = classifier(_checkpoint)
+    records = fasta_of(shipped_file(_checkpoint, EXAMPLE_SET))
+    return [
+        one.sequence for one in records if label_of(one, task.classes) == label and len(one.sequence) == task.length
+    ]
+
+
+def shipped_file(checkpoint: Checkpoint, file: str) -> bytes:
+    """A file that came with a checkpoint's weights; empty where it brought none of this name."""
+    path = checkpoint.folder / file if checkpoint.folder else None
     return path.read_bytes() if path is not None and path.is_file() else b""
-
-
-def sequence_set(name: str, fasta: bytes) -> SequenceSet | None:
-    """A set that was read; the first time with a bar and a button that stops it, then None."""
-    key = (store.revision(name), hashlib.sha256(fasta).hexdigest())
-    return _with_progress(
-        "sequence_set",
-        key,
-        plain("sequences.set_read"),
-        plain("sequences.set_reading"),
-        lambda progress: read_set(store.checkpoint(name), fasta_of(fasta), progress),
-    )
-
-
-def motifs(name: str, fasta: bytes, found: SequenceSet, label: int, width: int) -> Motifs:
-    """The motif of every head for a class and a width, over a set that was read."""
-    key = (store.revision(name), hashlib.sha256(fasta).hexdigest(), label, width)
-    return cached_result("motifs", key, lambda: found.every_head(label, width))
 
 
 def _with_progress(

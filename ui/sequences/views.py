@@ -10,6 +10,7 @@ import streamlit as st
 from transformer.attention.measures import rank_correlation
 from transformer.plots.canvas.about import About
 from transformer.plots.export import plot_config
+from transformer.plots.logo import logo
 from transformer.plots.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.runs.class_reasons import Reasons
 from transformer.runs.measures.faithfulness import shipped
@@ -19,15 +20,20 @@ from transformer.runs.sequences.held_out import HeldOut, composition
 from transformer.runs.sequences.trust import GRADIENTS, WEIGHTS
 from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded
+from transformer.sequences.motifs import heights, letter_counts
 from transformer.sequences.task import SequenceTask
 from ui.markdown import as_text
 from ui.sequences import runs
+from ui.sequences.reading import Reading
 from ui.shared.address import choice, switch
 from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
 from ui.shared.zooming import Said, zoom_panel, zoomed
 from ui.store import store
 from ui.texts import language, plain, said, t
+
+FEWEST_EXAMPLES = 10
+"""Of fewer sequences no logo is drawn."""
 
 
 def verdict(
@@ -56,7 +62,8 @@ def verdict(
     st.dataframe(
         pd.DataFrame(columns, index=list(run.classes)),
         column_config={
-            name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.4f") for name in columns
+            name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.4f", width="small")
+            for name in columns
         },
     )
     facts = [plain("sequences.facts_size", letters=len(run.letters), windows=len(run.spans))]
@@ -72,8 +79,8 @@ def verdict(
     )
     if other is None and task.alphabet.complement:
         st.caption(t("sequences.one_strand"))
-    for note in run.letters.notes:
-        st.caption(as_text(said(note)))
+    if run.letters.notes:
+        st.caption(as_text("; ".join(map(said, run.letters.notes))))
 
 
 def _unlike(run: Classification, task: SequenceTask, held_out: HeldOut | None) -> list[str]:
@@ -91,10 +98,20 @@ def groups_note(run: Classification) -> None:
         st.caption(t("sequences.pooling_row"))
 
 
-def letters_panel(name: str, run: Classification, place: Place, task: SequenceTask, sequence_id: str) -> None:
+def letters_panel(name: str, run: Classification, place: Place, task: SequenceTask, here: Reading) -> None:
     """Attention folded back to letters, beside what every letter did for the answer."""
     best = run.classes[run.predicted]
-    target = choice(t("sequences.target"), list(run.classes), default=best, key=f"target-{best}", text=str)
+    usual = (
+        best
+        if best != task.background
+        else max(task.findable, key=lambda label: run.probabilities[run.classes.index(label)], default=best)
+    )
+    known = task.landmarks and len(run.letters) == task.length
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        target = choice(
+            t("sequences.target"), list(run.classes), default=usual, key=f"target-{usual}", text=str, bare=True
+        )
+        marked = bool(known) and switch(t("sequences.consensus"), True, key="consensus")
     label = run.classes.index(target)
     track = letter_track(run, place)
     if track is None:
@@ -105,11 +122,13 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
     else:
         st.info(t("sequences.too_long_for_effects", longest=MAX_MUTATED))
     spans: tuple[Span, ...] = ()
-    known = task.landmarks and len(run.letters) == task.length
-    if known and switch(t("sequences.consensus"), False, key="consensus"):
+    if marked:
         spans = _agreeing(run, task)
-    figure = sequence_tracks(_tracks(run, track, effects, target, spans), dark=is_dark())
-    st.plotly_chart(figure, key="tracks", config=plot_config(f"{sequence_id}-tracks"))
+    shown = replace(_tracks(run, track, effects, target, spans), places=here.places)
+    figure = sequence_tracks(shown, dark=is_dark())
+    st.plotly_chart(figure, key="tracks", config=plot_config(f"{here.stem}-tracks"))
+    if len(run.letters) == task.length:
+        _logo(name, task, target, here)
     if effects is not None:
         _agreement(run, track, place, label, effects)
         gradients = effects[1]
@@ -118,7 +137,21 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
         st.caption(t(f"sequences.{said_of}", points=gradients.points, **told))
         _say_trust(name)
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
-    _downloads(run, track, effects, target, sequence_id, place)
+    _downloads(run, track, effects, target, here, place)
+
+
+def _logo(name: str, task: SequenceTask, label: str, here: Reading) -> None:
+    """What the checkpoint's own examples of a class have in common, letter under letter with the tracks."""
+    texts = runs.examples_of(store.revision(name), label, store.checkpoint(name))
+    if len(texts) < FEWEST_EXAMPLES:
+        return
+    tall, letters = heights(letter_counts(texts, task.alphabet.letters)), task.alphabet.letters
+    places = [str(place) if place % 10 == 0 else "" for place in here.places]
+    title = plain("sequences.logo_title", label=label, count=len(texts))
+    figure = logo(letters, tall, places, title=title, dark=is_dark())
+    figure.update_layout(margin=dict(l=54, r=66, t=36, b=40), height=180)  # as wide as the tracks above it
+    figure.update_yaxes(automargin=False, nticks=3)
+    st.plotly_chart(figure, key="logo", config=plot_config(f"{label}-logo", "svg"))
 
 
 def long_windows(run: Classification, place: Place) -> None:
@@ -139,12 +172,6 @@ def long_windows(run: Classification, place: Place) -> None:
         edges=(() if pools else edges, edges),
     )
     zoom_panel(zoom, (run.checkpoint, run.letters.text), shown, key="windows-tiles")
-
-
-def width(run: Classification) -> int:
-    """Of which width the windows are whose lines are drawn."""
-    widths = list(dict.fromkeys(span.width for span in run.spans))
-    return int(choice(t("sequences.width"), [str(w) for w in widths], key="view-width", text=str))
 
 
 def letter_track(run: Classification, place: Place) -> LetterTrack | None:
@@ -220,7 +247,7 @@ def _downloads(
     track: LetterTrack,
     effects: tuple[Mutations, Reasons] | None,
     target: str,
-    sequence_id: str,
+    here: Reading,
     place: Place,
 ) -> None:
     columns = {f"attention share, windows of {w}": v for w, v in zip(track.widths, track.share, strict=True)}
@@ -234,13 +261,17 @@ def _downloads(
         if gradients.converged:
             columns["integrated gradients"] = gradients.added
     browser = {name: columns[name] for name in columns if name.startswith(("attention, ", "mutation", "integrated"))}
-    stem = f"{sequence_id}-{place.stem}"
+    stem = f"{here.stem}-{place.stem}"
     files: dict[str, tuple[str, Callable[[], str | bytes], str]] = {
-        "tracks_csv": (f"{stem}.csv", lambda: tracks.csv(run.letters.text, columns), "text/csv"),
-        "tracks_bedgraph": (f"{stem}.bedgraph", lambda: tracks.bedgraph(sequence_id, browser), "text/plain"),
+        "tracks_csv": (f"{stem}.csv", lambda: tracks.csv(run.letters.text, columns, here.places), "text/csv"),
+        "tracks_bedgraph": (
+            f"{stem}.bedgraph",
+            lambda: tracks.bedgraph(here.record, browser, here.places),
+            "text/plain",
+        ),
     }
     if len(run.spans) <= 1_000:
-        files["record"] = f"{sequence_id}.npz", run.record.npz, "application/octet-stream"
+        files["record"] = f"{here.stem}.npz", run.record.npz, "application/octet-stream"
     with st.container(horizontal=True):
         for name, (file, data, kind) in files.items():
             st.download_button(t(f"sequences.download_{name}"), data, file, kind, on_click="ignore")

@@ -26,6 +26,10 @@ place means something else once the sentence changes. Read it leniently, since a
 **What is about something** (a node of one tree, a step of one sentence) is declared with `belong_to(owner, key)` before
 it is drawn: about another owner it starts with its default again.
 
+**A lesson link** takes controls out of the page: `hide=temperature~2%2E5.scaled` leaves neither of them on it. One
+stands at 2.5; the other at its default if `lock=1` refuses what the address says of it, else at what the address says.
+This is checked here, in one place (`PageState.seed`), so whoever types a hidden key changes nothing.
+
 One run writes the address at most once, at its end, so one action is one entry of the browser's history. After Back,
 Forward, or a link, the address of that run wins over what the controls held. `run` is the frame around every page that
 does this, and the menu leads to every page as it was left. A page that ends early calls `stop`, not `st.stop`.
@@ -46,16 +50,17 @@ Width = int | Literal["stretch"]
 
 
 @contextmanager
-def run(*keep: str) -> Iterator[Callable[[str], None]]:
+def run(*keep: str) -> Iterator[Callable[..., None]]:
     """The frame of one run: takes the browser's address at its beginning, writes the new one at its end.
 
-    It gives the function that says which page the run shows. Parameters of `keep` go along from page to page.
+    It gives the function that says which page the run shows, and what a page that has just been opened is to show in
+    place of what its address says. Parameters of `keep` go along from page to page.
     """
     with opened() as here:
         here.begin(keep)
         try:
             with suppress(_PageEndError):
-                yield lambda page: here.enter(page, keep)
+                yield lambda page, brought=None: here.enter(page, keep, brought)
         finally:
             here.end()
 
@@ -103,24 +108,6 @@ def belong_to(owner: object, *keys: str) -> None:
     page_state().belong_to(owner, keys)
 
 
-def suggest(key: str, value: str) -> None:
-    """What a control shows that this page has not drawn in this session, where the address says nothing.
-
-    It comes to stand in the address, since a fresh visit would not know it.
-    """
-    page_state().suggest(key, value)
-
-
-def suggest_anew(key: str) -> None:
-    """Let suggestions for a control count again, also on pages that have drawn it: there is something new to show."""
-    page_state().undecide(key)
-
-
-def is_decided(page: str, key: str) -> bool:
-    """Whether a page has drawn a control, so that no suggestion counts there."""
-    return (page, key) in page_state().controls.decided
-
-
 def choice(
     label: str,
     options: Sequence[str],
@@ -146,6 +133,8 @@ def choice(
     shown = {option: text(option) for option in options}  # in this run's language, whoever asks later
     here = page_state()
     value, told = here.seed(key, lambda word: _one_of(options, known.get(word)), first, tuple(shown.values()))
+    if here.hides(key, label):
+        return str(value)
     if form == "segments":
         chosen = st.segmented_control(
             label, options, default=None if told else value, required=True, key=key, help=help, disabled=disabled,
@@ -183,6 +172,8 @@ def tabs(
 
     label, _ = here.seed(key, valid, texts[first], tuple(labels), always=True)
     opened = labels[label]
+    if here.hides(key, " · ".join(labels)):
+        return opened, st.container()
     places = dict(zip(options, st.tabs(list(labels), key=key, on_change="rerun"), strict=True))
     here.written(key, texts[opened], texts[first], opened)
     return opened, places[opened]
@@ -205,6 +196,8 @@ def whole(
         return low
     here = page_state()
     value, told = here.seed(key, lambda word: _between(_whole(word), low, high), usual, (low, high, step))
+    if here.hides(key, label):
+        return int(value)
     if (high - low) // step <= 200:
         number = st.slider(label, low, high, None if told else value, step, key=key, width=width, help=help)
     else:
@@ -227,6 +220,8 @@ def decimal(
     here = page_state()
     usual = min(max(default, low), high)
     value, told = here.seed(key, lambda word: _between(_decimal(word, digits), low, high), usual, (low, high))
+    if here.hides(key, label):
+        return float(value)
     number = st.slider(label, low, high, None if told else value, 10.0**-digits, key=key, width=width, help=help)
     return here.written(key, round(number, digits), usual)
 
@@ -248,6 +243,8 @@ def switch(
         st.toggle(label, value=False, key=f"{key} (disabled)", help=help, disabled=True)
         return False
     value, told = here.seed(key, lambda word: {"true": True, "false": False}.get(str(word).lower()), default)
+    if here.hides(key, label):
+        return bool(value)
     return here.written(key, st.toggle(label, value and not told, key=key, help=help), default)
 
 
@@ -264,6 +261,8 @@ def line(
     """A line of text; `placeholder` stands there while it is empty. `bare` keeps the label for screen readers alone."""
     here = page_state()
     value, told = here.seed(key, str, default)
+    if here.hides(key, label):
+        return str(value)
     text = st.text_input(
         label, "" if told else value, key=key, width=width, placeholder=placeholder, help=help,
         label_visibility="collapsed" if bare else "visible",
@@ -276,15 +275,21 @@ def lines(
     default: str,
     *,
     key: str,
-    height: int = 120,
+    height: int | Literal["content"] = 120,
     longest: int | None = None,
     most: int | None = None,
     help: str | None = None,  # noqa: A002
+    bare: bool = False,
 ) -> str:
     """Several lines of text, at most `most` characters; a text of more than `longest` stays out of the address."""
     here = page_state()
     value, told = here.seed(key, str, default)
-    text = st.text_area(label, "" if told else value, key=key, height=height, max_chars=most, help=help)
+    if here.hides(key, label):
+        return str(value)
+    text = st.text_area(
+        label, "" if told else value, key=key, height=height, max_chars=most, help=help,
+        label_visibility="collapsed" if bare else "visible",
+    )  # fmt: skip
     keep_out(key, longest is not None and len(text) > longest)
     return here.written(key, text, default)
 
@@ -302,6 +307,14 @@ def held(*keys: str) -> dict[str, Any]:
     take it; in between, they alone know.
     """
     return page_state().own(keys)
+
+
+def renamed(**old: str) -> None:
+    """Take what older addresses call otherwise, before it is read: new keys by their old ones."""
+    for before, key in old.items():
+        value = parameter(before)
+        if value is not None:
+            put(**{before: None, key: value if parameter(key) is None else parameter(key)})
 
 
 def parameter(key: str) -> str | None:

@@ -81,9 +81,11 @@ def _cell_panel(now: Picture, head: int, cell: tuple[int, int], hiding: str, nob
     make = partial(Intervention, str(now.site), heads=(head,))
     if now.visible[row, column]:
         st.markdown(t("what_if.cell_of", query=query, key=key))
+        weight = float(now.values[row, column])
+        rest = float(now.values[row].sum()) - weight
         with st.container(horizontal=True, gap="xsmall"):
-            _button("knock_out_cell", make(action="knock_out", queries=(row,), keys=(column,)))
-            _button("cut_cell", make(action="cut", queries=(row,), keys=(column,)))
+            _button("knock_out_cell", make(action="knock_out", queries=(row,), keys=(column,)), weight=weight)
+            _button("cut_cell", make(action="cut", queries=(row,), keys=(column,)), weight=weight, rest=rest)
             _button("only_here", make(action="force", queries=(row,), keys=(column,), value=(1.0,)))
     else:
         st.markdown(t("what_if.cell_is_masked", query=query, key=key))
@@ -117,8 +119,10 @@ def _row_bars(make: Callable[..., Intervention], now: Picture, row: int) -> None
     row_bars(now.values[row, seen], labels, now.queries.labels[row], key="row-bars", on_force=force)
 
 
-def _button(name: str, *more: Intervention) -> None:
-    st.button(t(f"what_if.{name}"), key=f"do-{name}", on_click=partial(changes.add, *more))
+def _button(name: str, *more: Intervention, **explained: float) -> None:
+    """A button that makes these changes; numbers of this run explain it."""
+    why = t(f"what_if.{name}_why", **explained) if explained else None
+    st.button(t(f"what_if.{name}"), key=f"do-{name}", help=why, on_click=partial(changes.add, *more))
 
 
 def _cell(picture: Picture) -> tuple[int, int] | None:

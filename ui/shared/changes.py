@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import streamlit as st
 
-from transformer import Intervention, Record
+from transformer import Checkpoint, Intervention, Record
 from transformer.attention.interventions.donors import Donor
 from transformer.attention.interventions.text import from_text, parts, to_text
 from transformer.attention.interventions.value import OF_OUTPUTS, OF_ROWS, ranges
@@ -24,6 +24,12 @@ DONOR: Final = "donor"
 
 STAND_IN: Final = Donor(DONOR, {}, {})
 """Stands for the donor wherever interventions are only read, written and named; runs put the real one in."""
+
+NOTHING: Final = "none"
+"""What the address says of the changes where a page would open with one, and it was taken away."""
+
+OPENING: Final = "changes.opening"
+"""Where a session keeps the changes that the page opens with while its address says nothing of them, in short form."""
 
 OFF: Final = ("mean", "zero")
 """The actions that switch a head off: what it gives on instead is its mean output, or zero."""
@@ -53,6 +59,20 @@ def asked() -> Changes:
     return changes
 
 
+def opening(checkpoint: Checkpoint) -> str | None:
+    """The text that a page of changes opens with: that of the first change that the checkpoint says is worth trying."""
+    return next((one.text for one in checkpoint.changed_examples), None)
+
+
+def open_with(checkpoint: Checkpoint, text: str) -> None:
+    """Open with what the checkpoint says is worth changing of this text, if anything is and the address says nothing.
+
+    Comes before the changes are asked for.
+    """
+    known = (one.change for one in checkpoint.changed_examples if one.text == text and not one.donor)
+    st.session_state[OPENING] = next(known, "")
+
+
 def without_means() -> None:
     """Where a checkpoint brings no means, `mean` without a vector stands for zero, as links of before have it."""
     changes, _ = _read()
@@ -75,7 +95,8 @@ def in_force(changes: Changes, run: Callable[[Changes], object]) -> Force:
 
 def keep(changes: Iterable[Intervention]) -> None:
     """Write them to the address."""
-    set_parameter(CHANGES, to_text(changes) or None)
+    written = to_text(changes)
+    set_parameter(CHANGES, None if written == st.session_state.get(OPENING, "") else written or NOTHING)
 
 
 def add(*more: Intervention) -> None:
@@ -90,7 +111,7 @@ def remove(ones: Changes) -> None:
 
 def clear() -> None:
     """Nothing is changed."""
-    set_parameter(CHANGES, None)
+    keep(())
 
 
 def donor_line() -> str:
@@ -155,14 +176,13 @@ def chips(force: Force, together: Sequence[Group] = ()) -> None:
 
     One button takes away those of `together` where all of them are there, and what is done alike in several layers.
     """
-    if not force.changes and not force.void:
-        st.info(t("what_if.nothing_changed"), icon=":material/touch_app:")
-        return
     acting = [group for group in together if set(group.ones) <= set(force.changes)]
     grouped = {one for group in acting for one in group.ones}
     acting += _by_layers([one for one in force.changes if one not in grouped])
     void = _by_layers([one for one, _ in force.void])
-    with st.container(horizontal=True, gap="small", key="chips"):
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="chips"):
+        if not acting and not void:
+            st.caption(t("what_if.nothing_changed"))
         for number, group in enumerate([*acting, *void]):
             acts = number < len(acting)
             st.button(
@@ -200,8 +220,9 @@ def _read() -> tuple[Changes, list[HeedmapError]]:
     donors = {DONOR: STAND_IN} if (parameter(DONOR) or "").strip() else {}
     found: list[Intervention] = []
     errors: list[HeedmapError] = []
+    asked = parameter(CHANGES)
     try:
-        every = parts(parameter(CHANGES) or "")
+        every = parts(st.session_state.get(OPENING, "") if asked is None else "" if asked == NOTHING else asked)
     except HeedmapError as error:
         return (), [error]
     for part in every:

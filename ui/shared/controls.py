@@ -1,12 +1,13 @@
 """Controls that pages share. Every one writes itself to the address, so that a link shows the same picture."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint, DecodingOptions, Record, Translation
 from transformer.attention.measures import kinds_of
@@ -15,9 +16,9 @@ from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
 from transformer.text.beams import BeamTree
 from ui.markdown import as_text
-from ui.shared import last_checkpoint
-from ui.shared.address import belong_to, choice, line, lines, parameter, put, switch, tenths, whole
-from ui.shared.last_checkpoint import MODEL
+from ui.shared import subject
+from ui.shared.address import belong_to, choice, line, lines, parameter, put, renamed, switch, tenths, whole
+from ui.shared.subject import MODEL, TEXT
 from ui.store import log, runs, session_resources, shipped, store
 from ui.texts import begins_with_a_word, in_language, language, plain, said, t
 
@@ -64,28 +65,24 @@ class Selection:
     special: bool
 
 
-def checkpoint_choice(*architectures: str, key: str = MODEL) -> str | None:
-    """Choose a checkpoint of one of the architectures; None, with an explanation, when there is none.
-
-    `key` is the query parameter; what other pages call it is taken too.
-    """
-    last_checkpoint.either_key(key)
+def checkpoint_choice(*architectures: str) -> str | None:
+    """Choose a checkpoint of one of the architectures; None, with an explanation, when there is none."""
+    renamed(**{subject.OLD_MODEL: MODEL})
     names = store.checkpoint_names(*architectures)
     for problem in store.problems():
         explain(problem)
-    warn_of_unknown(key)
+    warn_of_unknown()
     if not names:
         kinds = plain("translate.or").join(architectures)
         st.error(t("translate.no_checkpoint", kinds=kinds, folder=shipped.CHECKPOINTS.name))
         return None
-    _warn_of_unlisted(names, key)
-    last_checkpoint.suggest(names, key)
+    _warn_of_unlisted(names)
     with st.sidebar:
         name = choice(
-            t("translate.checkpoint"), names, key=key, form="list", width="stretch", text=str,
-            default=last_checkpoint.usual(names), said=store.is_upload(last_checkpoint.usual(names)),
+            t("translate.checkpoint"), names, key=MODEL, form="list", width="stretch", text=str,
+            default=subject.usual(names), said=store.is_upload(subject.usual(names)),
         )  # fmt: skip
-    last_checkpoint.remember(name)
+    subject.show(name)
     warn_of_guesses(name)
     return name
 
@@ -98,17 +95,17 @@ def warn_of_guesses(name: str) -> None:
             st.warning(f"{guesses} {t('store.guessed')}", icon=":material/warning:")
 
 
-def warn_of_unknown(key: str = MODEL) -> None:
+def warn_of_unknown() -> None:
     """Say so where the address names a checkpoint that is not here; stands before the list of checkpoints."""
-    named = parameter(key) or ""
+    named = parameter(MODEL) or ""
     if not store.is_known(named):
         text = t("translate.no_such_upload" if store.is_upload(named) else "translate.no_such_checkpoint")
         st.warning(text, icon=":material/info:")
 
 
-def _warn_of_unlisted(names: Sequence[str], key: str) -> None:
+def _warn_of_unlisted(names: Sequence[str]) -> None:
     """Say why the checkpoint that the address names is not in a page's list though it is here: another one is shown."""
-    named = parameter(key) or ""
+    named = parameter(MODEL) or ""
     if not named or named in names or not store.is_known(named):
         return
     if store.architecture(store.base(named)) is not None:
@@ -120,19 +117,25 @@ def _warn_of_unlisted(names: Sequence[str], key: str) -> None:
         explain(error)
 
 
-def request(checkpoint: Checkpoint, longest_input: int) -> Request:
-    """The input form: a sentence of at most `longest_input` tokens, examples, decoding options, a target to force."""
+def request(checkpoint: Checkpoint, longest_input: int, first: str | None = None) -> Request:
+    """The input form: a sentence of at most `longest_input` tokens, examples, decoding options, a target to force.
+
+    It opens with the sentence `first`, or the first example.
+    """
     examples = checkpoint.examples
-    with st.form("request", border=False):
-        text = lines(
-            t("translate.sentence", tokens=longest_input, characters=MAX_CHARACTERS),
-            examples[0] if examples else "",
-            key="text",
-            height=92,
-            longest=LONGEST_IN_ADDRESS,
-            help=t("translate.sentence_help"),
-        )
-        with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="asked"):
+        with (
+            st.form("request", border=False, width="stretch"),
+            st.container(horizontal=True, vertical_alignment="bottom", gap="small"),
+        ):
+            text = lines(
+                t("translate.sentence", tokens=longest_input, characters=MAX_CHARACTERS),
+                next(iter(examples), "") if first is None else first,
+                key=TEXT,
+                height="content",
+                longest=LONGEST_IN_ADDRESS,
+                bare=True,
+            )
             st.form_submit_button(t("translate.run"), type="primary", icon=":material/play_arrow:")
             with st.popover(t("translate.decoding"), icon=":material/tune:"):
                 beam = whole(t("translate.beam"), 1, 8, 5, key="beam", help=t("translate.beam_help"))
@@ -145,36 +148,49 @@ def request(checkpoint: Checkpoint, longest_input: int) -> Request:
                     placeholder=t("translate.force_hint"),
                     help=t("translate.force_help"),
                 )
-    if examples:
-        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center", key="examples"):
-            st.caption(t("translate.examples"), width="content")
-            for i, example in enumerate(examples, 1):
-                name = checkpoint.example_names.get(example, {}).get(language(), str(i))
-                st.button(
-                    as_text(name), key=f"example-{i}", help=as_text(example), on_click=_take_example, args=(example,)
-                )
+        examples_menu(checkpoint, _take_example)
+    subject.show(checkpoint.name, text)
     options = DecodingOptions(beam=beam, length_penalty=penalty, max_length=longest)
     belong_to((parameter(MODEL), text, options), NODE)  # its number says something in one tree only
     return Request(text, options, forced if forced.strip() else None)
 
 
-def selection(record: Record, default: tuple[int, int], *, has_words: bool = True) -> Selection:
+def examples_menu(checkpoint: Checkpoint, take: Callable[[str], None]) -> None:
+    """A checkpoint's examples by what there is to see in them, in a list that closes on a choice."""
+
+    def named(example: str) -> str:
+        name = checkpoint.example_names.get(example, {}).get(language(), "")
+        return as_text(f"{name}: {example}" if name else example)
+
+    if checkpoint.examples:
+        st.menu_button(
+            t("translate.examples"), checkpoint.examples, key="examples", format_func=named,
+            on_click=lambda: take(st.session_state["examples"]),
+        )  # fmt: skip
+
+
+def selection(
+    record: Record, default: tuple[int, int], *, has_words: bool = True, kind_at: DeltaGenerator | None = None
+) -> Selection:
     """Kind of attention, layer and head (at first the `default` ones), and in which form maps are shown.
 
     `default` follows from the input alone, so that a fresh visit starts with the same head. Tokens that make up no
-    words, as patches of a picture, have no switch for them.
+    words, as patches of a picture, have no switch for them. The kind may stand at a place of its own.
     """
     available = kinds(record)
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="selection"):
+    row = st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="selection")
+    with kind_at or row:
         kind = choice(
             t("translate.attention"),
             list(available),
             key="kind",
             form=form(available, few=len(KINDS)),
-            help=t("translate.attention_help"),
+            bare=kind_at is not None,
+            help=t("translate.attention_help") if kind_at is None else None,
             text=kind_name,
             old={name: kind for kind, name in KINDS.items()},
         )
+    with row:
         layers = [str(layer) for layer in range(len(available[kind]))]
         usual = layers[min(default[0], len(layers) - 1)]
         layer = int(

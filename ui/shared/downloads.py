@@ -45,7 +45,7 @@ def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
         st.download_button(
             t("translate.download_html"),
             in_this_language(lambda: html(heatmap(picture, relative=relative), facts)), f"{stem}.html",
-            "text/html", on_click="ignore",
+            "text/html", on_click="ignore", wrap=True,
         )  # fmt: skip
     st.markdown(f"**{t('files.all')}**")
     numbers = sum(one.n_heads * one.shape[0] * one.shape[1] for one in record.values())

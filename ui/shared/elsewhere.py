@@ -3,8 +3,8 @@
 import streamlit as st
 
 from transformer.errors import HeedmapError
-from ui.shared.last_checkpoint import MODEL
 from ui.shared.sequence_controls import MAX_ADDRESS, SEQUENCE
+from ui.shared.subject import MODEL
 from ui.store import store
 from ui.texts import KEY, language, t
 
@@ -25,7 +25,7 @@ def explain_long(error: HeedmapError, name: str, text: str) -> None:
         return
     is_sequence = kind == SEQUENCES
     key = SEQUENCE if is_sequence else "input"
-    view = {"view": "windows"} if is_sequence else {"show": "attention"}
+    view = {"view": "windows", "read": "one"} if is_sequence else {"show": "attention"}
     fits = len(text) <= MAX_ADDRESS
     st.page_link(
         "pages/sequences.py" if is_sequence else "pages/your_model.py",

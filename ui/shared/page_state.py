@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
 
 import streamlit as st
 
@@ -30,6 +31,9 @@ from ui.patches import session
 
 STATE = "address.state"
 """Where a session keeps it."""
+
+HIDE, LOCK = "hide", "lock"
+"""The query parameters of a lesson link: controls that it takes out of the page, and whether their keys are refused."""
 
 REMEMBERED = 200
 """So many addresses of a page are known again as our own, when the browser was slower than its user."""
@@ -68,8 +72,8 @@ class Controls:
     put: set[str] = field(default_factory=set)
     """Keys that a click has put since the last run."""
     owners: dict[tuple[str, ...], object] = field(default_factory=dict)
-    decided: set[tuple[str | None, str]] = field(default_factory=set)
-    """Pages and keys of which a control was drawn, so that no suggestion counts."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """What the controls of the page are called, by key."""
 
 
 class PageState:
@@ -84,6 +88,8 @@ class PageState:
         self.kept_out: set[str] = set()
         self.owned: frozenset[str] = frozenset()
         self.left: dict[str, dict[str, str]] = {}
+        self.marked: str | None = None
+        self.kept: tuple[str, ...] = ()
         self.arrival, self._brought = 0, dict[str, str]()
         self.run = Run("first", {}, is_under_way=False)
         self.controls = Controls()
@@ -92,7 +98,7 @@ class PageState:
 
     def begin(self, keep: Sequence[str]) -> None:
         """Take the address that the browser came with, if it is none that this page wrote, or if Back brought it."""
-        arrived = dict(st.query_params.to_dict())
+        arrived, self.kept = dict(st.query_params.to_dict()), tuple(keep)
         is_first, is_back = self.page is None and not self._ours, session.came_by_history()
         if is_back:
             self.run = Run("history", arrived)
@@ -124,13 +130,17 @@ class PageState:
         """Have the page's next run draw all of the page by itself (`is_whole`), without parts."""
         self._wants_whole = True
 
-    def enter(self, page: str, keep: Sequence[str]) -> None:
-        """Show a page: coming from another one, by its address alone."""
+    def enter(self, page: str, keep: Sequence[str], brought: Mapping[str, str] | None = None) -> None:
+        """Show a page: coming from another one, by its address alone, or by what is `brought` in its place."""
         if self.page != page:
             self._ours.clear()
+            self.controls.labels.clear()
             self._arrive(keep)
+            self.marked = None
             if self.page is not None and self.run.by == "own":
                 self.run.by = "link"
+            if brought is not None and self.run.by != "history":
+                self.values = {**{key: self.values[key] for key in keep if key in self.values}, **brought}
         self.page = page
 
     def end(self) -> None:
@@ -153,16 +163,6 @@ class PageState:
             for key in keys:
                 self.put(key, None)
         self.controls.owners[keys] = owner
-
-    def suggest(self, key: str, value: str) -> None:
-        """See `address.suggest`."""
-        is_open = key not in self.values and (self.page, key) not in self.controls.decided
-        if is_open and self.left and self.run.by != "history":
-            self.values[key] = value
-
-    def undecide(self, key: str) -> None:
-        """Let a suggestion for this key count again on every page."""
-        self.controls.decided = {one for one in self.controls.decided if one[1] != key}
 
     def put(self, key: str, value: str | None) -> None:
         """A value under a key, or none; whatever its control holds in this run is out of date."""
@@ -203,9 +203,13 @@ class PageState:
         (here.of_part.add if self.run.is_in_part else here.of_part.discard)(key)
         self.kept_out.discard(key)
         self.owned -= {key}
-        said = self.values.get(key)
+        said = self._said(key)
         value = None if said is None else valid(said)
         last = here.shown.get(key)
+        if key in self.hidden:
+            value = None if said is None else valid(said)
+            here.seeded[key] = Shown(default if value is None else value, among)
+            return here.seeded[key].value, False
         held = st.session_state.get(key)
         left_alone = not is_fresh or (always and key in self.run.brought)
         if held is not None and left_alone and (last is None or held != last.value):
@@ -219,8 +223,26 @@ class PageState:
         if told:
             st.session_state[key] = value
         here.seeded[key] = Shown(value, among)  # shown once it is drawn: a run may end before that
-        here.decided.add((self.page, key))
         return value, told
+
+    @property
+    def hidden(self) -> dict[str, str | None]:
+        """The controls that a lesson link takes out of the page, and the values that it gives them."""
+        listed = [one.partition("~") for one in self.values.get(HIDE, "").split(".") if one]
+        return {key: unquote(value) if pins else None for key, pins, value in listed}
+
+    def hides(self, key: str, label: str) -> bool:
+        """After a control is seeded: whether a link takes it out of the page. Any other is known by its label."""
+        self.controls.labels[key] = label
+        return key in self.hidden
+
+    def _said(self, key: str) -> str | None:
+        """What the address says of a control; a link's own value, or a locked link, counts more than its key."""
+        hidden = self.hidden
+        if key in hidden and (hidden[key] is not None or LOCK in self.values):
+            self.values.pop(key, None)
+            return hidden[key]
+        return self.values.get(key)
 
     def written(self, key: str, value: Any, default: Any, word: str | None = None) -> Any:
         """After a control is drawn: its value (as `word`, if the address has another) stands here, but no default.

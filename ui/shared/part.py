@@ -33,7 +33,7 @@ def anew() -> NoReturn:
     st.rerun(scope="fragment" if page_state().run.is_alone else "app")
 
 
-def part(draw: Callable[[], None], *keys: str) -> None:
+def part(draw: Callable[[], None], *keys: str, every: float | None = None) -> None:
     """Draw a part of the page, now within the page's run, and by itself whenever a control that it draws is moved.
 
     It may draw in containers that were made before it, in which it has drawn something in the page's run. What it reads
@@ -42,9 +42,10 @@ def part(draw: Callable[[], None], *keys: str) -> None:
 
     A part may stand within another one: then `keys` are all the keys of the address that it follows and nothing else
     does, and a click in it that writes any other has the whole page drawn. What it cannot draw is explained there.
+    It draws itself again `every` so many seconds, if that is said: work of the server's goes on meanwhile.
     """
 
-    @st.fragment
+    @st.fragment(run_every=every)
     def again() -> None:
         speak(language())
         with (

@@ -15,6 +15,7 @@ import streamlit as st
 
 from transformer import AttentionMap, Record
 from transformer.attention.notebook import axes_of, kind_of, sites_of
+from transformer.explain.attribution.deciding import Deciding
 from transformer.messages import Message, language, say
 from transformer.plots.canvas.record import Kind, Packed, packed
 from transformer.plots.canvas.views import Axes, Grid, Known, Link, Picker, Sides, Site
@@ -22,12 +23,13 @@ from transformer.plots.picture import UNSURE, Picture
 from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_record, thumbnail_codes
 from ui.components.head_choice.component import head_choice
 from ui.components.head_view.component import head_view
-from ui.components.heatmap.component import heatmap, heatmap_of
+from ui.components.heatmap.component import Scores, heatmap, heatmap_of
 from ui.components.shared.record import Local, post
 from ui.shared import address
 from ui.shared.address import parameter, set_parameter, switch
 from ui.shared.controls import KINDS, MEAN, Selection, kind_name, kind_title, kinds, plain_sentence, sentence
 from ui.shared.files import Origin, frame_csv, head_stem
+from ui.shared.heads import KIND
 from ui.store import render_slots
 from ui.store.cache import cached_result
 from ui.texts import in_this_language, plain, said, t
@@ -74,11 +76,12 @@ def bring(
     default: tuple[int, int],
     words: bool,
     special: bool,
-    also: tuple[str, int] | None = None,
+    decided: Callable[[], Deciding] | None = None,
 ) -> Shown:
     """Send a record, and take what the address chooses of it: at first the layer and head of `default`.
 
-    `key` names the run, as caches do. `also` is the kind and layer that a view needs besides the chosen ones.
+    `key` names the run, as caches do. `decided` says which source word decides each written one; it is asked where
+    whole words are shown, of a record that is sent whole.
     """
     available = kinds(record)
     kind = one_of(list(available), "kind", next(iter(available)), {name: kind for kind, name in KINDS.items()})
@@ -87,12 +90,12 @@ def bring(
     count = record[sites[layer]].n_heads
     head = one_of([*map(str, range(count)), MEAN], "head", str(min(default[1], count - 1)))
     is_whole = is_small(record)
-    parts = {kind: layer} if also is None else {also[0]: also[1], kind: layer}
-    there = None if is_whole else tuple(parts.items())
+    parts = None if is_whole else {kind: layer}
+    there = None if parts is None else (kind, layer)
     form = cached_result(
         "record-form",
         (key, default, words, special, language(), there),
-        lambda: _form(record, default, words, special, None if is_whole else parts),
+        lambda: _form(record, default, words, special, parts, decided if is_whole and words else None),
     )
     post(form.packed, key="record")
     choice = Selection(kind, layer, sites[layer], MEAN if head == MEAN else int(head), words, special)
@@ -155,19 +158,22 @@ def all_heads_panel(shown: Shown, origin: Origin, role_of: RoleOf | None = None)
 
 
 def heatmap_panel(shown: Shown, origin: Origin) -> None:
-    """One head, large, and the marked pair in every head that the browser has; or the head's scores."""
+    """One head, large: its weights, or its scores."""
     choice = shown.choice
     is_mean = choice.head == MEAN
     switch(t("translate.scores"), False, key="scores", disabled=is_mean, help=t("translate.scores_help"))
+    scores = None
     if _shows_scores() and not is_mean:
         picture = shown.record[choice.site].picture(choice.head, choice.words, choice.special, scores=True)
-        matrix(picture, key="scores-map", stem=origin.stem(*head_stem(picture), "scores"), facts=origin.facts())
-        return
+        names = plain("translate.scores_axes", queries=picture.queries.name, keys=picture.keys.name)
+        notes = " ".join([names, *map(plain_sentence, picture.notes)])
+        scores = Scores(picture, choice.kind, int(choice.head), notes, origin.stem(*head_stem(picture), "scores"))
     sites = {
         name: replace(site, file_names=[origin.stem(*parts.split()) for parts in site.file_names])
         for name, site in shown.sites.items()
     }
-    heatmap(shown.local, sites, {kind: _axes(first, origin) for kind, first in shown.first.items()}, key="heatmap")
+    axes = {kind: _axes(first, origin) for kind, first in shown.first.items()}
+    heatmap(shown.local, sites, axes, key="heatmap", scores=scores)
 
 
 def head_view_panel(shown: Shown, origin: Origin) -> None:
@@ -241,7 +247,12 @@ class _Form:
 
 
 def _form(
-    record: Record, default: tuple[int, int], words: bool, special: bool, parts: Mapping[str, int] | None
+    record: Record,
+    default: tuple[int, int],
+    words: bool,
+    special: bool,
+    parts: Mapping[str, int] | None,
+    decided: Callable[[], Deciding] | None = None,
 ) -> _Form:
     """All layers of a record, or of each kind in `parts` one."""
     first, sites, sent = dict[str, Picture](), dict[str, Site](), list[Kind]()
@@ -254,8 +265,18 @@ def _form(
         first[name] = replace(usual, notes=common) if sent_of else usual
         is_exact = len(sent_of) * layers[0].n_heads * usual.values.size <= EXACT
         dtype = np.float32 if is_exact else np.float16
-        sent.append(kind_of(name, layers, pictures, (usual.queries, usual.keys), dtype=dtype))
+        kind = kind_of(name, layers, pictures, (usual.queries, usual.keys), dtype=dtype)
+        deciding = _decided(layers[0], decided(), special) if decided and name == KIND else []
+        sent.append(replace(kind, decided=deciding))
     return _Form(packed(sent, default, {name: kind for kind, name in KINDS.items()}), first, sites)
+
+
+def _decided(attention: AttentionMap, found: Deciding, special: bool) -> list[tuple[int, float]]:
+    """For each word that is shown the key that decides it, among those that are shown, and what it loses (nats)."""
+    axes = attention.queries.merged(), attention.keys.merged()
+    rows, keys = ([i for i, hidden in enumerate(axis.special) if special or not hidden] for axis in axes)
+    told = [(int(found.columns[row]), float(found.lost[row])) for row in rows]
+    return [(-1 if column < 0 else keys.index(column), lost if np.isfinite(lost) else 0.0) for column, lost in told]
 
 
 def _in_blocks(shown: Shown, layers: Sequence[AttentionMap]) -> dict[str, np.ndarray]:

@@ -11,6 +11,7 @@ from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification,
 from transformer.sequences.fasta import FastaRecord, parse_fasta
 from transformer.sites import Site
 from ui.markdown import as_text
+from ui.shared import subject
 from ui.shared.address import belong_to, choice, lines, set_parameter
 from ui.texts import plain, t
 
@@ -64,17 +65,19 @@ def site_text(site: str) -> str:
     return plain("sequences.pooling") if site == POOLING else site
 
 
-def typed_sequence(checkpoint: Checkpoint, longest: int | None = LETTERS_AT_ONCE) -> FastaRecord:
-    """The sequence that was pasted, or an example: bare letters, or a record of FASTA.
+def typed_sequence(
+    checkpoint: Checkpoint, longest: int = LETTERS_AT_ONCE, opening: str | None = None
+) -> FastaRecord:
+    """The sequence that was pasted, or an example (at first `opening`): bare letters, or a record of FASTA.
 
-    `longest` is what the page runs; None where memory alone is the limit, and a run can be stopped.
+    `longest` is what the page runs.
 
     Raises:
         InputError: there is none, or far too much.
     """
     model, _ = classifier(checkpoint)
     examples = checkpoint.examples
-    first = examples[0] if examples else ""
+    first = opening or next(iter(examples), "")
     with st.form("sequence-form", border=False):
         text = lines(
             t("sequences.sequence"),
@@ -88,27 +91,26 @@ def typed_sequence(checkpoint: Checkpoint, longest: int | None = LETTERS_AT_ONCE
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.form_submit_button(t("sequences.run"), type="primary", icon=":material/play_arrow:")
             shortest = max(model.config.widths)
-            if longest is None:
-                st.caption(t("sequences.sequence_no_limit", shortest=shortest))
-            else:
-                st.caption(t("sequences.sequence_limit", shortest=shortest, longest=longest))
+            st.caption(t("sequences.sequence_limit", shortest=shortest, longest=longest))
     if examples:
         with st.popover(t("sequences.examples")):
             for i, example in enumerate(examples):
                 header = example.partition("\n")[0]
                 named = header.removeprefix(">").strip()[:LONGEST_NAME] if header.startswith(">") else str(i + 1)
-                st.button(as_text(named), key=f"sequence-{i}", on_click=_take_example, args=(example,), width="stretch")
+                st.button(as_text(named), key=f"sequence-{i}", on_click=taken_example, args=(example,), width="stretch")
     if len(text) > MAX_CHARACTERS:
-        raise InputError("sequence_too_much", count=len(text), longest=longest or MAX_CHARACTERS)
+        raise InputError("sequence_too_much", count=len(text), longest=longest)
     records = list(parse_fasta(text.split("\n")))
     if not records:
         raise InputError("no_sequence")
     if len(records) == 1:
+        subject.show(checkpoint.name, records[0].sequence)
         return records[0]
     belong_to(text, RECORD)
     names = {str(i): f"{i}: {one.id[:LONGEST_NAME]}" for i, one in enumerate(records[:MAX_LISTED], 1)}
     chosen = int(choice(t("sequences.record"), list(names), key=RECORD, form="list", text=names.__getitem__))
     st.caption(t("sequences.one_of", count=len(records)))
+    subject.show(checkpoint.name, records[chosen - 1].sequence)
     return records[chosen - 1]
 
 
@@ -150,5 +152,6 @@ def pooling_note(run: Classification) -> None:
         st.caption(t("sequences.place_note"))
 
 
-def _take_example(example: str) -> None:
+def taken_example(example: str) -> None:
+    """Show an example instead of what was pasted."""
     set_parameter(SEQUENCE, example)

@@ -5,11 +5,11 @@ from typing import Final
 import streamlit as st
 
 from ui.shared.address import parameter
-from ui.shared.last_checkpoint import MODEL
+from ui.shared.subject import MODEL, TEXT, WORD
 from ui.texts import KEY, t
 
 SAME: Final = (
-    MODEL, "text", "force", "beam", "penalty", "longest", "kind", "layer", "head", "words", "special", "sequence",
+    MODEL, TEXT, WORD, "force", "beam", "penalty", "longest", "kind", "layer", "head", "words", "special", "sequence",
     "pasted", KEY,
 )  # fmt: skip
 """What both pages call by one name: it goes along as it stands in the address."""

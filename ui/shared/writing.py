@@ -15,7 +15,7 @@ from transformer.runs.continuing import Continuation, NextToken, continues
 from transformer.runs.filling import filled, hidden, mask_of
 from ui.markdown import as_text
 from ui.shared import address
-from ui.shared.last_checkpoint import ON_MAP
+from ui.shared.subject import MODEL
 from ui.shared.token_strip import token_strip
 from ui.store import runs
 from ui.texts import KEY, language, plain, t
@@ -187,7 +187,7 @@ def lead_to_map(name: str, checkpoint: Checkpoint) -> None:
     code = "on_map_continue" if continues(checkpoint) else "on_map_gaps" if mask_of(checkpoint) else ""
     if code:
         st.page_link(
-            "pages/map.py", label=t(f"writing.{code}"), query_params={ON_MAP: name, KEY: language()},
+            "pages/map.py", label=t(f"writing.{code}"), query_params={MODEL: name, KEY: language()},
             icon=":material/arrow_forward:",
         )  # fmt: skip
 

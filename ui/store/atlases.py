@@ -25,6 +25,7 @@ class Atlas:
     heads: tuple[Row, ...]
     pairs: tuple[Row, ...]
     examples: tuple[Row, ...]
+    words: tuple[Row, ...]
     about: dict[str, Any]
     written: int
 
@@ -110,12 +111,14 @@ def _folder(name: str) -> Path:
 @cached()
 def _read(folder: str, written: int) -> Atlas:
     """The tables in a folder; `written` changes with them."""
-    from transformer.atlas.tables import read_rows  # Parquet waits until an atlas is looked at
+    from transformer.atlas.result import OF_WINDOWS  # Parquet waits until an atlas is looked at
+    from transformer.atlas.tables import read_rows
 
     place = Path(folder)
-    heads, pairs, examples = (
+    heads, pairs, examples, words = (
         tuple(read_rows(place / f"{table}.parquet")) if (place / f"{table}.parquet").is_file() else ()
-        for table in ("heads", "pairs", "examples")
+        for table in ("heads", "pairs", "examples", "words")
     )
+    heads = tuple(dict.fromkeys(OF_WINDOWS) | row for row in heads)  # of an atlas that was made before there were any
     about: dict[str, Any] = json.loads((place / "run.json").read_text(encoding="utf-8"))
-    return Atlas(heads, pairs, examples, about, written)
+    return Atlas(heads, pairs, examples, words, about, written)

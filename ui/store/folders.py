@@ -14,7 +14,7 @@ from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.safe.limits import ReadLimits
 from transformer.safe.unpacked import PrivateFolder, check_room
-from transformer.safe.zips import KEPT, ZIP_ENDING
+from transformer.safe.zips import KEPT, ZIP_ENDING, is_kept
 from ui.store.upload_quota import Counted, UploadLimits, megabytes
 
 CHUNK = 1024 * 1024
@@ -47,7 +47,7 @@ def brought(
     """
     own: Counted | None = None
     if not any(file.lower().endswith(ZIP_ENDING) for file in files):
-        useless = tuple(sorted(file for file in files if Path(file).suffix.lower() not in KEPT))
+        useless = tuple(sorted(file for file in files if not is_kept(file)))
         if useless:
             raise CheckpointError("folder_file_of_no_use", files=useless, endings=KEPT)
         check_room(sum(stream.seek(0, io.SEEK_END) for stream in files.values()), name)

@@ -85,9 +85,11 @@ def keep(made: Job) -> str:
         InputError: no line could be run.
     """
     tables, about = made.making.tables()
-    heads, pairs, examples = (tuple(tables[name].to_pylist()) for name in ("heads", "pairs", "examples"))
+    heads, pairs, examples, words = (
+        tuple(tables[name].to_pylist()) for name in ("heads", "pairs", "examples", "words")
+    )
     others = {name: one for name, one in _kept().items() if name != made.name}
-    own = Own(made.checkpoint, Atlas(heads, pairs, examples, about, 0))
+    own = Own(made.checkpoint, Atlas(heads, pairs, examples, words, about, 0))
     session_store(KIND, 1, pinned=True).put(KIND, dict([*others.items(), (made.name, own)][-KEPT:]))
     return made.name
 

@@ -1,4 +1,7 @@
-"""Record files that a user brings: read by a worker, kept in the memory of their session, and gone with it."""
+"""Record files: those that a user brings, which live in the session, and those of the user's folder, which all share.
+
+A worker reads both.
+"""
 
 import os
 import secrets
@@ -7,11 +10,13 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
-from transformer.attention.record_files.contents import ENDING
+from transformer import Record
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import AnyRun
-from ui.store import session_resources, upload_guard, upload_quota
+from ui.store import session_resources, upload_guard, upload_quota, user_folder
+from ui.store.cache import cached
+from ui.store.file_versions import stamp_of
 from ui.store.machine import give_back
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.upload_quota import Counted, UploadLimits
@@ -34,31 +39,59 @@ class Brought:
         return sum(one.n_bytes for one in self.counted)
 
 
-def is_record(file: str) -> bool:
-    """Whether a file of this name is a record."""
-    return Path(file).suffix.lower() == ENDING
-
-
 def names() -> list[str]:
-    """The session's records, the earliest first."""
-    return [str(ref) for ref in session_resources.mine().records]
+    """The session's records, the earliest first, then those of the user's folder."""
+    return [str(ref) for ref in (*session_resources.mine().records, *user_folder.own_records())]
 
 
-def brought(name: str) -> Brought:
-    """A record of the session's.
+def run(name: str) -> AnyRun:
+    """What a record holds.
 
     Raises:
-        CheckpointError: it has none of this name.
+        CheckpointError: there is none of this name, or it is refused.
     """
-    found: Brought | None = session_resources.mine().records.get(CheckpointRef.parse(name))
-    if found is None:
-        raise CheckpointError("upload_not_here", name=name)
-    return found
+    ref = CheckpointRef.parse(name)
+    if ref.origin is Origin.USER_FOLDER:
+        return _opened(revision(name))
+    return _brought(ref).run
 
 
 def revision(name: str) -> Revision:
-    """What stands in keys of what is computed from a record, which belongs to its session."""
-    return Revision(CheckpointRef.parse(name), brought(name).token)
+    """What stands in keys of what is computed from a record; one that was brought belongs to its session.
+
+    Raises:
+        CheckpointError: there is none of this name.
+    """
+    ref = CheckpointRef.parse(name)
+    if ref.origin is Origin.USER_FOLDER:
+        return Revision(ref, stamp_of([_path(ref)]))
+    return Revision(ref, _brought(ref).token)
+
+
+def _brought(ref: CheckpointRef) -> Brought:
+    found: Brought | None = session_resources.mine().records.get(ref)
+    if found is None:
+        raise CheckpointError("upload_not_here", name=str(ref))
+    return found
+
+
+def _path(ref: CheckpointRef) -> Path:
+    found = user_folder.own_records().get(ref)
+    if found is None:
+        raise CheckpointError("checkpoint_not_here", name=str(ref))
+    return found
+
+
+@cached(spinner="store.reading_file")
+def _opened(revision: Revision) -> AnyRun:
+    path = _path(revision.ref)
+    with path.open("rb") as stream:
+        return _as_run(isolated.open_record(stream, path.name), path.stem)
+
+
+def _as_run(record: Record, name: str) -> AnyRun:
+    model = record.model.rpartition("/")[2] or name  # never the name of a checkpoint that is here
+    return AnyRun(model[:LONGEST_NAME], record.text[:LONGEST_TEXT], record)  # each picture's facts hold both
 
 
 def take(file: Any, limits: UploadLimits | None = None) -> str:
@@ -97,7 +130,5 @@ def _taken(stream: BufferedIOBase, name: str, size: int, limits: UploadLimits) -
             one.strike()
         raise
     ref = upload_quota.free_ref(Path(name).stem, Origin.RECORD)
-    model = record.model.rpartition("/")[2] or ref.name  # never the name of a checkpoint of this session
-    run = AnyRun(model[:LONGEST_NAME], record.text[:LONGEST_TEXT], record)  # each picture's facts hold both
-    session_resources.mine().records[ref] = Brought(run, tuple(counted))
+    session_resources.mine().records[ref] = Brought(_as_run(record, ref.name), tuple(counted))
     return str(ref)

@@ -14,10 +14,12 @@ import torch
 from transformer import Attribution, Checkpoint, DecodingOptions, Translation, follow, intervening, translate
 from transformer.attention.interventions.text import from_text
 from transformer.checkpoint.checkpoint import OtherModel, device_here
+from transformer.explain.attribution.deciding import Deciding
 from transformer.explain.attribution.trust import Trust
 from transformer.messages import Message
 from transformer.runs.any_model import AnyRun, pace, read, run_any
 from transformer.runs.attribution import cost, trusted
+from transformer.runs.attribution import deciding as deciding_words
 from transformer.runs.continuing import Continuation, ContinueOptions, continue_text
 from transformer.runs.filling import Gap, fill
 from transformer.runs.pace import Cost, refuse_large
@@ -62,6 +64,11 @@ def attribution(
         AttributionError: the method is not defined for this checkpoint.
     """
     return _attribution(store.revision(name), text, options, forced, node, method)
+
+
+def deciding(name: str, text: str, options: DecodingOptions, forced: str | None, node: int | None) -> Deciding:
+    """Which source word decides each written one of a hypothesis (None: the best one), by deletion."""
+    return _deciding(store.revision(name), text, options, forced, node)
 
 
 def watched_attribution(
@@ -181,6 +188,13 @@ def _shown(
 ) -> Translation:
     best = _translation(revision, text, options, forced)
     return best if node is None or node == best.node else _followed(revision, text, options, node)
+
+
+@cached()
+def _deciding(
+    revision: Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None
+) -> Deciding:
+    return deciding_words(store.load(revision), _shown(revision, text, options, forced, node))
 
 
 def _attribution(

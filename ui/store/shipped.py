@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from transformer import Checkpoint, load
+from transformer import Checkpoint, distribution, load
 from transformer.checkpoint.load import find_files, read
 from transformer.checkpoint.ours.folder import described_architecture, is_folder, load_snapshot
 from transformer.checkpoint.ours.history import FOLDER, Snapshot, snapshots
@@ -17,8 +17,8 @@ from ui.store.file_versions import stamp_of, stamp_of_folder
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.source import Answers, CheckpointSource
 
-CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
-"""Where the shipped checkpoints lie."""
+CHECKPOINTS = distribution.CHECKPOINTS
+"""The folder of the shipped checkpoints."""
 
 FIRST = ("multi30k-en-de", "splice-junctions")
 """What a page starts with, where it has the choice: the translator, and the classifier with a known consensus."""

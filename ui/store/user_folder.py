@@ -1,4 +1,4 @@
-"""The user's own checkpoints, in a folder beside the shipped ones: `--checkpoints DIR`, or a variable.
+"""The user's own checkpoints and records, in a folder or one file beside the shipped ones: `--checkpoints PATH`.
 
 All sessions share them, as they share the shipped ones. Their files are strangers', so worker processes read them.
 """
@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from transformer import Checkpoint
+from transformer.attention.record_files.contents import is_record
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
 from transformer.checkpoint.load import listed_architecture, vocabulary_files
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, find_files
@@ -70,7 +71,7 @@ class UserFolder(CheckpointSource):
 
 @cache
 def own_folder() -> Path | None:
-    """The folder that the app was started with; None without one. The argument counts before the variable."""
+    """The folder, or the one file, that the app was started with, by argument or else by variable; None without one."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--checkpoints", type=Path)
     given, _ = parser.parse_known_args(sys.argv[1:])
@@ -80,20 +81,35 @@ def own_folder() -> Path | None:
 
 def own_paths() -> tuple[dict[CheckpointRef, Path], list[str]]:
     """Where every checkpoint of the folder lies, and messages on what is not listed: links out of the folder."""
-    folder, found, refused = own_folder(), dict[CheckpointRef, Path](), list[str]()
-    if folder is None:
-        return found, refused
+    paths, refused = _listed()
+    found = dict[CheckpointRef, Path]()
+    for path in paths:
+        inside = path.iterdir() if path.is_dir() else [path]
+        if any(file.suffix in ENDINGS for file in inside):
+            found[CheckpointRef(Origin.USER_FOLDER, path.name)] = path
+    return found, refused
+
+
+def own_records() -> dict[CheckpointRef, Path]:
+    """Where every record file of the folder lies."""
+    return {CheckpointRef(Origin.USER_FOLDER, path.name): path for path in _listed()[0] if is_record(path.name)}
+
+
+def _listed() -> tuple[list[Path], list[str]]:
+    """What lies in the user's folder, or the one file that stands for it; and why anything is left out."""
+    folder, refused = own_folder(), list[str]()
+    if folder is None or folder.is_file():
+        return [folder] if folder else [], refused
     if not folder.is_dir():
-        return found, [Message("no_user_folder", name=folder.name)]
+        return [], [Message("no_user_folder", name=folder.name)]
+    found = []
     for path in sorted(folder.iterdir()):
         try:
             check_inside(path, folder)
         except CheckpointError as error:
             refused.append(error.message)
-            continue
-        inside = path.iterdir() if path.is_dir() else [path]
-        if any(file.suffix in ENDINGS for file in inside):
-            found[CheckpointRef(Origin.USER_FOLDER, path.name)] = path
+        else:
+            found.append(path)
     return found, refused
 
 

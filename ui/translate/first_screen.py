@@ -1,20 +1,24 @@
 """What the page Translate shows first: the sentence over its translation, joined by one head's lines."""
 
 from dataclasses import replace
+from typing import cast
 
+import numpy as np
 import streamlit as st
 
 from transformer import AttentionMap, Checkpoint, Record, Translation
 from transformer.attention.measures import sites_of
+from transformer.messages import Message
 from transformer.plots.axes import Axis
 from transformer.plots.canvas.views import Known, Link
 from transformer.plots.picture import Picture
 from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore
-from transformer.runs.measures.out_of_distribution import TextBounds, counts_of
+from transformer.runs.measures.out_of_distribution import TextBounds
 from transformer.sites import Site
-from ui.components.bitext.component import Words, bitext_of_record
-from ui.shared import heads, record_views
-from ui.shared.controls import MEAN, Selection
+from ui.components.bitext.component import Sides, Words, bitext
+from ui.shared import familiarity, heads, record_views, subject
+from ui.shared.address import parameter, set_parameter
+from ui.shared.controls import MEAN, Selection, kind_name
 from ui.shared.files import Origin
 from ui.shared.likelihood import likelihood
 from ui.shared.what_if_link import what_if_query
@@ -26,25 +30,39 @@ KIND = heads.KIND
 
 
 def bitext_panel(shown: Translation, checkpoint: Checkpoint, browser: record_views.Shown) -> None:
-    """Source over translation, with the chosen head's lines, or those of the truest where another kind is looked at."""
-    first = heads.first_head(checkpoint.name, shown)
-    sites = sites_of(shown.record, KIND)
-    source, target = _both(shown.record[sites[0]], browser.first[KIND], checkpoint, browser.choice)
-    origin = Origin(shown.checkpoint, shown.input)
-    each = [[*range(shown.record[site].n_heads), MEAN] for site in sites]
-    bitext_of_record(
-        browser.local,
-        source,
-        target,
-        kind=KIND,
-        first=first,
-        heads=[[in_a_sentence(layer, head) for head in row] for layer, row in enumerate(each)],
-        file_names=[
-            [origin.stem(str(site), f"head-{head}", "bitext") for head in row]
-            for site, row in zip(sites, each, strict=True)
-        ],
-        key="bitext",
-    )
+    """What the chosen head joins, with its lines: source over translation, or a sentence that looks at itself."""
+    origin, sides = Origin(shown.checkpoint, shown.input), {}
+    for kind, picture in browser.first.items():
+        sites = sites_of(shown.record, kind)
+        each = [[*range(shown.record[site].n_heads), MEAN] for site in sites]
+        source, target = _both(shown.record[sites[0]], kind, picture, checkpoint, browser.choice)
+        sides[kind] = Sides(
+            source,
+            target,
+            [[in_a_sentence(layer, head, kind) for head in row] for layer, row in enumerate(each)],
+            [
+                [origin.stem(str(site), f"head-{head}", "bitext") for head in row]
+                for site, row in zip(sites, each, strict=True)
+            ],
+            kind == "encoder.self",
+            origin.about("", picture),
+        )
+    hides = shown.scored_sequence(checkpoint).abilities.hides
+    bitext(browser.local, sides, plain(f"translate.decided_{'hidden' if hides else 'removed'}"), key="bitext")
+
+
+def take_mark(shown: Translation, first: tuple[int, int], words: bool, special: bool) -> None:
+    """Hand the word that the address marks to the browser, which owns the marks here: with what it looked at most."""
+    marked = subject.marked(shown.axes.written)
+    if marked is None:
+        return
+    picture = shown.record[sites_of(shown.record, KIND)[first[0]]].picture(first[1], words, special)
+    label = subject.word_at(shown.axes.written, marked) if words else shown.axes.written.labels[marked]
+    if label in picture.queries.labels and parameter("pair") is None:
+        row = picture.queries.labels.index(label)
+        key = picture.keys.labels[int(np.nanargmax(np.where(picture.visible[row], picture.values[row], np.nan)))]
+        set_parameter("pair", f"{KIND}:{label}|{key}")
+    set_parameter(subject.WORD, None)
 
 
 def head_panel(name: str, browser: record_views.Shown, followed: bool) -> None:
@@ -76,24 +94,31 @@ def _known(name: str, site: Site, head: int) -> Known:
     sentences: list[tuple[str, str]] = []
     links: list[Link] = []
     if found is not None and score is not None:
-        sentences.append((_role(name, score), _role_help(found)))
+        sentences.append((_role(score), _role_help(found)))
     if habit is not None:
         line, count = habit
-        sentences.append((plain("atlas.habit", sentences=count, line=said(line)), ""))
         query = {"model": name, "screen": "head", "site": str(site), "head": str(head), KEY: language()}
         links.append(Link(plain("atlas.habit_link"), "atlas", query, {}))
+        if line.code == "atlas_no_role" and score is not None:  # it has its sentence already: what is left to say of it
+            text, help_ = sentences[0]
+            what = said(cast(Message, line.fields["what"]))
+            more = plain("translate.habit_beside", what=what, percent=line.fields["percent"])
+            sentences[0] = f"{text} {more}", help_
+        elif line.code != "atlas_no_habit" or score is None:
+            sentences.append((plain("atlas.habit", sentences=count, line=said(line)), ""))
     return Known(sentences, links)
 
 
-def _role(name: str, score: HeadScore) -> str:
-    role = heads.role_of(name, score.site, score.head)
-    return plain(
-        "translate.role" if role else "translate.no_role",
+def _role(score: HeadScore) -> str:
+    name = "no_role" if score.role is None else "role" if score.agreement >= score.previous else "role_before"
+    text = plain(
+        f"translate.{name}",
         head=in_a_sentence(score.layer, score.head),
-        role=said(role or ""),
+        role=said(score.role or ""),
         agreement=score.agreement,
         previous=score.previous,
     )
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _role_help(found: HeadAgreement) -> str:
@@ -116,43 +141,35 @@ def result(
             t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content",
             help=t("translate.likely_help"),
         )  # fmt: skip
+        if known is None:
+            st.caption(t("translate.knows_its_data"), width="content")
+        elif not familiarity.unlike(checkpoint, best):
+            st.caption(t("translate.knows", texts=known.texts[language()]), width="content")
     if shown.tree is None:
         st.caption(f"{t('translate.own', text=own.text)} {likelihood(own, shown)}")
     elif shown.node is not None and shown.tree.nodes[shown.node].status == "cut":
         st.caption(t("translate.was_cut", longest=len(shown.steps)))
-    _familiarity(best, checkpoint, known)
+    familiarity.warn_of_unlike(checkpoint, best)
     record_views.record_notes(shown.record)
 
 
-def in_a_sentence(layer: int, head: int | str) -> str:
-    """What a head is called within a sentence."""
-    if head == MEAN:
-        return plain("translate.mean_in_sentence", layer=layer)
-    return plain("translate.head_in_sentence", layer=layer, head=head)
+def in_a_sentence(layer: int, head: int | str, kind: str = KIND) -> str:
+    """What a head is called within a sentence; of cross-attention, which joins two, without its kind."""
+    name = "mean" if head == MEAN else "head"
+    found = plain(f"translate.{name}_in_sentence", layer=layer, head=head)
+    return found if kind == KIND else plain("translate.of_kind_in_sentence", head=found, kind=kind_name(kind))
 
 
-def _familiarity(best: Translation, checkpoint: Checkpoint, known: TextBounds | None) -> None:
-    """What the model knows; stronger, with the reasons, where the input is far from it."""
-    if known is None:
-        st.caption(t("translate.knows_its_data"))
-        return
-    texts = known.texts[language()]
-    reasons = known.reasons(counts_of(checkpoint, best)) if best.tree is not None else ()
-    if not reasons:
-        st.caption(t("translate.knows", texts=texts))
-        return
-    why = plain("translate.reason_after").join(said(reason) for reason in reasons)
-    st.warning(
-        t("translate.far", texts=texts, why=why, rate=100 * known.false_alarms), icon=":material/travel_explore:"
-    )
-
-
-def _both(attention: AttentionMap, picture: Picture, checkpoint: Checkpoint, choice: Selection) -> tuple[Words, Words]:
-    """The words of source and translation, in the form that the picture shows."""
+def _both(
+    attention: AttentionMap, kind: str, picture: Picture, checkpoint: Checkpoint, choice: Selection
+) -> tuple[Words, Words]:
+    """The words that are looked at and those that look, in the form that the picture shows."""
+    read, written = checkpoint.languages
+    names = {KIND: (read, written), "encoder.self": (read, read)}.get(kind, (written, written))
     shown, axes = (picture.keys, picture.queries), (attention.keys, attention.queries)
     source, target = (
         Words(of_picture.texts, _attached(axis, choice), of_picture.special, name)
-        for of_picture, axis, name in zip(shown, axes, checkpoint.languages, strict=True)
+        for of_picture, axis, name in zip(shown, axes, names, strict=True)
     )
     return source, target
 

@@ -13,12 +13,12 @@ from transformer.explain.attribution.trust import PERCENTS, Trust
 from transformer.messages import Message
 from transformer.plots.bars import source_share_bars
 from transformer.plots.export import csv, plot_config
-from transformer.plots.file_names import file_name
 from transformer.plots.quantity import Quantity
 from transformer.runs.measures import alignment_error, faithfulness
 from transformer.runs.measures.faithfulness import Faithfulness
 from ui.shared import controls
 from ui.shared.address import belong_to, choice, parameter, put, switch
+from ui.shared.files import Origin
 from ui.shared.record_views import matrix
 from ui.shared.theme import is_dark
 from ui.store import runs
@@ -81,7 +81,7 @@ def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Tran
         _agreement(answers[0], answers[1], row, label)
     _measured_here(checkpoint, request, shown, tuple(answer.method for answer in answers))
     for number, answer in enumerate(answers):
-        _whole(answer, row, number)
+        _whole(answer, row, number, Origin(shown.checkpoint, shown.input))
     missing = [_name(method) for method in METHODS if method not in known]
     if missing:
         st.caption(t("sources.not_defined", methods=", ".join(missing)))
@@ -198,7 +198,7 @@ def _row(name: str, one: Trust) -> dict[str, object]:
     }
 
 
-def _whole(answer: Attribution, row: int, number: int) -> None:
+def _whole(answer: Attribution, row: int, number: int, origin: Origin) -> None:
     """The matrix, and a bar a step for source against prefix where the method shares something out."""
     picture = answer.picture()
     values = np.where(picture.visible[row], picture.values[row], -np.inf)
@@ -209,8 +209,8 @@ def _whole(answer: Attribution, row: int, number: int) -> None:
     )  # fmt: skip
     st.download_button(
         t("translate.download_csv"),
-        in_this_language(lambda: csv(picture)),
-        f"{file_name('sources', answer.method)}.csv",
+        in_this_language(lambda: csv(picture, origin.facts())),
+        f"{origin.stem('sources', answer.method)}.csv",
         "text/csv",
         on_click="ignore",
         key=f"sources-csv-{number}",

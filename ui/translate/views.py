@@ -4,6 +4,7 @@ import streamlit as st
 
 from transformer import Checkpoint, Translation
 from transformer.attention.measures import has_kind, sites_of
+from transformer.plots.axes import WORD_START
 from transformer.plots.beams import beam_tree
 from transformer.plots.distribution import attention_of_step, next_tokens
 from transformer.plots.export import PLOT_CONFIG
@@ -22,9 +23,15 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
     count = len(shown.steps)
     _take_old_step()
     number = whole(t("translate.step"), 1, count, 1, key=STEP)
-    st.markdown(t("translate.step_writes", step=number, last=count))
-    st.caption(t("translate.steps_ignore"))
     step = number - 1
+    written, likeliest = shown.steps[step], shown.steps[step].likeliest[0]
+    piece, chance = _word(written.text), written.probability
+    told = t("translate.step_writes", step=number, last=count, piece=piece, probability=chance)
+    if written.rank and shown.tree is not None:
+        other = t("translate.step_not_likeliest", other=_word(likeliest.text), probability=likeliest.probability)
+        told = f"{told} {other}"
+    st.markdown(told)
+    st.caption(t("translate.steps_ignore"))
     token_strip(shown.steps, current=step)
     st.plotly_chart(next_tokens(shown.steps[step], dark=is_dark()), key="next-tokens", config=PLOT_CONFIG)
     for kind in filter(lambda kind: has_kind(shown.record, kind), ("decoder.cross", "decoder.self")):
@@ -33,6 +40,11 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
         picture, average = (attention.picture(head) for head in (choice.head, MEAN))
         figure = attention_of_step(picture, average, step, dark=is_dark())
         st.plotly_chart(figure, key=f"step-{kind}", config=PLOT_CONFIG)
+
+
+def _word(piece: str) -> str:
+    """A piece as it is read: without the mark of a word's beginning."""
+    return piece.replace(WORD_START, " ").strip() or piece
 
 
 def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:

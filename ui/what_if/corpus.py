@@ -96,18 +96,17 @@ def _table(heads: tuple[HeadImportance, ...], changes: Changes) -> None:
     ordered = sorted(heads, key=lambda one: -one.zero)
     table = pd.DataFrame(
         {
-            "changed": ["●" if _is_touched(one, changes) else "" for one in ordered],
-            "head": [f"{one.site} H{one.head}" for one in ordered],
+            "head": [f"{'● ' if _is_touched(one, changes) else ''}{one.site} H{one.head}" for one in ordered],
             **{name: as_written([getattr(one, name) for one in ordered], 4) for name in NUMBERS},
         }
     )
-    numbers = {name: st.column_config.NumberColumn(plain(f"what_if.column_{name}"), format="%.4f") for name in NUMBERS}
     columns = {
-        "changed": st.column_config.TextColumn(plain("what_if.column_changed")),
-        "head": st.column_config.TextColumn(plain("what_if.column_head")),
-        **numbers,
+        name: st.column_config.NumberColumn(plain(f"what_if.column_{name}"), format="%.4f", width=61)
+        for name in NUMBERS
     }
-    st.dataframe(table, hide_index=True, column_config=columns, height=400)
+    head = st.column_config.TextColumn(plain("what_if.column_head"), width=144)
+    st.caption(t("what_if.corpus_table"))
+    st.dataframe(table, hide_index=True, column_config={"head": head, **columns}, height=400)
 
 
 def _is_touched(head: HeadImportance, changes: Changes) -> bool:

@@ -25,6 +25,7 @@ from ui.shared.record_views import matrix
 from ui.store import runs
 from ui.texts import plain, t
 from ui.what_if import runs as changed_runs
+from ui.what_if import views
 from ui.what_if.runs import Asked, Done
 
 PATCH, PATCH_HEADS, PATCH_ROWS = "patch", "patch-heads", "patch-rows"
@@ -48,9 +49,13 @@ def donor_panel(name: str, asked: Asked, done: Done, before: Translation, select
     except HeedmapError as error:
         controls.explain(error)
         return
-    st.caption(t("what_if.donor_writes", text=other.text))
+    st.caption(t("what_if.donor_reads"))
+    left, right = st.columns(2, gap="large")
+    for place, texts in ((left, (before.input, other.input)), (right, (before.text, other.text))):
+        with place:
+            views.two_sides(*texts)
     _side_by_side(before, other, selected)
-    with st.container():
+    with st.expander(t("what_if.donor_put"), icon=":material/move_down:"):
         part(partial(_put_in, name, asked, donor, selected), PATCH, PATCH_HEADS, PATCH_ROWS)
     try:
         odds = changed_runs.odds(name, asked, done, donor)
@@ -72,7 +77,7 @@ def _side_by_side(base: Translation, other: Translation, selected: Selection) ->
         origin = Origin(base.checkpoint, base.input if name == "base" else other.input)
         with place:
             st.markdown(f"**{t(f'what_if.donor_{name}')}**")
-            stem = origin.stem(*head_stem(picture), *(["minus-this"] if name == "difference" else []))
+            stem = origin.stem(*head_stem(picture), *(["this-minus-it"] if name == "difference" else []))
             matrix(picture, key=f"donor-map-{name}", stem=stem)
     if len(names) == 2:
         one, two = (picture.values.shape for picture in pictures)
@@ -151,7 +156,7 @@ def _alike(first: Picture, second: Picture) -> bool:
 
 
 def _difference(base: Picture, other: Picture) -> Picture:
-    """Donor minus base; where their tokens differ, a label has both."""
+    """Base minus donor; where their tokens differ, a label has both."""
     queries, keys = (
         Axis.of_tokens(
             one.name,
@@ -162,5 +167,5 @@ def _difference(base: Picture, other: Picture) -> Picture:
         )
         for one, two in ((base.queries, other.queries), (base.keys, other.keys))
     )
-    values = other.values - base.values
+    values = base.values - other.values
     return replace(other, values=values, quantity=Quantity.DIFFERENCE, queries=queries, keys=keys, notes=())

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint, ContinueOptions, Intervention
 from transformer.attention.interventions.text import to_text
@@ -19,7 +18,7 @@ from transformer.runs.filling import mask_of
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.runs.what_if import asked_about, ends_with, logit_effects, scores, state_effects, step_at, step_effects
 from transformer.text.vocabulary import IdTokenizer
-from ui.shared import address, controls, downloads, elsewhere, switchboard
+from ui.shared import address, controls, downloads, elsewhere, record_views, subject, switchboard
 from ui.shared import changed_maps as maps
 from ui.shared import changes as changes_
 from ui.shared.controls import Selection
@@ -53,34 +52,36 @@ class Shown(NamedTuple):
 
 def show(name: str) -> None:
     """Everything below the checkpoint's choice."""
-    left, right = st.columns([2, 3], gap="large")
     text = ""
     try:
         checkpoint = store.checkpoint(name)
-        with left:
-            text = _typed(name, checkpoint)
-            options = writing.asked(checkpoint, text)
+        text = _typed(name, checkpoint)
+        options = writing.asked(checkpoint, text)
+        changes_.open_with(checkpoint, text)
         if checkpoint.means is None:
             changes_.without_means()
         before = _read(name, text, options, "")
         if not before.record.sites:
             raise CheckpointError("nothing_to_change", name=name)
     except HeedmapError as error:
-        with right:
-            controls.explain(error)
-            elsewhere.explain_long(error, name, text)
+        controls.explain(error)
+        elsewhere.explain_long(error, name, text)
         address.stop()
-    part(partial(_changed, name, text, options, right))
+    record_views.record_notes(before.record)
+    part(partial(_changed, name, text, options))
 
 
-def _changed(name: str, text: str, options: ContinueOptions | None, right: DeltaGenerator) -> None:
+def _changed(name: str, text: str, options: ContinueOptions | None) -> None:
     """What is changed, and what comes of it: looked up anew, since a part keeps nothing."""
     checkpoint, before = store.checkpoint(name), _read(name, text, options, "")
-    with right:
+    board, answer = st.columns([2, 3], gap="large")
+    with answer:
         above = st.container(key="continued")
         force = changes_.in_force(changes_.asked(), lambda some: _read(name, text, options, to_text(some)))
-        action = off_choice(checkpoint)
         changes_.chips(force)
+        effects = st.container()
+    with board, st.container(key="board"):
+        kind_at, switches, heads = st.container(key="kind-at"), st.container(), st.container()
     changes, asked = force.changes, to_text(force.changes)
     after = _read(name, text, options, asked)
     origin = Origin(name, before.input, after.record.interventions)
@@ -93,9 +94,11 @@ def _changed(name: str, text: str, options: ContinueOptions | None, right: Delta
             part(partial(writing.steps_panel, name, text, options, done), STEP)
     kind = next(iter(controls.kinds(before.record)))
     first = strongest_head(before.record, kind)
-    choice = controls.selection(before.record, (first.layer, first.head))
-    board, effects = st.columns([2, 3], gap="large")
-    with board:
+    choice = controls.selection(before.record, (first.layer, first.head), kind_at=kind_at)
+    with switches, st.popover(t("what_if.switches"), icon=":material/tune:"):
+        action = off_choice(checkpoint)
+        switchboard.switches(after.record, choice.kind, action)
+    with heads:
         switchboard.switchboard(after.record, choice, changes, action, origin)
     with effects:
         if mask_of(checkpoint):
@@ -140,6 +143,7 @@ def _typed(name: str, checkpoint: Checkpoint) -> str:
         start = checkpoint.examples[0] if checkpoint.examples else sample
         text = address.lines(label, start, key="text", height=92, longest=2 * MAX_CHARACTERS)
         st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+    subject.show(name, text)
     return text
 
 

@@ -5,30 +5,34 @@ from functools import partial
 
 import numpy as np
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Intervention, Record
 from transformer.attention.interventions.text import to_text
+from transformer.checkpoint.checkpoint import ChangedExample
 from transformer.errors import HeedmapError
 from transformer.plots.export import plot_config
 from transformer.plots.sequence_tracks import Tracks, sequence_tracks
 from transformer.runs.sequences.classify import Classification, classifier, read
 from transformer.runs.what_if import ClassEffect, class_effects
+from transformer.sequences.fasta import parse_fasta
 from transformer.sequences.folding import folded, received
-from ui.components.all_heads.component import LARGEST_SIDE, all_heads
+from transformer.sites import Site
+from ui.components.all_heads.component import LARGEST_SIDE
 from ui.shared import address, controls, elsewhere
 from ui.shared import changed_maps as maps
 from ui.shared import changes as changes_
 from ui.shared.changes import Changes
 from ui.shared.files import Origin
 from ui.shared.part import part
-from ui.shared.sequence_controls import MEAN, POOLING, Place, place, typed_sequence
-from ui.shared.switchboard import way_name
+from ui.shared.sequence_controls import MEAN, POOLING, SEQUENCE, Place, place, typed_sequence
+from ui.shared.switchboard import board, every_head, turned
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import plain, t
 from ui.what_if import runs, views
 from ui.what_if.off import off_choice
+from ui.what_if.try_this import try_this
+from ui.what_if.views import Places
 
 MOST_WINDOWS = 600
 """Windows of a sequence that is looked at here: its maps are computed whole."""
@@ -36,48 +40,62 @@ MOST_WINDOWS = 600
 
 def show(name: str) -> None:
     """Everything below the checkpoint's choice."""
-    left, right = st.columns([2, 3], gap="large")
     sequence = ""
     try:
         checkpoint = store.checkpoint(name)
         model, _ = classifier(checkpoint)
         longest = MOST_WINDOWS // len(model.config.widths)
-        with left:
-            typed = typed_sequence(checkpoint, longest)
+        typed = typed_sequence(checkpoint, longest, changes_.opening(checkpoint))
         sequence = typed.sequence
         read(checkpoint, sequence, longest)
         runs.classified(name, sequence, "")
+        changes_.open_with(checkpoint, address.parameter(SEQUENCE) or changes_.opening(checkpoint) or "")
         if checkpoint.means is None:
             changes_.without_means()
     except HeedmapError as error:
-        with right:
-            controls.explain(error)
-            elsewhere.explain_long(error, name, sequence)
+        controls.explain(error)
+        elsewhere.explain_long(error, name, sequence)
         address.stop()
-    part(partial(_changed, name, sequence, typed.id, right))
+    board, answer = st.columns([2, 3], gap="large")
+    with answer:
+        try_this(checkpoint, SEQUENCE, partial(_tried, name))
+        verdict, effects = st.container(key="sentences"), st.container()
+    part(partial(_changed, name, sequence, typed.id, Places(board, verdict, effects)))
 
 
-def _changed(name: str, sequence: str, record_id: str, right: DeltaGenerator) -> None:
+def _tried(name: str, example: ChangedExample) -> None:
+    """What a change worth trying does to the class."""
+    letters = "".join(record.sequence for record in parse_fasta(example.text.split("\n")))
+    was, now = (runs.classified(name, letters, change) for change in ("", example.change))
+    views.two_answers(*(f"{run.classes[run.predicted]} {run.probabilities[run.predicted]:.2f}" for run in (was, now)))
+
+
+def _changed(name: str, sequence: str, record_id: str, places: Places) -> None:
     """What is changed, and what comes of it: looked up anew, since a part keeps nothing."""
     before = runs.classified(name, sequence, "")
-    with right:
+    with places.sentence:
         answer = st.container()
         force = changes_.in_force(changes_.asked(), lambda some: runs.classified(name, sequence, to_text(some)))
-        action = off_choice(store.checkpoint(name))
         changes_.chips(force)
     changes, done = force.changes, to_text(force.changes)
     after = runs.classified(name, sequence, done)
     origin = Origin(name, record_id or sequence[:12], after.record.interventions)
     with answer:
         _answer(class_effects(before.classes, before.probabilities, after.probabilities), before, origin)
-    chosen = place(before)
-    board, tracks = st.columns([2, 3], gap="large")
-    with board:
-        _switchboard(after.record, chosen, changes, action, origin)
-    with tracks:
-        _tracks(before, after, chosen, origin)
-    with st.container():
-        part(partial(_map, name, sequence, done, chosen, origin), *maps.KEYS)
+    with places.board, st.container(key="board"):
+        switches, heads = st.container(), st.container()
+    chosen, map_ = st.container(), st.container()
+    with chosen:
+        place_ = place(before)
+    with switches, st.popover(t("what_if.switches"), icon=":material/tune:"):
+        action = off_choice(store.checkpoint(name))
+        _switches(after.record, action)
+    with heads:
+        _switchboard(after.record, place_, changes, action, origin)
+    with places.effects:
+        _tracks(before, after, place_, origin)
+    with map_:
+        part(partial(_map, name, sequence, done, place_, origin), *maps.KEYS)
 
 
 def _map(name: str, sequence: str, done: str, chosen: Place, origin: Origin) -> None:
@@ -98,37 +116,33 @@ def _answer(effects: tuple[ClassEffect, ...], before: Classification, origin: Or
 
 
 def _switchboard(record: Record, chosen: Place, changes: Changes, action: str, origin: Origin) -> None:
-    """Every head over the windows, with those that are off crossed out; and switches for layers and the pooling."""
-    sites = [str(site) for site in record.sites if site != POOLING]
-    thumbnails = np.array(
-        [[record[site].overview(head, LARGEST_SIDE) for head in range(record[site].n_heads)] for site in sites]
-    )
-    off = changes_.heads_off(changes, record)
-    shown = {(sites.index(site), head): way_name(how) for (site, head), how in off.items() if site in sites}
+    """Every head over the windows, with those that are off crossed out."""
+    sites = _layers(record)
+    thumbnails = [[record[site].overview(head, LARGEST_SIDE) for head in range(record[site].n_heads)] for site in sites]
     on_board = chosen.site in sites and chosen.head != MEAN
-    st.markdown(f"**{t('what_if.switchboard', way=way_name(action))}**", help=t("what_if.switchboard_windows"))
-    all_heads(
-        thumbnails,
-        None,
-        row_names=[f"L{i}" for i in range(len(sites))],
-        column_names=[f"H{i}" for i in range(thumbnails.shape[1])],
+    board(
+        record, sites, np.array(thumbnails), changes, action,
         selected=(sites.index(chosen.site), int(chosen.head)) if on_board else None,
-        off=shown,
-        on_pick=lambda picked: changes_.turn(record, [(sites[picked.layer], picked.head)], action),
-        key="switchboard",
-        query_axis=plain("sequences.windows_axis"),
-        key_axis=plain("sequences.windows_axis"),
         file_name=origin.stem("all-heads"),
         about=origin.about(plain("what_if.all_windows"), record[sites[0]].picture(0)),
-    )
+        axis=plain("sequences.windows_axis"),
+    )  # fmt: skip
+
+
+def _switches(record: Record, action: str) -> None:
+    """A button for each layer, and one for each head of the pooling; and what the thumbnails are."""
+    st.caption(t("what_if.switchboard_windows"))
     with st.container(horizontal=True, gap="xsmall"):
-        for layer, site in enumerate(sites):
-            turn = partial(changes_.turn, record, [(site, head) for head in range(record[site].n_heads)], action)
+        for layer, site in enumerate(_layers(record)):
+            turn = turned(record, every_head(record, [site]), action)
             st.button(t("what_if.layer_switch", layer=layer), key=f"switch-{layer}", on_click=turn)
-        if POOLING in record:
-            for head in range(record[POOLING].n_heads):
-                turn = partial(changes_.turn, record, [(POOLING, head)], action)
-                st.button(t("what_if.pooling_switch", head=head), key=f"switch-pooling-{head}", on_click=turn)
+        for pooling, head in every_head(record, [POOLING] if POOLING in record else []):
+            turn = turned(record, [(pooling, head)], action)
+            st.button(t("what_if.pooling_switch", head=head), key=f"switch-pooling-{head}", on_click=turn)
+
+
+def _layers(record: Record) -> list[Site]:
+    return [site for site in record.sites if site != POOLING]
 
 
 def _tracks(before: Classification, after: Classification, chosen: Place, origin: Origin) -> None:

@@ -32,7 +32,8 @@ def texts_panel(name: str, text: str, options: ContinueOptions, changes: str) ->
     Each reads what it wrote itself. The same seed lets chance speak alike in both.
     """
     was, now = _both(name, text, options, changes)
-    views.two_texts(was.texts[-1], now.texts[-1], "writes_now")
+    st.markdown(f"**{t('what_if.writes_now')}**")
+    views.two_texts(was.texts[-1], now.texts[-1])
     apart = parting(was, now)
     if apart is None:
         st.caption(t("what_if.never_part"))

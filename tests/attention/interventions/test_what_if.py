@@ -111,6 +111,8 @@ def test_words_that_differ_are_marked_in_both() -> None:
     assert [word.text for word in was if word.changed] == ["Rad"]
     assert [word.text for word in now if word.changed] == ["großer", "Auto"]
     assert aligned_words("", "a") == ([], [Word("a", True)])
+    was, now = aligned_words("Eine Frau spielt auf der Straße Gitarre.", "Eine Straße spielt Gitarre.")
+    assert [word.text for word in now if word.changed] == ["Straße"], "of two that keep as many, the one of fewer edits"
 
 
 def test_punctuation_is_a_word_of_its_own_and_stands_where_it_stood() -> None:

@@ -7,7 +7,8 @@ from tests.browser.pages.sample import HOSTILE, alignment_moments, attention, li
 from transformer.messages import speaking
 from ui.components.alignments.component import alignments
 from ui.components.all_heads.component import Picked, all_heads
-from ui.components.bitext.component import Words, bitext
+from ui.components.bitext.component import Words
+from ui.components.bitext.component import component as bitext
 from ui.components.head_view.component import component as head_view
 from ui.components.matrices.component import Cell, matrices
 
@@ -74,18 +75,27 @@ def board() -> None:
     st.text(f"cell {state.cell}")
 
 
-def keep_word(word: int) -> None:
-    state.word = None if state.get("word") == word else word
+def keep_word(said: dict[str, int]) -> None:
+    state.word = None if state.get("word") == said["query"] else said["query"]
 
 
 def sentences() -> None:
     attached = [i % 3 == 2 for i in range(max(queries, keys))]
     target = Words(labels, attached[:queries], [i == queries - 1 for i in range(queries)], "T")
     source = Words([f"k{i}" for i in range(keys)], attached[:keys], [i == keys - 1 for i in range(keys)], "S")
+    decided = [[(i * 5) % keys if i % 4 else -1, 0.5 + i] for i in range(queries)]
+    header = {
+        "shape": [queries, keys], "head": "L1 H2", "within": False, "how": "D1", "file_name": "bitext",
+        "source": source.message(), "target": target.message(), "decided": decided,
+        "about": {"title": "", "lines": []},
+    }  # fmt: skip
     bitext(
-        weights[1, 2], visible, source, target, head="L1 H2", key="bitext", selected=state.get("word"),
-        on_pick=None if "deaf" in query else keep_word,
-    )  # fmt: skip
+        key="bitext",
+        header=header,
+        arrays={"weights": np.where(visible, weights[1, 2], -1.0).astype(np.float32)},
+        options={"selected": state.get("word")},
+        events={"picked": None if "deaf" in query else keep_word},
+    )
     st.text(f"word {state.get('word')}")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -131,9 +132,10 @@ def test_a_folder_that_takes_too_long_is_a_refusal(tmp_path: Path, monkeypatch: 
 
 def test_weights_of_another_library_are_refused_with_a_remedy(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "tf_model.h5")
-    with pytest.raises(CheckpointError, match=r"tf_model.h5, and only safetensors are read.*save_pretrained"):
+    reason = r"tf_model.h5, and only safetensors and pytorch_model.bin are read.*save_pretrained"
+    with pytest.raises(CheckpointError, match=reason):
         load(folder)
-    with pytest.raises(CheckpointError, match="only safetensors are read"):
+    with pytest.raises(CheckpointError, match="only safetensors and"):
         report(folder)
 
 
@@ -150,6 +152,8 @@ def test_pickled_weights_beside_a_config_are_read_by_the_safe_reader(folder: Pat
     kept = isolated.load_folder(folder)  # as the page does: read in one worker, tried in another
     assert kept.folder == folder
     assert all((attention_maps(kept, [[3, 5, 7, 2]])[name] == expected[name]).all() for name in expected)
+    archive = Path(shutil.make_archive(str(folder.parent / "zipped"), "zip", folder))
+    assert all((attention_maps(load(archive), [[3, 5, 7, 2]])[name] == expected[name]).all() for name in expected)
     halves = list(tensors.items())
     torch.save(dict(halves[:5]), folder / "pytorch_model.bin")
     torch.save(dict(halves[5:]), folder / "pytorch_model-2.bin")
@@ -163,6 +167,9 @@ def test_a_pickle_beside_a_config_that_asks_for_code_is_refused(folder: Path, tm
         (folder / "pytorch_model.bin").write_bytes(data)
         with pytest.raises(CheckpointError) as refused:
             load(folder)
+        assert reason in str(refused.value)
+        with pytest.raises(CheckpointError) as refused:
+            load(shutil.make_archive(str(tmp_path / "zipped"), "zip", folder))
         assert reason in str(refused.value)
     assert not marker.exists()
 

@@ -128,8 +128,9 @@ def test_a_wrong_word_is_named(key, value, message, folders, tmp_path):
 
 @pytest.mark.parametrize(
     "found",
-    [7, "text", {"a": "b"}, [7], [["a"]], None, [None], [{"text": 7}], [{"text": "a", "name": "b"}], [{"name": {}}]],
-)
+    [7, "text", {"a": "b"}, [7], [["a"]], None, [None], [{"text": 7}], [{"text": "a", "name": "b"}], [{"name": {}}],
+     [{"text": "a", "change": 7}], [{"text": "a", "donor": "b"}], [{"change": "pooling~zero"}]],
+)  # fmt: skip
 def test_examples_that_are_no_texts_are_named(found, folders, tmp_path):
     folder = tmp_path / "ours"
     shutil.copytree(folders["kmer"], folder)
@@ -211,8 +212,13 @@ def test_an_architecture_that_cannot_be_read_is_named(data, tmp_path):
 def test_examples_may_be_named(folders, tmp_path):
     folder = tmp_path / "ours"
     shutil.copytree(folders["kmer"], folder)
+    changed = {"text": "d", "change": "pooling~zero", "name": {"en": "D"}}
     entries = ["a", {"text": "b", "name": {"en": "B", "zh": "乙"}}, {"text": "c"}]
+    entries += [changed, {"text": "a", "change": "x", "donor": "b"}]
     (folder / "examples.json").write_text(json.dumps(entries), encoding="utf-8")
     found = load(folder)
     assert found.examples == ("a", "b", "c")
     assert found.example_names == {"b": {"en": "B", "zh": "乙"}}
+    assert [(one.text, one.change, one.donor, one.names) for one in found.changed_examples] == [
+        ("d", "pooling~zero", "", {"en": "D"}), ("a", "x", "b", {}),
+    ]  # fmt: skip

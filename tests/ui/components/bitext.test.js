@@ -3,20 +3,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { chosen, pathOf, strength } from "../../../ui/components/bitext/lines.js";
-import { across, spoken } from "../../../ui/components/bitext/sentences.js";
+import { across, agreement, chosen, dotted, pathOf, strength } from "../../../ui/components/bitext/lines.js";
+import { legend, spoken, timesOf } from "../../../ui/components/bitext/sentences.js";
 
 const words = {
   looked: "{word}: {head}: {listed}", from: "{word} < {listed} ({head})", weighted: "{word}={weight}",
-  listed: "{before}; {after}", nothing: "{word}: nothing", nobody: "{word}: nobody",
+  listed: "{before}; {after}", nothing: "{word}: nothing", nobody: "{word}: nobody", solid: "solid {head}", dotted: "dotted",
+  agree: "{hits}/{decided}", same: "{source} too {times}", other: "but {source} {nats}", undecided: "none {times}",
+  decides: "decided {listed}",
 };
 
 /** Three written words over four source words; the first may not see the last, the last sees nothing. */
 const view = {
   header: {
     shape: [3, 4], head: "h", words,
-    source: { texts: ["a", "b", "c", "d"] },
-    target: { texts: ["x", "y", "z"] },
+    source: { texts: ["a", "b", "c", "d"] }, decided: [],
+    target: { texts: ["x", "y", "z"], special: [false, false, false] },
   },
   weights: new Float32Array([0.05, 0.9, 0.05, -1, 0.3, 0.25, 0.25, 0.2, -1, -1, -1, -1]),
 };
@@ -49,4 +51,39 @@ test("a line leads from under the source word to above the written one, and grow
   assert.equal(path, "M20 30C20 80 120 80 120 130");
   assert.ok(strength(0.9, true).width > strength(0.1, true).width);
   assert.ok(strength(0.9, false).opacity < strength(0.9, true).opacity);
+});
+
+/** The first word is decided by what it looks at, the second by another word, the third by none. */
+const known = { ...view, header: { ...view.header, decided: [[1, 2.5], [3, 1.5], [-1, 0.25]] } };
+
+test("a dotted line leads to the word that decided, where that is another one than was looked at most", () => {
+  const ends = (focus) => dotted(known, focus).map(({ query, key }) => `${query}${key}`);
+  assert.deepEqual(ends(null), ["13"]);
+  assert.deepEqual(ends({ side: "target", index: 0 }), []);
+  assert.deepEqual(ends({ side: "source", index: 3 }), ["13"]);
+  assert.deepEqual(dotted(view, null), []);
+});
+
+test("the legend says of how many decided words the head looked at the right one, where that is known", () => {
+  assert.deepEqual(agreement(known), { hits: 1, decided: 2 });
+  assert.equal(legend(known), "solid h dotted 1/2");
+  assert.equal(legend(view), "solid h");
+});
+
+test("a word says what decided it: the word it looked at, another one, or none", () => {
+  assert.equal(spoken(known, { side: "target", index: 0 }), "x: h: b=0.90 b too 12");
+  assert.equal(spoken(known, { side: "target", index: 1 }), "y: h: a=0.30; b=0.25; c=0.25 but d 1.50");
+  assert.equal(spoken(known, { side: "target", index: 2 }), "z: nothing none 1.3");
+  assert.equal(spoken(known, { side: "source", index: 3 }), "d < y=0.20 (h) decided y");
+});
+
+test("nats are told as how many times less likely a word becomes", () => {
+  assert.deepEqual([0, -1, 1, Math.log(30), 14].map(timesOf), ["1.0", "1.0", "2.7", "30", "1,200,000"]);
+});
+
+test("of a long sentence only strong lines are drawn, until a word is in focus", () => {
+  const weights = new Float32Array(30 * 2).map((_, at) => (at % 2 ? 0.2 : 0.8));
+  const long = { weights, header: { ...view.header, shape: [30, 2] } };
+  assert.equal(chosen(long, null).length, 30);
+  assert.equal(chosen(long, { side: "target", index: 3 }).length, 2);
 });

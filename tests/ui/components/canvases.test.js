@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { hiddenBy, rowAt, strongest } from "../../../ui/components/alignments/canvas.js";
+import { rowAt, sceneOf, sizeOf, strongest } from "../../../ui/components/alignments/canvas.js";
 import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js";
 import { keyTarget } from "../../../transformer/plots/canvas/all_heads/keys.js";
-import { aspect, cellSide, marks, TICKS } from "../../../transformer/plots/canvas/all_heads/thumbnails.js";
+import { aspect, cellSide, marks } from "../../../transformer/plots/canvas/all_heads/thumbnails.js";
 import { elision, zoomFor } from "../../../ui/components/matrices/canvas.js";
 import { cellAt } from "../../../ui/components/matrices/pointer.js";
 import { partsOf, spoken as spokenSymbol } from "../../../ui/components/matrices/symbols.js";
@@ -21,11 +21,6 @@ test("a thumbnail's cells are whole pixels, and never none", () => {
 
 test("a thumbnail is as wide as its numbers are, up to twice", () => {
   assert.deepEqual([[10, 10], [10, 15], [10, 30], [30, 10]].map(([q, k]) => aspect([1, 1, q, k])), [1, 1.5, 2, 0.5]);
-});
-
-test("the colour bar's ticks stand at square roots", () => {
-  assert.deepEqual(TICKS.map(([weight]) => weight), [0, 0.1, 0.25, 0.5, 1]);
-  assert.ok(TICKS.every(([weight, position]) => Math.abs(position ** 2 - weight) < 1e-12));
 });
 
 test("the legend names only marks that occur", () => {
@@ -48,7 +43,7 @@ const VIEW = {
   header: {
     columns: ["a", "b", "c", "d", "e"],
     same_rows: true,
-    moments: [{ panels: [{ title: "M1", rows: ["u", "v"] }, { title: "M2", rows: ["u", "v"] }] }],
+    moments: [{ panels: [{ title: "M1", rows: ["u", "v"], decided: [] }, { title: "M2", rows: ["u", "v"], decided: [] }] }],
     words: { looks: "{word} > {looked}", compared: "{word} >> {looked}", told: "{title}: {looked}", weighted: "{word}={weight}", listed: "{before}, {after}", beside: "{before} | {after}", nothing: "-" },
   },
   arrays: {
@@ -76,9 +71,18 @@ test("a row is found by its height, and none outside", () => {
   assert.deepEqual([19, 20, 29.9, 30, 49.9, 50].map(at), [null, 0, 0, 1, 2, null]);
 });
 
-test("a row is scrolled into view as far as it is hidden, below the labels and above the bars", () => {
-  const by = (row, scrolled) => hiddenBy({ top: 20, tall: 10 }, row, scrolled, 84); // 5 rows: 84 - 20 - 14 for bars
-  assert.deepEqual([by(0, 0), by(4, 0), by(5, 0), by(9, 0), by(0, 30), by(3, 30), by(7, 30)], [0, 0, 10, 50, -30, 0, 0]);
+test("an alignment is a scene: a box a cell, its words, the row in focus, and a ring where another word decided", () => {
+  const layout = { abreast: 1, left: 30, top: 20, cell: 5, tall: 10, upright: true };
+  const theme = { text: "ink", primary: "lit", masked: [1, 2, 3], hatch: [4, 5, 6] };
+  const drawn = { rows: ["u", "v"], columns: ["a", "b", "c"], decided: [0, 2], weights: new Float32Array([1, 0, -1, 0.9, 0, 0.1]), layout, theme, focused: 1, looked: new Float32Array([0.9, 0, 0.1]) };
+  const items = sceneOf(drawn);
+  const cells = items.filter(({ kind, height }) => kind === "box" && height === 10);
+  assert.deepEqual(cells.map(({ x, y }) => [x, y]), [[30, 20], [35, 20], [40, 20], [30, 30], [35, 30], [40, 30]]);
+  assert.equal(cells[2].colour, "rgb(1,2,3)");
+  assert.deepEqual(items.filter(({ kind }) => kind === "text").map(({ text, bold }) => [text, bold]), [["u", false], ["v", true], ["a", true]]);
+  const frames = items.filter(({ kind, colour }) => kind === "frame" && colour !== "#000000").map(({ x, y, colour }) => [x, y, colour]);
+  assert.deepEqual(frames, [[30.5, 20.5, "#ffffff"], [40.5, 20.5, "#ffffff"], [30, 30, "#ffffff"], [40.5, 33, "#ffb26b"]]);
+  assert.deepEqual(sizeOf(layout, 2, 3), { wide: 49, tall: 54 });
 });
 
 const DRAWN = {
@@ -94,8 +98,8 @@ test("a cell is found by its point, and none beside the cells", () => {
 
 test("what is left out has no cells, and what is looked at is not left out", () => {
   assert.deepEqual(elision(5, 24, []), [0, 1, 2, 3, 4]);
-  assert.deepEqual(elision(128, 24, []), [0, 1, 2, 3, 4, 5, -1, 125, 126, 127]);
-  assert.deepEqual(elision(128, 24, [64]), [0, 1, 2, 3, 4, 5, -1, 63, 64, 65, -1, 125, 126, 127]);
+  assert.deepEqual(elision(128, 24, []), [0, 1, 2, 3, -1, 127]);
+  assert.deepEqual(elision(128, 24, [64]), [0, 1, 2, 3, -1, 63, 64, 65, -1, 127]);
   const shape = { left: 0, top: 0, width: 10, height: 5, rowsAt: [0], columnsAt: [0, -1, 127] };
   assert.deepEqual([5, 15, 25].map((x) => cellAt({ shape }, x, 2)), [[0, 0], null, [0, 127]]);
 });

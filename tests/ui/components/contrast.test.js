@@ -42,6 +42,6 @@ for (const [name, theme] of Object.entries(THEMES)) {
 
   test(`words beside the one in focus can be read, and lines of heads be told from the page: ${name}`, () => {
     assert.ok(contrast(over(ink, PALE, paper), paper) >= 4.5);
-    for (let head = 0; head < 16; head++) assert.ok(contrast(hex(headColour(head, theme)), paper) >= 2.9, String(head));
+    for (let head = 0; head < 16; head++) assert.ok(contrast(hex(headColour(head, theme, 16)), paper) >= 2.9, String(head));
   });
 }

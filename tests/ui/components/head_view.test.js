@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { adopt, focusOf, forget, newChoices, shownHeads } from "../../../transformer/plots/canvas/head_view/choices.js";
-import { bars, besideWhich, ends, layout, mean, nearest, strongest } from "../../../transformer/plots/canvas/head_view/lines.js";
+import { dotted, bars, besideWhich, ends, layout, mean, nearest, strongest } from "../../../transformer/plots/canvas/head_view/lines.js";
 import { printable } from "../../../transformer/plots/canvas/shared/scene.js";
 import { footer, numberText, readout } from "../../../transformer/plots/canvas/head_view/sentences.js";
 
@@ -176,4 +176,16 @@ test("the footer says how many lines there are, which are missing, and what mark
   const header = { ...HEADER, masked: true };
   assert.equal(footer({ ...view, header, nan: new Array(1234) }, BOTH), "2 lines. O M 1,234 NaN");
   assert.equal(footer(view, []), "none");
+});
+
+test("a dotted line leads to the key that decides, where the one head that is on looks at another one most", () => {
+  const weights = new Float32Array([0.9, 0.1, 0, 0.2, 0.8, 0, 0.1, 0.2, 0.7]);
+  const decided = [[0, 2], [2, 1.5], [-1, 0.3]];
+  const measures = layout(600, 1, [0], 40);
+  const theme = { text: "ink", primary: "lit", dark: false };
+  const found = (active, focus = null) => dotted(decided, weights, [1, 3, 3], active, focus, measures, theme);
+  assert.deepEqual(found([0]).map(({ y0, y1, colour }) => [y0, y1, colour]), [[36, 60, "ink"]]);
+  assert.equal(found([0, 1]).length, 0);
+  assert.equal(found([0], { side: "key", index: 0 }).length, 0);
+  assert.equal(found([0], { side: "query", index: 1 }).length, 1);
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { codesOf, local as grid } from "../../../transformer/plots/canvas/all_heads/local.js";
+import { codesOf, local as grid, pairIn } from "../../../transformer/plots/canvas/all_heads/local.js";
 import { local as bitext } from "../../../ui/components/bitext/local.js";
 import { local as lines } from "../../../transformer/plots/canvas/head_view/local.js";
 import { addressOf, choiceOf, pairOf, weightsOf } from "../../../transformer/plots/canvas/shared/local.js";
@@ -89,25 +89,40 @@ test("the mean of a layer's heads hides what they hide", () => {
   assert.deepEqual([...weightsOf(cross, 1, 2)].map((one) => one.toFixed(2)), ["0.30", "0.31", "0.32", "0.33", "0.34", "0.35"]);
 });
 
-test("thumbnails are the square roots of the weights, a byte each, as Python makes them", () => {
+test("thumbnails are the weights, a byte each, as Python makes them", () => {
   const { codes, nan } = codesOf(Float32Array.from([0, 0.25, 1, -1, NaN, 1.0005, 0.5, 0, 0.01]));
-  assert.deepEqual([...codes], [0, 127, 254, 255, 0, 254, 180, 0, 25]);
+  assert.deepEqual([...codes], [0, 64, 254, 255, 0, 254, 127, 0, 3]);
   assert.deepEqual([...(nan ?? [])], [0b00001000, 0]);
 });
 
-test("lines between sentences are the chosen head's where it joins them, and else those of the first", () => {
+test("lines between sentences are the chosen head's, of any kind, with what decides each word where that is known", () => {
   const one = record();
-  const header = { kind: "decoder.cross", first: { layer: 0, head: 1 }, heads: [["a", "b", "c", "m"], ["d", "e", "f", "n"]], file_names: [[], []] };
-  const cross = choiceOf({ head: "mean", pair: "decoder.cross:ein|two" }, one);
-  assert.deepEqual([bitext.seen(header, one, cross).header.head, bitext.seen(header, one, cross).options.selected], ["n", 0]);
+  one.kinds[0].decided = [[2, 1.5], [-1, 0.5]];
+  const side = (/** @type {string} */ name) => ({ heads: [["a", "b", "c", name], ["d", "e", "f", `${name}1`]], file_names: [[], []] });
+  const header = { sides: { "decoder.cross": side("m"), "encoder.self": side("s") } };
+  const cross = bitext.seen(header, one, choiceOf({ head: "mean", pair: "decoder.cross:ein|two" }, one));
+  assert.deepEqual([cross.header.head, cross.header.decided, cross.options.selected], ["m1", [[2, 1.5], [-1, 0.5]], 0]);
   const self = choiceOf({ kind: "encoder.self", head: "0" }, one);
   const seen = bitext.seen(header, one, self);
-  assert.deepEqual([seen.header.head, seen.options.selected], ["b", null]);
-  assert.deepEqual([...seen.arrays.weights], [...one.kinds[0].weights.slice(6, 12)]);
-  const picked = { pair: "decoder.cross:a|b|b|c", kind: "decoder.cross", layer: "0", head: "1", heads: null };
-  assert.deepEqual(bitext.acted("picked", { query: 1 }, self, one, header), picked);
+  assert.deepEqual([seen.header.head, seen.header.decided, seen.options.selected], ["d", [], null]);
+  assert.deepEqual([...seen.arrays.weights], [...weightsOf(one.kinds[1], 1, 0)]);
   const marked = choiceOf({ pair: "decoder.cross:ein|b|c" }, one);
   assert.deepEqual(bitext.acted("picked", { query: 0 }, marked, one, header), { pair: null });
+});
+
+test("a head whose lines alone are on is the chosen one, in every picture", () => {
+  const one = record();
+  assert.deepEqual([choiceOf({ heads: "0" }, one).head, choiceOf({ heads: "0,2", head: "1" }, one).head], [0, 1]);
+  assert.deepEqual(addressOf(choiceOf({ heads: "0" }, one), one), { head: "0" });
+  assert.equal(choiceOf({ heads: "2", head: "mean" }, one).head, null);
+});
+
+test("a marked pair is told in every head: where it lies, and its weight", () => {
+  const one = record();
+  const { at, weights } = pairIn(one.kinds[0], [0, 1], [0, null, 1]);
+  assert.deepEqual(at, [0.25, 0.5]);
+  assert.deepEqual(weights.map((row) => row.map((weight) => weight.toFixed(2))), [["0.01", "0.07", "0.13"], [], ["0.19", "0.25", "0.31"]]);
+  assert.equal(pairIn(one.kinds[0], null, [0]), null);
 });
 
 test("another head is drawn alone again, and what is marked twice is marked no more", () => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { moved, shared, stepped } from "../../../ui/components/row_bars/sharing.js";
+import { moved, shared } from "../../../ui/components/row_bars/sharing.js";
 
 const sum = (row) => row.reduce((before, part) => before + part, 0);
 
@@ -19,13 +19,4 @@ test("what rounding leaves over goes to those that lost most by it", () => {
   assert.deepEqual(shared([1, 1, 1], 1000), [334, 333, 333]);
   assert.deepEqual(shared([0.3, 0.7], 999), [300, 699]);
   assert.deepEqual(shared([-1, 1, 3], 100), [0, 25, 75], "no weight is below 0");
-});
-
-test("keys move a bar by hundredths, thousandths, tenths, or to its ends", () => {
-  assert.equal(stepped("ArrowRight", false, 500), 510);
-  assert.equal(stepped("ArrowDown", true, 500), 499);
-  assert.equal(stepped("PageUp", false, 500), 600);
-  assert.equal(stepped("Home", false, 500), 0);
-  assert.equal(stepped("End", false, 500), 1000);
-  assert.equal(stepped("Enter", false, 500), undefined);
 });

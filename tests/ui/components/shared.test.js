@@ -83,7 +83,7 @@ test("the scale begins and ends with viridis, between its stops it is a mean", (
 
 test("seventeen heads share a colour with the first, sixteen do not", () => {
   for (const dark of [true, false]) {
-    const colours = Array.from({ length: 17 }, (_, head) => headColour(head, { dark }));
+    const colours = Array.from({ length: 17 }, (_, head) => headColour(head, { dark }, 17));
     assert.equal(new Set(colours).size, 16);
     assert.equal(colours[16], colours[0]);
   }

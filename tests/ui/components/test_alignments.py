@@ -26,7 +26,8 @@ def test_the_browser_is_sent_every_weight_of_every_moment() -> None:
     panels = [panel(0, 5), panel(1, 2, hidden=True)]
     header, arrays = message(Moment("early", tuple(panels)), Moment("late", (panels[0],)))
     assert [moment["name"] for moment in header["moments"]] == ["early", "late"]
-    assert header["moments"][0]["panels"][1] == {"title": "panel 1", "note": "a note", "rows": ["word 0", "word 1"]}
+    sent = {"title": "panel 1", "note": "a note", "rows": ["word 0", "word 1"], "decided": []}
+    assert header["moments"][0]["panels"][1] == sent
     assert (header["columns"], header["same_rows"], header["masked"]) == (["a", "b", "c"], True, True)
     assert set(arrays) == {"0.0", "0.1", "1.0"}
     np.testing.assert_array_equal(arrays["0.0"].reshape(5, 3), panels[0].weights.astype(np.float32))

@@ -53,7 +53,7 @@ def test_a_thumbnail_of_each_head_stands_where_its_numbers_say():
     arrays = thumbnail_codes(weights, visible)
     codes = arrays["codes"].reshape(layers, heads, queries, keys)
     assert (codes[:, :, ~visible] == 255).all()
-    np.testing.assert_array_equal(codes[1, 2][visible], np.rint(254 * np.sqrt(weights[1, 2]))[visible])
+    np.testing.assert_array_equal(codes[1, 2][visible], np.rint(254 * weights[1, 2])[visible])
 
 
 def test_a_mask_a_layer_is_that_layers():

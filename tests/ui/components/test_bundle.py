@@ -1,71 +1,69 @@
-"""The scripts that the browser gets: one module each, complete, and with no door for markup."""
+"""The scripts that the browser gets: built from today's modules, complete, and with no door for markup."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from transformer.plots.canvas import linker
-from transformer.plots.canvas.linker import CANVAS
-from ui.components.shared.bundle import HERE, entry, library, script, stylesheet
+from tests.imports import ROOT
+from ui.components.shared.bundle import ALL, BUILT, script
 
-SCRIPTS = sorted([*HERE.rglob("*.js"), *CANVAS.rglob("*.js")])
-ENTRIES = [path for path in SCRIPTS if "export default" in path.read_text(encoding="utf-8")]
-OF_PAGES = {"page", "address", "frame"}
-"""Modules of pages that have no server, which components do not need."""
-
-
-def modules(text):
-    """The names of the modules in a linked script, in order."""
-    return re.findall(r"^const module\d+_(\w+) = ", text, re.MULTILINE)
+CANVAS = ROOT / "transformer" / "plots" / "canvas"
+COMPONENTS = ROOT / "ui" / "components"
+MODULES = sorted(path for room in (CANVAS, COMPONENTS) for path in room.rglob("*.js") if path.parent.name != "built")
+STYLES = sorted(path for room in (CANVAS, COMPONENTS) for path in room.rglob("*.css"))
 
 
-def test_every_component_has_a_script_of_its_name():
-    folders = [path.parent.name for path in HERE.glob("*/component.py")]
-    shared = [HERE / "shared" / f"{name}.js" for name in ("mount", "options", "record")]
-    assert sorted([*map(entry, folders), *shared]) == ENTRIES
+def test_the_built_scripts_are_those_of_the_modules(tmp_path: Path) -> None:
+    """`make scripts` changes nothing: who changes a module calls it, and commits what it builds."""
+    for room in (CANVAS, COMPONENTS):
+        shutil.copytree(room, tmp_path / room.relative_to(ROOT), ignore=shutil.ignore_patterns("built", "*.py"))
+    for name in ("package.json", "tsconfig.json"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "node_modules").symlink_to((ROOT / "node_modules").resolve())
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = ["npm", "run", "--silent", "bundle"]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, "PATH": programs}, check=True, timeout=120)
+    for room in (CANVAS, COMPONENTS):
+        built = {path.name: path.read_bytes() for path in (room / "built").iterdir()}
+        assert built == {
+            path.name: path.read_bytes() for path in (tmp_path / room.relative_to(ROOT) / "built").iterdir()
+        }
 
 
-@pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.name)
-def test_an_entry_needs_nothing_from_outside(path):
-    text = linker.script(path)
-    assert not re.search(r"^import\b", text, re.MULTILINE)
-    assert re.findall(r"^export .*?(?=\(|\{)", text, re.MULTILINE) in (
-        ["export default component"],
-        ["export default function "],
-    )
+def test_every_component_is_brought_under_its_name() -> None:
+    folders = {path.parent.name for path in COMPONENTS.glob("*/component.py")}
+    entry = (COMPONENTS / "all.js").read_text(encoding="utf-8")
+    (drawn,) = re.findall(r"const DRAWN = \{(.*?)\};", entry, re.DOTALL)
+    assert {line.strip(" ,").partition(":")[0] for line in drawn.strip().splitlines()} == folders
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*BUILT.glob("*.js"), *(CANVAS / "built").glob("*.js")]), ids=lambda one: one.name
+)
+def test_a_built_script_needs_nothing_from_outside(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"(?:^|;)import\b|\bimport\(|\brequire\(", text)
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+    assert "sourceMappingURL" not in text, "a header names the map"
 
 
-def test_a_module_that_two_others_import_is_there_once():
-    found = modules(linker.script(entry("head_view")))
-    assert found.count("page") == 1
-    assert found.index("page") < found.index("tokens")
+def test_what_travels_with_numbers_is_short() -> None:
+    assert max(len(script("mount.js")), len(script("options.js"))) < 400
+    assert 50_000 < len(script(ALL)) < 200_000
 
 
-def test_a_library_brings_script_and_styles_and_draws_nothing():
-    text = library("heatmap")
-    assert re.findall(r"^export .*", text, re.MULTILINE) == [text.splitlines()[-1]]
-    assert text.splitlines()[-1].startswith("export default () => { module")
-    assert '.arrived("heedmap.heatmap", drawn_heatmap, styles)' in text.splitlines()[-1]
-    assert "const drawn = component(" in text
-
-
-def test_what_travels_with_numbers_is_short():
-    assert max(len(script("shared/mount.js")), len(script("shared/options.js"))) < 800
-    assert "//" not in script("shared/mount.js"), "comments are for readers of the file"
-
-
-def test_every_module_is_used():
-    used = {name for path in ENTRIES for name in modules(linker.script(path))} | set(modules(library("heatmap")))
-    assert used | OF_PAGES == {path.stem for path in SCRIPTS if path not in ENTRIES}
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_text_never_becomes_markup_or_code(path):
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_text_never_becomes_markup_or_code(path: Path) -> None:
     dangerous = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|\beval\("
     assert not re.search(dangerous, path.read_text(encoding="utf-8"))
 
 
-def test_the_style_fetches_nothing():
-    assert "url(" not in stylesheet()
-    assert "@import" not in stylesheet()
+def test_the_styles_fetch_nothing() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in STYLES)
+    assert "url(" not in text
+    assert "@import" not in text

@@ -12,7 +12,6 @@ from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.plots.canvas.blob import unpack
 from ui.components.all_heads.component import Picked, _picked, all_heads
-from ui.components.bitext.component import Words, _query, bitext
 from ui.components.map.component import scaled, sure_heads
 from ui.components.matrices.component import Cell, _cell
 from ui.components.row_bars.component import _row, row_bars
@@ -49,7 +48,7 @@ def test_the_browser_is_sent_the_record_s_numbers(page):
     assert header["shape"] == [3, 5, 11, 7]
     assert header["instance"] == grid_options["instance"] == "grid"
     assert (header["query_axis"], header["words"]["save_png"]) == ("queries", "Save PNG")
-    np.testing.assert_array_equal(arrays["codes"], np.rint(254 * np.sqrt(weights.ravel())))
+    np.testing.assert_array_equal(arrays["codes"], np.rint(254 * weights.ravel()))
     assert grid_options["selected"] == [1, 2]
     header, arrays = unpack(lines)
     assert header["query_labels"][10] == "q10"
@@ -114,46 +113,6 @@ def test_only_a_cell_that_is_there_can_be_picked(news, cell):
     assert _cell(news, product_board()) == cell
 
 
-@pytest.mark.parametrize(
-    ("news", "query"),
-    [
-        ({"query": 10}, 10),
-        ({"query": 0}, 0),
-        ({"query": 11}, None),
-        ({"query": -1}, None),
-        ({"query": "1"}, None),
-        (3, None),
-    ],
-)
-def test_only_a_word_that_is_there_can_be_picked(news, query):
-    assert _query(news, 11) == query
-
-
-def test_a_bitext_is_sent_one_heads_numbers_and_both_sentences():
-    app = AppTest.from_file(str(PAGE), default_timeout=30)
-    app.query_params["show"] = "bitext"
-    app.query_params["causal"] = "1"
-    blob, options = (element.proto for element in elements(app.run()))
-    weights, visible = attention(3, 5, 11, 7, causal=True)
-    header, arrays = unpack(blob.bytes)
-    np.testing.assert_array_equal(arrays["weights"], np.where(visible, weights[1, 2], -1).astype(np.float32).ravel())
-    assert (header["shape"], header["head"]) == ([11, 7], "L1 H2")
-    assert header["source"]["texts"] == [f"k{i}" for i in range(7)]
-    assert header["target"]["special"] == [False] * 10 + [True]
-    assert header["target"]["attached"][:4] == [False, False, True, False]
-    assert json.loads(options.json) == {"instance": "bitext", "events": ["picked"], "selected": None}
-
-
-def test_words_that_do_not_fit_a_bitext_are_refused():
-    two, three = (Words(["w"] * n, [False] * n, [False] * n, "S") for n in (2, 3))
-    with pytest.raises(InputError, match="2 words with lists of"):
-        Words(["a", "b"], [False], [False, False], "S")
-    with pytest.raises(InputError, match=r"shape \(2, 3\) for 3 target words"):
-        bitext(np.ones((2, 3)) / 3, None, two, three, head="h", key="k")
-    with pytest.raises(InputError, match="selected=3 is not among 3"):
-        bitext(np.ones((3, 2)) / 2, None, two, three, head="h", key="k", selected=3)
-
-
 def test_a_picture_is_sent_as_it_is_masked_cells_apart_and_its_cells_can_be_picked():
     def page():
         from dataclasses import replace
@@ -187,7 +146,7 @@ def test_a_picture_is_sent_as_it_is_masked_cells_apart_and_its_cells_can_be_pick
     assert (header["queries"]["texts"][2], header["keys"]["labels"][4], header["centred"]) == ("q2", "k4", False)
     other, _ = unpack(difference.bytes)
     assert other["centred"]
-    assert other["unit"].endswith("from -0.5 to 0.786 here; the scale is centred at 0")
+    assert other["unit"].endswith("from -0.5 to 0.786 here")
     assert json.loads(options.json) == {
         "instance": "difference", "events": ["picked"], "pair": [1, 0], "relative": False
     }  # fmt: skip
@@ -207,7 +166,7 @@ def test_nobody_is_told_what_nobody_listens_for():
 def test_matrices_hint_at_a_click_only_where_one_is_heard():
     app = AppTest.from_file(str(PAGE), default_timeout=30)
     app.query_params["show"] = "board"
-    assert unpack(elements(app.run())[0].proto.bytes)[0]["hint"].startswith("Click a cell")
+    assert unpack(elements(app.run())[0].proto.bytes)[0]["hint"].startswith("Pick a cell")
     app.query_params["deaf"] = "1"
     assert unpack(elements(app.run())[0].proto.bytes)[0]["hint"] == ""
 

@@ -1,19 +1,20 @@
 """What components say: every sentence comes from the catalogue, in each language, and none is written in a script."""
 
 import re
+from pathlib import Path
 from string import Formatter
 
 import pytest
 
+from tests.ui.components.test_bundle import CANVAS, MODULES
+from tests.ui.components.test_bundle import COMPONENTS as HERE
 from transformer.messages import LANGUAGES, catalogue, speaking
-from transformer.plots.canvas.linker import CANVAS, COMMENT
 from transformer.plots.canvas.sentences import sentences
-from ui.components.shared.bundle import HERE, entry
 
 COMPONENTS = sorted(path.parent.name for path in HERE.glob("*/component.py"))
+COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*", re.MULTILINE | re.DOTALL)
 CONTROLS = {"row_bars", "head_choice"}
 """Components that are moved and not looked at: there is no picture to save."""
-SCRIPTS = sorted([*HERE.rglob("*.js"), *CANVAS.rglob("*.js")])
 
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
 KEYS = {"Enter", "Escape", "Home", "End", "ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"}
@@ -23,6 +24,12 @@ PLAIN = r"^import\b|throw new Error\(|^\s*\*"
 """Lines whose strings nobody reads on the page."""
 SHOWN = re.compile(r'(?:textContent = |title = |"aria-label": ?|"aria-label", |say\([\w.]+, |button\()["`]([^"`]*)')
 """Strings that are shown whatever they look like."""
+
+
+def entry(component: str) -> Path:
+    """The module of a component, which stands beside its Python, or with the views that notebooks show too."""
+    beside = HERE / component / f"{component}.js"
+    return beside if beside.is_file() else CANVAS / component / f"{component}.js"
 
 
 def declared(component: str) -> set[str]:
@@ -76,7 +83,7 @@ def literal_english(text):
     return found
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
 def test_no_script_holds_a_sentence(path):
     assert literal_english(path.read_text("utf-8")) == []
 

@@ -25,15 +25,13 @@ def script() -> None:
 
     with address.run("lang") as show:
         lang = address.choice("lang", ["en", "zh"], key="lang", text=str)
-        show(st.session_state.get("goto", "first"))
+        show(st.session_state.get("goto", "first"), st.session_state.get("brought"))
         sentence = address.line("sentence", "two dogs", key="sentence")
         address.belong_to(sentence, "word")
         size = len(sentence.split())
         head = address.whole("head", 0, 9, size, key="head")
         step = address.whole("step", 1, max(size, 1), 3, key="step")
         note = address.lines("note", "", key="note", longest=5)
-        if size < 9:
-            address.suggest("model", "brought")
         model = address.choice("model", ["shipped", "brought"], key="model", text=str)
         st.button("both", on_click=both, key="both")
         found = {"lang": lang, "sentence": sentence, "head": head, "step": step, "note": note, "model": model}
@@ -213,17 +211,16 @@ def test_a_page_that_ends_early_writes_its_address() -> None:
     assert address(page) == {"head": "6", "sentence": ""}
 
 
-def test_a_suggestion_counts_on_a_page_that_was_not_seen_and_stands_in_the_address() -> None:
-    page = opened()
-    assert (shown(page)["model"], address(page)) == ("shipped", {})
-    page.session_state["goto"] = "second"
-    assert (shown(gone(page))["model"], address(page)) == ("brought", {"model": "brought"})
-    page.button_group(key="model").set_value("shipped")
-    assert address(fine(page.run())) == {}
+def test_what_a_page_is_brought_stands_in_its_address_unless_back_leads_there(back: list[bool]) -> None:
+    """What is brought takes the place of the address that the link had, but for what goes along."""
+    page = opened(lang="zh", head="4")
+    page.session_state["goto"], page.session_state["brought"] = "second", {"head": "6", "word": "cat"}
+    gone(page, note="abc")
+    assert (shown(page)["head"], shown(page)["note"], shown(page)["word"]) == (6, "", "cat")
+    assert address(page) == {"head": "6", "lang": "zh", "word": "cat"}
+    back.append(True)
     page.session_state["goto"] = "first"
-    assert shown(gone(page))["model"] == "shipped"
-    page.session_state["goto"] = "second"
-    assert shown(gone(page))["model"] == "shipped", "the page has been seen"
+    assert shown(gone(page, head="7"))["head"] == 7
 
 
 def test_from_page_to_page_the_language_goes_along_and_nothing_else() -> None:

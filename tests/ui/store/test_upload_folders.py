@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from streamlit.runtime.scriptrunner import StopException
 
@@ -114,7 +115,11 @@ def test_a_list_of_uploads_builds_no_folder_a_second_time(tmp_path: Path, monkey
 def test_a_run_of_an_upload_ends_when_its_reader_has_left(
     mine: SessionResources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, here = take(**gpt2_files(tmp_path)), {mine.session_id}
+    """Its weights came as a pickle in a ZIP, as older models have them."""
+    files, weights = gpt2_files(tmp_path), io.BytesIO()
+    torch.save(safetensors.torch.load(files.pop("model.safetensors")), weights)
+    brought = {"gpt2.zip": zipped({**files, "pytorch_model.bin": weights.getvalue()})}
+    name, here = take(**brought), {mine.session_id}
     found = uploads.Uploads().load(Revision(name, 1), ())
     monkeypatch.setattr(session_resources, "LOOKING", 0.0)
     monkeypatch.setattr(session_resources, "PATIENCE", -1.0)

@@ -18,6 +18,12 @@ KEY = "heedmap"
 ENDING = ".heedmap"
 """How the name of a record file ends."""
 
+
+def is_record(file: str) -> bool:
+    """Whether a file of this name is a record."""
+    return file.lower().endswith(ENDING)
+
+
 MOST_SITES = 4_096
 MOST_COUNT_OF_AXES = 2 * MOST_SITES
 MOST_SITE_CHARACTERS = 500

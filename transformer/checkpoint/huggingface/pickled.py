@@ -15,10 +15,10 @@ from transformer.safe.paths import check_inside
 from transformer.safe.reading import read_file
 from transformer.safe.refusal import refused
 from transformer.safe.unpacked import PrivateFolder, check_room
+from transformer.safe.zips import PICKLED
 
 Reader = Callable[[Path, ReadLimits], Contents]
 
-PATTERN = "pytorch_model*.bin"
 BESIDE = (".json", ".txt", ".model", ".spm")
 """What else of such a folder is read."""
 
@@ -26,7 +26,7 @@ BESIDE = (".json", ".txt", ".model", ".spm")
 def pickles_of(path: Path) -> list[Path]:
     """The pickles that hold a folder's weights; none where they are there as safetensors."""
     there = (path / WEIGHTS).is_file() or (path / INDEX).is_file()
-    return [] if there else sorted(file for file in path.glob(PATTERN) if file.is_file())
+    return [] if there else sorted(file for file in path.glob(PICKLED) if file.is_file())
 
 
 @contextmanager

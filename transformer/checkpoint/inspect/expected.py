@@ -235,6 +235,9 @@ def _in_batch(name: str, expected: np.ndarray, shapes: Sequence[tuple[int, ...]]
         if expected.shape == shape or (shape[0] == 1 and expected.shape == shape[1:]):
             return expected.reshape(shape)
     wanted, found = shape_text(shapes[0]), shape_text(expected.shape)
+    of_map = len(shapes) > 1 and expected.ndim == len(shapes[0])
+    if of_map and [i for i, size in enumerate(expected.shape) if size != shapes[0][i]] == [1]:
+        raise InputError("check_other_heads", name=name, needed=wanted, found=found, heads=expected.shape[1])
     raise InputError("check_other_shape", name=name, needed=wanted, found=found)
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformer.attention.capture import watch
 from transformer.attention.interventions import means
 from transformer.checkpoint import weight_files
-from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, Checkpoint, Model
+from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, ChangedExample, Checkpoint, Model
 from transformer.checkpoint.ours.retired import current_options
 from transformer.errors import CheckpointError, ConfigError, InputError
 from transformer.messages import Message
@@ -75,7 +75,7 @@ def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer] = TextToke
     name = f"{path.name}/{CONFIG}"
     task = task_of(about["task"], config, name) if "task" in about else None
     languages = _languages(about, name)
-    examples = _examples(path / EXAMPLES) if (path / EXAMPLES).is_file() else {}
+    examples, changed = _examples(path / EXAMPLES) if (path / EXAMPLES).is_file() else ({}, ())
     with torch.random.fork_rng(devices=[]):
         model = model_type(config)
     weights = _read_weights(path / WEIGHTS)
@@ -92,6 +92,7 @@ def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer] = TextToke
         task=task,
         means=brought,
         example_names={text: names for text, names in examples.items() if names},
+        changed_examples=changed,
         assumptions=assumed_by(about.get(ASSUMED, []), name),
     )
 
@@ -162,22 +163,27 @@ def _languages(about: Mapping[str, Any], name: str) -> tuple[str, str]:
     return found[0][:MOST_NAME], found[1][:MOST_NAME]
 
 
-def _examples(file: Path) -> dict[str, dict[str, str]]:
-    """Texts to start with, and what each is called by language code; most are called nothing.
+def _examples(file: Path) -> tuple[dict[str, dict[str, str]], tuple[ChangedExample, ...]]:
+    """Texts to start with, and what each is called by language code (most are called nothing); and changes to try.
 
-    The file is a list. An entry is a text, or `{"text": TEXT, "name": {CODE: NAME}}`.
+    The file is a list. An entry is a text, or `{"text": TEXT, "name": {CODE: NAME}}`. One that has `"change"` too
+    (interventions in their short form, perhaps with a `"donor"`) is a change to try, and no text to start with.
     """
     found = _read_json(file)
     entries = [one if isinstance(one, dict) else {"text": one} for one in found] if isinstance(found, list) else [{}]
     for entry in entries:
         names = entry.get("name", {})
-        if not (isinstance(entry.get("text"), str) and isinstance(names, dict) and set(entry) <= {"text", "name"}) or (
-            not all(isinstance(name, str) for name in names.values())
-        ):
+        texts = [value for key, value in entry.items() if key != "name"]
+        known = "text" in entry and set(entry) <= {"text", "name", *(("change", "donor") if "change" in entry else ())}
+        if not (known and isinstance(names, dict) and all(isinstance(one, str) for one in [*texts, *names.values()])):
             raise refused("no_list_of_texts", f"{file.parent.name}/{file.name}", AGAIN)
-    return {
-        entry["text"]: {code: name[:MOST_NAME] for code, name in entry.get("name", {}).items()} for entry in entries
-    }
+    named = [(entry, {code: name[:MOST_NAME] for code, name in entry.get("name", {}).items()}) for entry in entries]
+    changed = (
+        ChangedExample(entry["text"], entry["change"], entry.get("donor", ""), names)
+        for entry, names in named
+        if "change" in entry
+    )
+    return {entry["text"]: names for entry, names in named if "change" not in entry}, tuple(changed)
 
 
 def _means(file: Path) -> means.Means:

@@ -37,7 +37,7 @@ from transformer.safe.contents import Contents
 from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
 from transformer.safe.refusal import refused
 from transformer.safe.unpacked import PrivateFolder
-from transformer.safe.zips import KEPT
+from transformer.safe.zips import is_kept
 
 FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 5
 """The floor of what loading a folder, and a short run of its model, may take in a worker."""
@@ -174,7 +174,7 @@ def unpack(
 def _written(folder: PrivateFolder, answer: Answer, source: str, room: int) -> int:
     """Write the file that a worker unpacked; how many bytes it has."""
     name, size = answer.header.get("name"), sum(map(len, answer.blocks))
-    if not isinstance(name, str) or Path(name).suffix.lower() not in KEPT or size > room:
+    if not isinstance(name, str) or not is_kept(name) or size > room:
         raise garbled(source, GarbledError("no file of a folder"))
     try:
         folder.put(name, answer.blocks)

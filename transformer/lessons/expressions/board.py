@@ -115,8 +115,8 @@ class Board(Mapping[str, Matrix]):
             digits += 1
             worked = matrix.operation.equation(row, column, self.known, digits)
         first = "=" if worked.exact else r"\approx"
-        latex = rf"\begin{{aligned}} {left} &{first} {worked.latex} \\ &{equals} {number(result)} \end{{aligned}}"
-        return replace(worked, latex=latex)
+        end = "" if worked.latex == number(result) else f" {equals} {number(result)}"
+        return replace(worked, latex=f"{left} {first} {worked.latex}{end}")
 
     def formulas(self, name: str) -> tuple[str, ...]:
         """How a matrix is made, in LaTeX, by the operation that its equations come from; none for one that is given.

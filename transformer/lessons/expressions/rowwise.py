@@ -27,10 +27,7 @@ TERMS_SHOWN = 6
 """Terms that an equation writes out before it goes on with dots."""
 
 EXPONENTIALS_SHOWN = 4
-"""Exponentials that stand under one fraction's line before it goes on with dots."""
-
-TERMS_A_LINE = 2
-"""Products on one line of an equation, so that it fits a narrow screen."""
+"""Exponentials that stand under one fraction's line; of more than these the last one makes way for dots."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class Product:
             for x, y in zip(a, b, strict=True)
         ]
         written = [
-            rf"{number(x, i > 0, digits)} \cdot {number(y, True, digits)}"
+            rf"{{{number(x, i > 0, digits)} \cdot {number(y, True, digits)}}}"  # a line never breaks in a product
             for i, (x, y) in enumerate(zip(a[:TERMS_SHOWN], b, strict=False))
         ]
         if len(a) > TERMS_SHOWN:
@@ -87,12 +84,11 @@ class Product:
         for value in bias:
             terms.append((words("lesson_term_bias"), float(value)))
             written.append(number(value, True, digits))
-        lines = (" + ".join(written[i : i + TERMS_A_LINE]) for i in range(0, len(written), TERMS_A_LINE))
 
         def work(factors: Factors) -> float:
             return float(factors[: len(a)] @ factors[len(a) : 2 * len(a)] + factors[2 * len(a) :].sum())
 
-        return worked(r" \\ &\quad + ".join(lines), tuple(terms), work, np.concatenate([a, b, bias]), digits)
+        return worked(" + ".join(written), tuple(terms), work, np.concatenate([a, b, bias]), digits)
 
     def formulas(self, left: str, symbol: SymbolOf, known: Known) -> tuple[str, ...]:
         """The product of the matrices, and the bias."""
@@ -185,12 +181,13 @@ class Softmax(_RowByRow):
         powers = raised(scores)
         taken = f" - {number(lowered, True, digits)}" if lowered else ""
         written = [f"{number(score, digits=digits)}{taken}" for score in scores]
-        summed = [f"e^{{{score}}}" for score in written[:EXPONENTIALS_SHOWN]]
-        if len(scores) > EXPONENTIALS_SHOWN:
-            summed.append(_dots(len(scores) - EXPONENTIALS_SHOWN))
+        count = len(scores) if len(scores) <= EXPONENTIALS_SHOWN else EXPONENTIALS_SHOWN - 1
+        summed = [f"e^{{{score}}}" for score in written[:count]]
+        if len(scores) > count:
+            summed.append(_dots(len(scores) - count))
         terms = tuple((f"exp({score})", float(power)) for score, power in zip(written, powers, strict=True))
         latex = (
-            rf"\frac{{e^{{{written[column]}}}}}{{{' + '.join(summed)}}} \\ &\approx "
+            rf"\frac{{e^{{{written[column]}}}}}{{{' + '.join(summed)}}} \approx "
             rf"\frac{{{number(powers[column], digits=digits)}}}{{{number(powers.sum(), digits=digits)}}}"
         )
         # By hand one takes either fraction, so both have to come to the result: the one that is further off counts.

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from transformer.messages import language, words
-from transformer.plots.canvas import blob, linker
+from transformer.plots.canvas import blob
 from transformer.plots.canvas.about import About
 from transformer.plots.canvas.record import Kind, header_and_arrays
 from transformer.plots.canvas.sentences import sentences
@@ -30,9 +31,6 @@ from transformer.plots.canvas.views import (
     heatmap_header,
 )
 from transformer.plots.file_names import file_name
-
-VIEWS = ("head_choice", "all_heads", "heatmap", "head_view")
-"""What a page draws, each in the folder of its name."""
 
 FRAME = 640
 """The height of a frame in pixels until its page says how high it is, and where it cannot say so."""
@@ -54,7 +52,7 @@ class Page:
 
     def document(self) -> str:
         """The page, complete."""
-        code, style = _script(), _style()
+        code, style = _text("built/document.js"), f"{_text('canvas.css')}\n{_text('page/page.css')}"
         policy = f"default-src 'none'; script-src {_hashed(code)}; style-src {_hashed(style)}; img-src data: blob:"
         return (
             f'<!DOCTYPE html>\n<html lang="{language()}">\n<head>\n<meta charset="utf-8">\n'
@@ -67,10 +65,11 @@ class Page:
 
     def frame(self) -> str:
         """The page in a frame, for a notebook's cell."""
+        follow = f"{_text('built/frame.js')} heedmap.follow(this)"  # once the frame has loaded
         inside = self.document().replace("&", "&amp;").replace("'", "&#39;")
         return (
             f'<iframe class="heedmap" sandbox="allow-scripts allow-downloads" title="{escape(self.title)}" '
-            f'style="display:block;width:100%;height:{FRAME}px;border:0" onload="{escape(_follow())}" '
+            f'style="display:block;width:100%;height:{FRAME}px;border:0" onload="{escape(follow)}" '
             f"srcdoc='{inside}'></iframe>"
         )
 
@@ -123,25 +122,9 @@ class Page:
 
 
 @cache
-def _script() -> str:
-    """All scripts of the page as one, which starts by itself."""
-    found = linker.Linker()
-    views = [f'"{name}": {found.default(linker.CANVAS / name / f"{name}.js")}' for name in VIEWS]
-    shown = f"{found.module(linker.CANVAS / 'page' / 'page.js')}.showRecord"
-    return "\n".join(["(() => {", *found.modules(), f"{shown}({{{', '.join(views)}}});", "})();"])
-
-
-@cache
-def _follow() -> str:
-    """What runs in the notebook once the frame has loaded."""
-    found = linker.Linker()
-    name = found.module(linker.CANVAS / "page" / "frame.js")
-    return "\n".join([*found.modules(), f"{name}.follow(this);"])
-
-
-@cache
-def _style() -> str:
-    return f"{linker.stylesheet()}\n{(linker.CANVAS / 'page' / 'page.css').read_text(encoding='utf-8')}"
+def _text(name: str) -> str:
+    """A file of the views: a style, or a script that `make scripts` has built."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
 @cache

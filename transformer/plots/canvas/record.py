@@ -41,6 +41,8 @@ class Kind:
     """The layers' own numbers, where they are not 0, 1, 2 and so on; an empty text for a site without one."""
     there: Sequence[int] | None = None
     """The layers that `weights` holds, where it does not hold all of them."""
+    decided: Sequence[tuple[int, float]] = ()
+    """For each query the key that decides it, by deletion (-1: none does), and the nats that it loses without it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,7 @@ def header_and_arrays(
                 **({} if one.there is None else {"there": list(one.there)}),
                 **({"layers": list(one.layers)} if one.layers else {}),
                 **({"numbers": list(one.numbers)} if one.numbers else {}),
+                **({"decided": [[key, round(lost, 4)] for key, lost in one.decided]} if one.decided else {}),
                 **{side: _side(axis) for side, axis in (("queries", one.queries), ("keys", one.keys))},
             }
             for one in kinds

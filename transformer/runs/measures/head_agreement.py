@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 
 from transformer.attention.measures import sites_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
+from transformer.explain.attribution.deciding import DECIDED, deciding_of
 from transformer.explain.attribution.deletion import How
 from transformer.messages import Message
 from transformer.runs.attribution import deletion
@@ -29,9 +30,6 @@ from transformer.sites import Site
 
 FILE = "heads.json"
 """What is known of a shipped checkpoint's heads, beside its weights."""
-
-DECIDED = 1.0
-"""A source word decides a written one if its removal costs more than this many nats of log-probability."""
 
 EARNED = 0.5
 """A head has a role if it holds in at least this share of the rows."""
@@ -141,18 +139,17 @@ def _of_sentence(checkpoint: Checkpoint, translation: Translation) -> _Counts:
     losses = deciding_words(checkpoint, translation)
     sites = sites_of(translation.record, KIND)
     special = np.array(translation.record[sites[0]].queries.merged().special)
-    most = np.nanmax(losses, axis=1, initial=-np.inf)
-    decided: Bool[np.ndarray, " word"] = (most > DECIDED) & ~special
-    deciding: Int[np.ndarray, " word"] = np.where(np.isnan(losses), -np.inf, losses).argmax(axis=1)
-    after = decided[:-1] & ~special[1:]
+    found = deciding_of(losses, special.tolist(), [False] * losses.shape[1], DECIDED)
+    after = (found.columns[:-1] >= 0) & ~special[1:]
+    rows = 0
     counts = {}
     for layer, site in enumerate(sites):
         attention = translation.record[site]
         for head in range(attention.n_heads):
-            looked = attention.picture(head, words=True).values.argmax(axis=1)
-            hits = int((looked == deciding)[decided].sum())
-            counts[site, layer, head] = hits, int((looked[1:] == deciding[:-1])[after].sum())
-    return _Counts(int(decided.sum()), int(after.sum()), counts)
+            weights = attention.picture(head, words=True).values
+            hits, rows = found.hits(weights)
+            counts[site, layer, head] = hits, int((weights[1:].argmax(axis=1) == found.columns[:-1])[after].sum())
+    return _Counts(rows, int(after.sum()), counts)
 
 
 def write_agreement(path: Path, found: HeadAgreement) -> None:

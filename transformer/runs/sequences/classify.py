@@ -32,6 +32,9 @@ LETTERS_AT_ONCE = 4_096
 """Letters that share one forward pass when many sequences are classified: with that, it takes well under half a second,
 which is how soon a stop is heard."""
 
+MAX_SET_LETTERS = 512
+"""Longest sequence of a set of which every one is run with all of its attention."""
+
 LETTERS_AHEAD = 4_096
 """Letters of a file that are read before anything is said of them: equal lengths among them share a pass.
 

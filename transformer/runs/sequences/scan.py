@@ -1,7 +1,9 @@
 """Scan: a long sequence read in windows of the length that a classifier was trained on, on one strand or on both.
 
 Windows lie on the given strand: number w holds the letters from w * step on. On the other strand the classifier reads
-the reverse complement of the same letters. Memory does not grow with the length, but for one byte a letter.
+the reverse complement of the same letters. Where every class that is looked for has a landmark, only windows that hold
+one of them at its place are read, unless every one is asked for. Memory does not grow with the length, but for one byte
+a letter and four a window.
 """
 
 import tempfile
@@ -9,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
@@ -20,11 +23,14 @@ from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, calibrated, classifier
 from transformer.runs.sequences.held_out import MOST_UNKNOWN
 from transformer.sequences.alphabet import Letters
-from transformer.sequences.hits import Hit, peaks
+from transformer.sequences.hits import NEAR, Hit, peaks, site_of, with_weaker
 
 BLOCK = 128
 """Most windows of a block, on all its strands together; long windows are fewer, so that they have at most about twice
 `LETTERS_AT_ONCE` letters. Two blocks are read between two signs of life, since one is always ahead."""
+
+SPARSE = 8
+"""So many times more windows make a block where only those with a landmark are read: about one in eight has one."""
 
 STRETCH = 64
 """Most windows of a block that one thread reads at a time; they have at most about `LETTERS_AT_ONCE` letters."""
@@ -54,7 +60,8 @@ class Block:
     """Class probabilities of windows that follow one another.
 
     `first` is the number of the first one; `probabilities[s, w]` belongs to strand s of those asked for, in the order
-    of `Strands.signs`. NaN where more than `MOST_UNKNOWN` of the letters are unknown.
+    of `Strands.signs`. NaN where a window is not read: no landmark is in it, or more than `MOST_UNKNOWN` of its letters
+    are unknown.
     """
 
     first: int
@@ -63,13 +70,17 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class ScanPlan:
-    """A scan before it runs: its windows are `n_windows` of `width` letters, `step` letters apart."""
+    """A scan before it runs: its windows are `n_windows` of `width` letters, `step` letters apart.
+
+    Unless `every` one is asked for, those alone are read that hold a landmark; where a class has none, all are.
+    """
 
     checkpoint: Checkpoint
     letters: Letters
     width: int
     step: int
     strands: Strands
+    every: bool = False
 
     @property
     def n_windows(self) -> int:
@@ -85,65 +96,94 @@ class ScanPlan:
         """The letter (from 0) where tracks show a window: after half of its letters, on either strand."""
         return window * self.step + self.width // 2
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only windows with a landmark are read."""
+        _, task = classifier(self.checkpoint)
+        return not self.every and all(task.landmark(name) for name in task.findable)
+
+    @property
+    def reads(self) -> int:
+        """Windows that will be read on all strands, counted from the letters (unknown letters aside)."""
+        return sum(int(self._wanted(sign, 0, self.n_windows).sum()) for sign in self.strands.signs)
+
     def blocks(self, workers: int = 1) -> Iterator[Block]:
         """The probabilities, block by block: whoever stops asking stops it, a block after the last one that came.
 
         `workers` threads share the windows of a block, and of the next one while the first is looked at.
         """
         model, task = classifier(self.checkpoint)
-        ids = task.alphabet.id_array(self.letters.text)
-        opposite = task.alphabet.complement_ids() if "-" in self.strands.signs else None
+        signs, opposite = self.strands.signs, None
+        if "-" in signs:
+            opposite = task.alphabet.complement_ids()
 
-        def read(sign: str, first: int, after: int) -> Float[np.ndarray, "window classes"]:
-            letters = self._letters(ids, first, after)
+        def read(sign: str, windows: UInt8[np.ndarray, "window letter"]) -> Float[np.ndarray, "window classes"]:
             if sign == "-" and opposite is not None:
-                letters = opposite[letters[::-1]]
+                windows = opposite[windows[:, ::-1]]
             with torch.inference_mode():
-                placed = torch.from_numpy(letters.astype(np.int64)).to(self.checkpoint.device)
-                found = calibrated(model(placed.unfold(0, self.width, self.step)), task).numpy()
-            return found if sign == "+" else found[::-1]  # the last window of the one strand is the other's first
+                placed = torch.from_numpy(windows.astype(np.int64)).to(self.checkpoint.device)
+                return calibrated(model(placed), task).numpy()
 
-        block = max(1, min(BLOCK, 2 * LETTERS_AT_ONCE // self.width) // len(self.strands.signs))
+        block = max(1, min(BLOCK, 2 * LETTERS_AT_ONCE // self.width) // len(signs)) * (SPARSE if self.is_sparse else 1)
         stretch = min(STRETCH, max(1, LETTERS_AT_ONCE // self.width))
         starts = range(0, self.n_windows, block)
         with ThreadPoolExecutor(workers) as pool:
 
             def begun(number: int) -> tuple[np.ndarray, list[Future[np.ndarray]]]:
-                """Which windows of a block are judged, and what its threads are given."""
+                """Which windows of a block are read on each strand, and what its threads are given."""
                 first, after = starts[number], min(self.n_windows, starts[number] + block)
-                unknown = self._letters(ids, first, after) == task.alphabet.unknown_id
-                shares = np.lib.stride_tricks.sliding_window_view(unknown, self.width)[:: self.step].mean(axis=1)
-                judged = shares <= MOST_UNKNOWN
-                stretches = range(first, after, stretch) if judged.any() else ()
+                letters = self._ids[first * self.step : (after - 1) * self.step + self.width]
+                windows = np.lib.stride_tricks.sliding_window_view(letters, self.width)[:: self.step]
+                known = (windows == task.alphabet.unknown_id).mean(axis=1) <= MOST_UNKNOWN
+                wanted = np.array([self._wanted(sign, first, after) & known for sign in signs])
                 jobs = [
-                    pool.submit(read, sign, start, min(after, start + stretch))
-                    for sign in self.strands.signs
-                    for start in stretches
+                    pool.submit(read, sign, windows[some])
+                    for sign, chosen in zip(signs, wanted, strict=True)
+                    for some in np.split(np.flatnonzero(chosen), range(stretch, int(chosen.sum()), stretch))
+                    if len(some)
                 ]
-                return judged, jobs
+                return wanted, jobs
 
             try:
                 with forward_slot():
                     ahead = begun(0)
                 for number, first in enumerate(starts):
-                    judged, jobs = ahead
-                    found = np.full((len(self.strands.signs), len(judged), len(task.classes)), np.nan)
+                    wanted, jobs = ahead
+                    found = np.full((*wanted.shape, len(task.classes)), np.nan)
                     with forward_slot():
                         if number + 1 < len(starts):
                             ahead = begun(number + 1)  # so that no thread waits for the others at the end of a block
                         parts = [job.result() for job in jobs]
                     if parts:
-                        found[:, judged] = np.concatenate(parts).reshape(found.shape)[:, judged]
+                        found[wanted] = np.concatenate(parts)
                     yield Block(first, found)
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _letters(self, ids: UInt8[np.ndarray, " letter"], first: int, after: int) -> UInt8[np.ndarray, " some"]:
-        """The letters of windows `first` to `after`."""
-        return ids[first * self.step : (after - 1) * self.step + self.width]
+    @cached_property
+    def _ids(self) -> UInt8[np.ndarray, " letter"]:
+        return self.letters.alphabet.id_array(self.letters.text)
+
+    def _wanted(self, sign: str, first: int, after: int) -> Bool[np.ndarray, " window"]:
+        """Which of the windows `first` to `after` may hold what is looked for, by the letters of the landmarks."""
+        _, task = classifier(self.checkpoint)
+        count = after - first
+        if not self.is_sparse:
+            return np.ones(count, bool)
+        found = np.zeros(count, bool)
+        for mark in filter(None, map(task.landmark, task.findable)):
+            text = mark.letters if sign == "+" else task.alphabet.reverse_complement(mark.letters)
+            begins, _ = site_of(0, self.width, sign, mark)
+            here = np.ones(count, bool)
+            for place, code in enumerate(task.alphabet.ids(text), first * self.step + begins):
+                here &= self._ids[place : place + (count - 1) * self.step + 1 : self.step] == code
+            found |= here
+        return found
 
 
-def plan_scan(checkpoint: Checkpoint, letters: Letters, step: int = 1, strands: Strands = Strands.BOTH) -> ScanPlan:
+def plan_scan(
+    checkpoint: Checkpoint, letters: Letters, step: int = 1, strands: Strands = Strands.BOTH, every: bool = False
+) -> ScanPlan:
     """What a scan would do; nothing runs yet.
 
     Raises:
@@ -158,14 +198,26 @@ def plan_scan(checkpoint: Checkpoint, letters: Letters, step: int = 1, strands: 
         raise InputError("scan_step", step=step, most=task.length)
     if "-" in strands.signs and not task.alphabet.complement:
         raise InputError("no_other_strand", alphabet=task.alphabet.name)
-    return ScanPlan(checkpoint, letters, task.length, step, strands)
+    return ScanPlan(checkpoint, letters, task.length, step, strands, every)
+
+
+def hit_at(plan: ScanPlan, start: int, strand: str, label: str, probability: float) -> Hit:
+    """The call of one window, with the site in it and the letters there."""
+    _, task = classifier(plan.checkpoint)
+    mark, end = task.landmark(label), start + plan.width
+    site = site_of(start, end, strand, mark)
+    if mark is None:
+        return Hit(start, end, strand, label, probability, site)
+    found = plan.letters.text[slice(*site)]
+    found = found if strand == "+" else task.alphabet.reverse_complement(found)
+    return Hit(start, end, strand, label, probability, site, mark.term, found, mark.letters)
 
 
 def find_hits(plan: ScanPlan, blocks: Iterable[Block], columns: Mapping[str, int], threshold: float) -> list[Hit]:
     """The hits of classes, whose numbers `columns` in the blocks are given by name, from a probability on.
 
-    No likelier window of the same class and strand lies nearer than half a window. Only windows above the threshold are
-    held.
+    A site whose letters are not those of its landmark counts only where every window is read. Of calls within `NEAR`
+    letters the likeliest is the hit; without a landmark, of those within half a window. Only calls are held.
     """
     above: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for block in blocks:
@@ -175,18 +227,20 @@ def find_hits(plan: ScanPlan, blocks: Iterable[Block], columns: Mapping[str, int
                 windows = np.flatnonzero(values >= threshold)
                 starts = ((block.first + windows) * plan.step).tolist()
                 above.setdefault((sign, name), []).extend(zip(starts, values[windows].tolist(), strict=True))
-    hits = [
-        Hit(start, start + plan.width, sign, name, probability)
-        for (sign, name), found in above.items()
-        for start, probability in peaks(found, plan.width // 2)
-    ]
+    hits = []
+    for (sign, name), called in above.items():
+        calls = (hit_at(plan, start, sign, name, probability) for start, probability in called)
+        kept = {hit.start: hit for hit in calls if hit.as_expected or plan.every}
+        apart = NEAR + 1 if any(hit.expected for hit in kept.values()) else plan.width // 2
+        best = peaks([(start, hit.probability) for start, hit in kept.items()], apart)
+        hits += with_weaker(kept[start] for start, _ in best)
     return sorted(hits, key=lambda hit: (hit.start, hit.strand, hit.label))
 
 
 class ScanTrack:
     """The probabilities of `columns` (indices of classes) along a plan, in single precision, filled block by block.
 
-    `read` windows of each strand are known so far, of which `judged` do not hold too many unknown letters.
+    The first `read` windows of each strand are known so far; `judged` ones, on all strands together, were read.
     """
 
     def __init__(self, plan: ScanPlan, columns: tuple[int, ...]) -> None:
@@ -204,7 +258,7 @@ class ScanTrack:
         """The next windows."""
         values = block.probabilities[:, :, list(self.columns)]
         self.read = block.first + values.shape[1]
-        self.judged += int((~np.isnan(values[0, :, 0])).sum())
+        self.judged += int((~np.isnan(values[:, :, 0])).sum())
         self._values[:, block.first : self.read] = values
 
     def blocks(self) -> Iterator[Block]:

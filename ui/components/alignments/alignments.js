@@ -2,16 +2,17 @@
 // Several moments (the snapshots of a training) are played in the browser; nothing is asked of the server meanwhile.
 
 import { activate } from "../../../transformer/plots/canvas/shared/active.js";
-import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { scale, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { button, element, pen, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
+import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
 import { sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
-import { drawAlignment, drawScale, hiddenBy, layoutOf, rowAt, sizeOf, strongest } from "./canvas.js";
+import { layoutOf, rowAt, sceneOf, sizeOf, strongest } from "./canvas.js";
 import { saveAlignments } from "./files.js";
 import { makePlayer } from "../shared/player.js";
 import { lookedAt, spoken } from "./sentences.js";
 
-/** @typedef {{ title: string, note: string, rows: string[] }} Panel */
+/** @typedef {{ title: string, note: string, rows: string[], decided: number[] }} Panel */
 
 /** @typedef {{ panel: number, row: number }} Position A target word. */
 
@@ -25,7 +26,7 @@ import { lookedAt, spoken } from "./sentences.js";
  * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about
  * @property {{ name: string, panels: Panel[] }[]} moments
  * @property {Record<"save_png" | "hint" | "hint_one" | "looks" | "compared" | "told" | "nothing" | "weight" | "nowhere" | "play" | "pause" |
- *   "moments" | "weighted" | "listed" | "beside", string>} words
+ *   "moments" | "weighted" | "listed" | "beside" | "decided" | "decides", string>} words
  */
 
 /** @typedef {ReturnType<typeof build>} Box One panel's elements, and what is drawn in them. */
@@ -74,12 +75,13 @@ export default component("alignments", (frame) => {
 /** The view's elements, still without words. */
 function parts() {
   const legend = element("div", "legend");
-  const scale = element("canvas", "", null, { "aria-hidden": "true" });
+  const colours = element("i", "scale");
+  colours.style.background = `linear-gradient(to right, ${Array.from({ length: 10 }, (_, at) => `rgb(${scale(at / 9)})`)})`;
   const [from, to, swatch, nowhere] = [element("span"), element("span"), element("i", "nowhere"), element("span")];
-  drawScale(scale);
-  legend.append(from, scale, to, swatch, nowhere);
+  const [ring, decided] = [element("i", "decided"), element("span")];
+  legend.append(from, colours, to, swatch, nowhere, ring, decided);
   const [bar, sheet, reading] = [element("div", "bar"), element("div", "sheet"), element("div", "reading")];
-  return { bar, sheet, reading, legend, from, to, swatch, nowhere, save: button("", () => {}), ruler: pen(element("canvas")) };
+  return { bar, sheet, reading, legend, from, to, swatch, nowhere, ring, decided, save: button("", () => {}), ruler: pen(element("canvas")) };
 }
 
 /**
@@ -123,7 +125,7 @@ function draw(view) {
  * @param {number} order
  * @param {Position | null} focus
  */
-function show(view, box, { title, note, rows }, order, focus) {
+function show(view, box, { title, note, rows, decided }, order, focus) {
   const { header, arrays, moment, layout, theme } = view;
   const { columns } = header;
   const isHere = focus && (header.same_rows || focus.panel === order) && focus.row < rows.length;
@@ -131,13 +133,10 @@ function show(view, box, { title, note, rows }, order, focus) {
   const looked = focus && lookedAt(view, header.same_rows ? order : focus.panel, focus.row);
   say(box.title, title);
   say(box.note, note);
-  box.drawn = { rows, columns, weights: arrays[`${moment}.${order}`], layout, theme, focused, looked };
-  const whole = sizeOf(layout, rows.length, columns.length);
-  Object.assign(box.sheet.style, { width: `${whole.wide}px`, height: `${whole.tall}px` });
-  const { scrollLeft: x, scrollTop: y, clientWidth, clientHeight } = box.scroller;
-  const [wide, tall] = [Math.min(whole.wide, clientWidth), Math.min(whole.tall, clientHeight)];
+  box.drawn = { rows, columns, decided, weights: arrays[`${moment}.${order}`], layout, theme, focused, looked };
+  const { wide, tall } = sizeOf(layout, rows.length, columns.length);
   Object.assign(box.canvas.style, { width: `${wide}px`, height: `${tall}px` });
-  drawAlignment(resized(box.canvas, wide, tall, screenRatio()), box.drawn, { x, y, wide, tall });
+  paintScene(resized(box.canvas, wide, tall, screenRatio()), sceneOf(box.drawn), theme.font);
   Object.assign(box.canvas.dataset, {
     left: layout.left, top: layout.top, cellWidth: layout.cell, cellHeight: layout.tall, rows: rows.length,
     row: focused ?? "", marked: looked ? strongest(looked) : "",
@@ -161,17 +160,11 @@ function build(view, order) {
     title: element("b"),
     note: element("span", "note"),
     canvas,
-    scroller: element("div", "scroller"),
-    sheet: element("div", "whole"),
-    led: { x: 0, y: 0 },
     drawn: /** @type {import("./canvas.js").Drawn | null} */ (null),
   };
   const caption = element("figcaption");
   caption.append(box.title, box.note);
-  box.sheet.append(canvas);
-  box.scroller.append(box.sheet);
-  box.scroller.onscroll = () => scrolled(view, box);
-  box.root.append(caption, box.scroller);
+  box.root.append(caption, canvas);
   view.sheet.append(box.root);
   const rows = () => view.header.moments[view.moment].panels[order].rows.length;
   const point = (/** @type {number | null} */ row) => {
@@ -179,9 +172,7 @@ function build(view, order) {
     view.pointed = row === null ? null : { panel: order, row };
     view.draw();
   };
-  const rowOf = (/** @type {MouseEvent} */ { offsetY }) => {
-    return offsetY < view.layout.top ? null : rowAt(view.layout, offsetY + box.scroller.scrollTop, rows());
-  };
+  const rowOf = (/** @type {MouseEvent} */ { offsetY }) => rowAt(view.layout, offsetY, rows());
   canvas.onpointermove = (event) => point(rowOf(event));
   canvas.onpointerleave = () => point(null);
   canvas.onclick = (event) => {
@@ -198,35 +189,9 @@ function build(view, order) {
     else if (moved === undefined) return;
     event.preventDefault();
     if (moved === undefined) return;
-    const row = Math.min(Math.max(moved, 0), rows() - 1);
-    point(row);
-    box.scroller.scrollTop += hiddenBy(view.layout, row, box.scroller.scrollTop, box.scroller.clientHeight);
+    point(Math.min(Math.max(moved, 0), rows() - 1));
   };
   return box;
-}
-
-/**
- * One map was scrolled: the others go along, so that rows and columns stay beside each other.
- * @param {View} view
- * @param {Box} box
- */
-function scrolled(view, box) {
-  const { scroller, led } = box;
-  if (scroller.scrollLeft !== led.x || scroller.scrollTop !== led.y) {
-    led.y = NaN; // it goes where the reader says until it is led again
-    for (const other of view.boxes) if (other !== box) lead(other, scroller);
-  }
-  view.draw();
-}
-
-/**
- * Scroll a map to where another one is, as far as it goes; an event that finds it there is not the reader's.
- * @param {Box} box
- * @param {{ scrollLeft: number, scrollTop: number }} to
- */
-function lead({ scroller, led }, { scrollLeft, scrollTop }) {
-  Object.assign(scroller, { scrollLeft, scrollTop });
-  Object.assign(led, { x: scroller.scrollLeft, y: scroller.scrollTop });
 }
 
 /**
@@ -257,11 +222,13 @@ function mark(view, panel, row) {
 }
 
 /** @param {View} view */
-function explain({ header, save, from, to, swatch, nowhere }) {
+function explain({ header, moment, save, from, to, swatch, nowhere, ring, decided }) {
   const { words } = header;
   say(save, words.save_png);
   say(from, `${words.weight} 0`);
   say(to, "1");
   say(nowhere, words.nowhere);
   swatch.hidden = nowhere.hidden = !header.masked;
+  say(decided, words.decided);
+  ring.hidden = decided.hidden = !header.moments[moment].panels.some((panel) => panel.decided.length);
 }

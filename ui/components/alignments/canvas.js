@@ -1,11 +1,12 @@
-// One alignment on a canvas: target words down, source words across; marks for the word in focus.
+// One alignment as a scene: target words down, source words across, marks for the word in focus. All of it is seen: cells
+// shrink until they fit.
 
 import { NAN, scale } from "../../../transformer/plots/canvas/shared/colours.js";
-import { pen, shortened } from "../../../transformer/plots/canvas/shared/page.js";
+import { framed, decidedIn } from "../../../transformer/plots/canvas/shared/scene.js";
 
 const FONT = 12;
 const LABEL = { row: 110, column: 128 }; // pixels for a label, at most
-const CELL = { narrow: 12, wide: 44, tall: 22, low: 12 };
+const CELL = { narrow: 12, wide: 44, least: 3, tall: 22, low: 12 };
 const ABREAST = 480; // from this width on, panels stand side by side, if every source word has its room there
 const GAP = 24;
 const BAR = 14; // room below the cells for the marked source words' bars
@@ -14,14 +15,16 @@ const STRONG = 0.1; // from this weight on, a source word counts as looked at
 
 /** @typedef {import("./alignments.js").Header} Header */
 /** @typedef {import("../../../transformer/plots/canvas/shared/colours.js").Theme} Theme */
+/** @typedef {import("../../../transformer/plots/canvas/shared/scene.js").Item} Item */
 /** @typedef {ReturnType<typeof layoutOf>} Layout */
 
 /**
- * What is drawn of one panel: `weights` are -1 where there is no such key, `focused` is the row in focus if it is this
- * panel's, `looked` what the word in focus looked at.
+ * What is drawn of one panel: `weights` are -1 where there is no such key, `decided` the source word that decides each row
+ * (-1: none), `focused` is the row in focus if it is this panel's, `looked` what the word in focus looked at.
  * @typedef {object} Drawn
  * @property {string[]} rows
  * @property {string[]} columns
+ * @property {number[]} decided
  * @property {Float32Array} weights
  * @property {Layout} layout
  * @property {Theme} theme
@@ -40,20 +43,16 @@ const STRONG = 0.1; // from this weight on, a source word counts as looked at
 export function layoutOf({ columns, moments }, moment, theme, width, ruler) {
   const count = moments[moment].panels.length;
   ruler.font = `600 ${FONT}px ${theme.font}`;
-  const widest = (/** @type {string[]} */ labels) =>
-    labels.reduce((most, label) => Math.max(most, ruler.measureText(label).width), 0);
+  const widest = (/** @type {string[]} */ texts) => texts.reduce((most, label) => Math.max(most, ruler.measureText(label).width), 0);
   const panels = moments.flatMap((one) => one.panels);
-  const rows = panels.flatMap((panel) => panel.rows);
-  const tallest = Math.max(...panels.map((panel) => panel.rows.length), 1);
-  const left = Math.min(Math.ceil(widest(rows)) + 10, LABEL.row, Math.round(width / 3));
+  const left = Math.min(Math.ceil(widest(panels.flatMap((panel) => panel.rows))) + 10, LABEL.row, Math.round(width / 3));
   const roomOf = (/** @type {number} */ number) => (width - (number - 1) * GAP) / number - left - 4;
-  const fits = width >= ABREAST && roomOf(count) >= columns.length * CELL.narrow;
-  const abreast = fits ? count : 1;
-  const room = roomOf(abreast);
-  const cell = Math.min(Math.max(Math.floor(room / columns.length), CELL.narrow), CELL.wide);
+  const abreast = width >= ABREAST && roomOf(count) >= columns.length * CELL.narrow ? count : 1;
+  const cell = Math.min(Math.max(Math.floor(roomOf(abreast) / columns.length), CELL.least), CELL.wide);
   const upright = widest(columns) + 6 > cell;
   const top = upright ? Math.min(Math.ceil(widest(columns)) + 10, LABEL.column) : 22;
-  return { abreast, left, top, cell, tall: tallest > 40 ? CELL.low : CELL.tall, upright };
+  const many = panels.some(({ rows }) => rows.length > 40);
+  return { abreast, left, top, cell, tall: many ? CELL.low : CELL.tall, upright };
 }
 
 /**
@@ -68,19 +67,6 @@ export function rowAt({ top, tall }, y, rows) {
 }
 
 /**
- * How far a window that shows `tall` pixels from `scrolled` on has to move down (up: negative) to show a row whole.
- * @param {Pick<Layout, "top" | "tall">} layout
- * @param {number} row
- * @param {number} scrolled
- * @param {number} tall
- */
-export function hiddenBy(layout, row, scrolled, tall) {
-  const above = row * layout.tall - scrolled;
-  const below = layout.top + (row + 1) * layout.tall - (scrolled + tall - BAR);
-  return above < 0 ? above : Math.max(below, 0);
-}
-
-/**
  * How large a panel's picture is, in CSS pixels.
  * @param {Layout} layout
  * @param {number} rows
@@ -88,52 +74,6 @@ export function hiddenBy(layout, row, scrolled, tall) {
  */
 export function sizeOf(layout, rows, columns) {
   return { wide: layout.left + columns * layout.cell + 4, tall: layout.top + rows * layout.tall + BAR };
-}
-
-/**
- * The part of a panel's picture that is seen: a window of this size, scrolled to (x, y).
- * @typedef {{ x: number, y: number, wide: number, tall: number }} Seen
- */
-
-/**
- * Draw what is seen of a panel, its upper left corner at the pen's origin. Labels and the bars of the word in focus stay
- * at the edges, the cells move below them.
- * @param {CanvasRenderingContext2D} context
- * @param {Drawn} drawn
- * @param {Seen} seen
- */
-export function drawAlignment(context, drawn, { x, y, wide, tall }) {
-  const { columns, weights, layout, theme, looked } = drawn;
-  const { left, top } = layout;
-  const foot = tall - BAR;
-  within(context, [left, top, wide - left, foot - top], [-x, -y], () => {
-    weights.forEach((weight, index) => {
-      const column = left + (index % columns.length) * layout.cell;
-      const row = top + Math.floor(index / columns.length) * layout.tall;
-      paintCell(context, weight, column, row, layout, theme);
-    });
-    if (looked) drawMarks(context, drawn, looked);
-  });
-  within(context, [left, 0, wide - left, top], [-x, 0], () => drawColumns(context, drawn));
-  within(context, [0, top, left, foot - top], [0, -y], () => drawRows(context, drawn));
-  if (looked) within(context, [left, foot, wide - left, BAR], [-x, foot], () => drawBars(context, drawn, looked));
-}
-
-/**
- * Draw inside of a box only, with the origin moved.
- * @param {CanvasRenderingContext2D} context
- * @param {[x: number, y: number, wide: number, tall: number]} box
- * @param {[x: number, y: number]} origin
- * @param {() => void} draw
- */
-function within(context, box, origin, draw) {
-  context.save();
-  context.beginPath();
-  context.rect(...box);
-  context.clip();
-  context.translate(...origin);
-  draw();
-  context.restore();
 }
 
 /**
@@ -147,141 +87,84 @@ export function strongest(weights) {
 }
 
 /**
- * @param {CanvasRenderingContext2D} context
+ * A panel's picture, its upper left corner at the origin.
+ * @param {Drawn} drawn
+ * @returns {Item[]}
+ */
+export function sceneOf(drawn) {
+  const { columns, weights, layout: { left, top, cell, tall }, theme, looked } = drawn;
+  /** @type {Item[]} */
+  const items = [];
+  weights.forEach((weight, index) => {
+    items.push(...cellOf(weight, left + (index % columns.length) * cell, top + Math.floor(index / columns.length) * tall, cell, tall, theme));
+  });
+  return [...items, ...labels(drawn), ...(looked ? marks(drawn, looked) : []), ...rings(drawn)];
+}
+
+/**
+ * A cell; where its weight is below 0, one for which there is no such key.
  * @param {number} weight
  * @param {number} x
  * @param {number} y
- * @param {Layout} layout
+ * @param {number} width
+ * @param {number} height
  * @param {Theme} theme
+ * @returns {Item[]}
  */
-function paintCell(context, weight, x, y, layout, theme) {
-  if (weight < 0) {
-    paintNowhere(context, x, y, layout.cell, layout.tall, theme);
-    return;
-  }
-  context.fillStyle = Number.isNaN(weight) ? NAN : `rgb(${scale(weight)})`;
-  context.fillRect(x, y, layout.cell, layout.tall);
+export function cellOf(weight, x, y, width, height, theme) {
+  const colour = weight < 0 ? `rgb(${theme.masked})` : Number.isNaN(weight) ? NAN : `rgb(${scale(weight)})`;
+  /** @type {Item[]} */
+  const items = [{ kind: "box", x, y, width, height, colour }];
+  if (weight < 0) items.push({ kind: "rule", x0: x, y0: y + height, x1: x + width, y1: y, colour: `rgb(${theme.hatch})`, width: 1 });
+  return items;
 }
 
 /**
- * A cell for which there is no such key.
- * @param {CanvasRenderingContext2D} context
- * @param {number} x
- * @param {number} y
- * @param {number} wide
- * @param {number} tall
- * @param {Theme} theme
- */
-export function paintNowhere(context, x, y, wide, tall, theme) {
-  context.fillStyle = `rgb(${theme.masked})`;
-  context.fillRect(x, y, wide, tall);
-  context.strokeStyle = `rgb(${theme.hatch})`;
-  context.lineWidth = 1;
-  context.beginPath();
-  context.moveTo(x, y + tall);
-  context.lineTo(x + wide, y);
-  context.stroke();
-}
-
-/**
- * Write labels bold where they belong to what is in focus, and paler where something else does.
- * @param {CanvasRenderingContext2D} context
+ * The words: those that belong to what is in focus are bold, others paler then. Of narrow columns every few are named.
  * @param {Drawn} drawn
- * @param {boolean} on
+ * @returns {Item[]}
  */
-function emphasise(context, { theme, looked }, on) {
-  context.textBaseline = "middle";
-  context.font = `${on ? 700 : 400} ${FONT}px ${theme.font}`;
-  context.fillStyle = theme.text;
-  context.globalAlpha = looked && !on ? PALE : 1;
+function labels({ rows, columns, layout: { left, top, cell, tall, upright }, theme, focused, looked }) {
+  const look = (/** @type {boolean} */ on) => ({ bold: on, size: FONT, colour: theme.text, alpha: looked && !on ? PALE : 1 });
+  const each = Math.ceil(FONT / cell);
+  const named = columns.map((text, column) => ({ text, column, on: Boolean(looked && looked[column] >= STRONG) }));
+  return [
+    ...rows.map((text, row) => /** @type {Item} */ ({
+      kind: "text", text, x: left - 6, y: top + (row + 0.5) * tall, room: left - 10, align: "right", ...look(row === focused),
+    })),
+    ...named.filter(({ column }) => column % each === 0).map(({ text, column, on }) => /** @type {Item} */ ({
+      kind: "text", text, align: "left", upright, ...look(on),
+      ...(upright ? { x: left + (column + 0.5) * cell, y: top - 6, room: top - 10 } : { x: left + column * cell + 3, y: top - 12, room: cell - 3 }),
+    })),
+  ];
 }
 
 /**
- * The target words; the one in focus is bold.
- * @param {CanvasRenderingContext2D} context
- * @param {Drawn} drawn
- */
-function drawRows(context, drawn) {
-  const { rows, layout, focused } = drawn;
-  context.textAlign = "right";
-  rows.forEach((text, row) => {
-    emphasise(context, drawn, row === focused);
-    const label = shortened(context, text, layout.left - 10);
-    context.fillText(label, layout.left - 6, layout.top + (row + 0.5) * layout.tall);
-  });
-  context.globalAlpha = 1;
-}
-
-/**
- * The source words; those that the word in focus looked at are bold.
- * @param {CanvasRenderingContext2D} context
- * @param {Drawn} drawn
- */
-function drawColumns(context, drawn) {
-  const { columns, layout, looked } = drawn;
-  columns.forEach((text, column) => {
-    emphasise(context, drawn, Boolean(looked && looked[column] >= STRONG));
-    const x = layout.left + (column + 0.5) * layout.cell;
-    context.save();
-    context.translate(x, layout.top - 6);
-    if (layout.upright) context.rotate(-Math.PI / 2);
-    context.textAlign = layout.upright ? "left" : "center";
-    if (!layout.upright) context.translate(0, -6);
-    context.fillText(shortened(context, text, layout.upright ? layout.top - 10 : layout.cell), 0, 0);
-    context.restore();
-  });
-  context.globalAlpha = 1;
-}
-
-/**
- * A bar for each source word, as long as its weight is large.
- * @param {CanvasRenderingContext2D} context
+ * The row in focus, the columns of the source words that it looked at, and a bar below for each, as long as its weight is large.
  * @param {Drawn} drawn
  * @param {Float32Array} looked
+ * @returns {Item[]}
  */
-function drawBars(context, { layout, theme }, looked) {
-  context.fillStyle = theme.primary;
+function marks({ rows, columns, layout: { left, top, cell, tall }, theme, focused }, looked) {
+  const below = top + rows.length * tall;
+  const at = (/** @type {number} */ column) => left + column * cell;
+  /** @type {Item[]} */
+  const items = [];
   looked.forEach((weight, column) => {
-    if (!(weight > 0.005)) return;
-    const x = layout.left + column * layout.cell;
-    context.fillRect(x + 1, 2, layout.cell - 2, Math.max(1, (BAR - 3) * weight));
+    if (weight >= STRONG) items.push({ kind: "frame", x: at(column) + 0.5, y: top + 0.5, width: cell - 1, height: below - top - 1, colour: "#ffffff", line: 1 });
+    if (weight > 0.005) items.push({ kind: "box", x: at(column) + 1, y: below + 2, width: cell - 2, height: Math.max(1, (BAR - 3) * weight), colour: theme.primary });
   });
+  return focused === null ? items : [...items, ...framed(left, top + focused * tall, columns.length * cell, tall, "#ffffff")];
 }
 
 /**
- * Outline the row in focus and the columns of the source words that it looked at.
- * @param {CanvasRenderingContext2D} context
+ * A ring in the cell of the source word that decides a row, where the row's largest weight stands on another one.
  * @param {Drawn} drawn
- * @param {Float32Array} looked
+ * @returns {Item[]}
  */
-function drawMarks(context, { rows, columns, layout, focused }, looked) {
-  looked.forEach((weight, column) => {
-    if (!(weight >= STRONG)) return;
-    const x = layout.left + column * layout.cell;
-    context.strokeStyle = "#ffffff";
-    context.lineWidth = 1;
-    context.setLineDash([2, 3]);
-    context.strokeRect(x + 0.5, layout.top + 0.5, layout.cell - 1, rows.length * layout.tall - 1);
-    context.setLineDash([]);
+function rings({ decided, columns, weights, layout: { left, top, cell, tall } }) {
+  return decided.flatMap((column, row) => {
+    const places = weights.subarray(row * columns.length, (row + 1) * columns.length);
+    return column < 0 || column === strongest(places) ? [] : decidedIn(left + column * cell, top + row * tall, cell, tall);
   });
-  if (focused === null) return;
-  const [x, y] = [layout.left, layout.top + focused * layout.tall];
-  for (const [colour, width] of /** @type {const} */ ([["#000000", 4], ["#ffffff", 2]])) {
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    context.strokeRect(x, y, columns.length * layout.cell, layout.tall);
-  }
-}
-
-/**
- * The colours from 0 to 1.
- * @param {HTMLCanvasElement} canvas
- */
-export function drawScale(canvas) {
-  Object.assign(canvas, { width: 120, height: 10 });
-  const context = pen(canvas);
-  for (let x = 0; x < 120; x++) {
-    context.fillStyle = `rgb(${scale(x / 119)})`;
-    context.fillRect(x, 0, 1, 10);
-  }
 }

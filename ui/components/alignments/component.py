@@ -17,13 +17,17 @@ component = CanvasComponent("alignments")
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One alignment: `title` and `note` in words, target words (`rows`), and weights; False in `visible` is no key."""
+    """One alignment: `title` and `note` in words, target words (`rows`), and weights; False in `visible` is no key.
+
+    `decided` is for each target word the source word that decides it (-1: none does); empty where that is not known.
+    """
 
     title: str
     rows: tuple[str, ...]
     weights: Float[np.ndarray, "row column"]
     visible: Bool[np.ndarray, "row column"] | None = None
     note: str = ""
+    decided: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +117,10 @@ def alignments_message(
         "moments": [
             {
                 "name": moment.name,
-                "panels": [{"title": p.title, "note": p.note, "rows": list(p.rows)} for p in moment.panels],
+                "panels": [
+                    {"title": p.title, "note": p.note, "rows": list(p.rows), "decided": list(p.decided)}
+                    for p in moment.panels
+                ],
             }
             for moment in moments
         ],

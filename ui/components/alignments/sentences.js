@@ -34,7 +34,9 @@ export function spoken(view, focus) {
       return fill(words.weighted, { word: columns[column], weight: weight.toFixed(2) });
     });
     const looked = each.length ? each.reduce((before, after) => fill(words.listed, { before, after })) : words.nothing;
-    return compared ? fill(words.told, { title: panels[order].title, looked }) : looked;
+    const decided = panels[order].decided[focus.row] ?? -1;
+    const said = decided < 0 ? looked : fill(words.decides, { looked, word: columns[decided] });
+    return compared ? fill(words.told, { title: panels[order].title, looked: said }) : said;
   };
   const orders = sameRows ? panels.map((_, order) => order) : [focus.panel];
   const looked = orders.map(told).reduce((before, after) => fill(words.beside, { before, after }));

@@ -53,9 +53,8 @@ def all_heads(
     they are given other names. `roles` says what each head does, where that is known (an empty text where not); it is
     read where a head is enlarged. `about` stands in the picture that is saved.
 
-    Colour stands for the square root of the weight, so that small ones are seen, on a scale fixed from 0 to 1. Cells
-    that `visible` marks False are hatched grey, NaN has a colour of its own, and the legend says so. `visible=None`
-    hides nothing.
+    Colour stands for the weight, on a scale fixed from 0 to 1, as in the large heatmap. Cells that `visible` marks
+    False are hatched grey, NaN has a colour of its own, and the legend says so. `visible=None` hides nothing.
 
     Raises:
         InputError: thumbnails have more than 64 queries or keys, hold values outside 0 to 1, or names, mask or
@@ -149,7 +148,7 @@ def thumbnail_codes(
     thumbnails: Float[np.ndarray, "layer head query key"],
     visible: Bool[np.ndarray, "query key"] | Bool[np.ndarray, "layer 1 query key"] | None,
 ) -> dict[str, np.ndarray]:
-    """The arrays that the browser is sent: a byte a cell, `round(254 * sqrt(weight))`, or 255 where masked.
+    """The arrays that the browser is sent: a byte a cell, `round(254 * weight)`, or 255 where masked.
 
     Raises:
         InputError: the arrays are not what `all_heads` takes.
@@ -159,7 +158,7 @@ def thumbnail_codes(
         raise InputError("component_grid_large", queries=queries, keys=keys, most=LARGEST_SIDE)
     shown = blob.mask_like(thumbnails, visible)
     blob.refuse_outside_unit("thumbnails", thumbnails, shown)
-    return {"codes": blob.codes(thumbnails, shown, gamma=0.5), **blob.nan_bits(thumbnails, shown)}
+    return {"codes": blob.codes(thumbnails, shown), **blob.nan_bits(thumbnails, shown)}
 
 
 def _picked(value: Any, layers: int, heads: int) -> Picked | None:

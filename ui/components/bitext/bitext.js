@@ -1,13 +1,14 @@
-// A sentence over its translation, joined by the lines of one head: point at a word to see what it looked at.
+// Two sentences, such as a source and its translation, joined by the lines of one head: point at a word to see what it
+// looked at. A dotted line leads to the source word that decided, where that is another one.
 
 import { rgb, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
-import { button, element, say } from "../../../transformer/plots/canvas/shared/page.js";
+import { button, element, explained, say } from "../../../transformer/plots/canvas/shared/page.js";
 import { fill, sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
 import { saveBitext } from "./files.js";
-import { chosen, pathOf, strength } from "./lines.js";
+import { across, chosen, DOTS, dotted, pathOf, strength } from "./lines.js";
 import { local } from "./local.js";
-import { across, spoken } from "./sentences.js";
+import { legend, spoken } from "./sentences.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -20,13 +21,18 @@ const SVG = "http://www.w3.org/2000/svg";
  * @property {Words} source
  * @property {Words} target
  * @property {string} head what the head is called within a sentence
+ * @property {boolean} within whether both are the sentence that is read
+ * @property {[key: number, nats: number][]} decided for each target word the source word that decides it; empty: not known
+ * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about
+ * @property {string} how how that was found
  * @property {string} file_name
- * @property {Record<"save_png" | "empty" | "hint" | "source" | "target" | "looked" | "from" |
- *   "weighted" | "listed" | "nothing" | "nobody", string>} words
+ * @property {Record<"save_png" | "empty" | "solid" | "dotted" | "agree" | "point" | "help" | "source" | "target" | "looked" |
+ *   "looked_within" | "from" | "from_within" | "weighted" | "listed" | "nothing" | "nobody" | "same" | "other" | "undecided" |
+ *   "decides", string>} words
  */
 
-/** @typedef {import("./sentences.js").Position} Position */
-/** @typedef {import("./sentences.js").Side} Side */
+/** @typedef {import("./lines.js").Position} Position */
+/** @typedef {import("./lines.js").Side} Side */
 /** @typedef {import("./lines.js").Box} Box */
 
 /**
@@ -70,14 +76,15 @@ function build(root) {
   const sheet = element("div", "sheet");
   sheet.append(rows.source, lines, rows.target);
   const reading = element("div", "reading", "", { "aria-live": "polite" });
+  const how = element("span", "how");
   const save = button("", () => {});
   const bar = element("div", "foot");
   const tools = element("div", "tools");
-  tools.append(save);
+  tools.append(how, save);
   bar.append(reading, tools);
   const empty = element("p", "empty");
   root.append(sheet, bar, empty);
-  return { rows, lines, sheet, reading, save, bar, empty };
+  return { rows, lines, sheet, reading, how, save, bar, empty };
 }
 
 /**
@@ -128,7 +135,9 @@ function draw(view) {
   drawWords(view);
   measure(view);
   drawLines(view);
-  say(view.reading, view.focus ? spoken(view, view.focus) : fill(words.hint, { head: header.head }));
+  say(view.reading, view.focus ? spoken(view, view.focus) : `${legend(view)} ${words.point}`);
+  view.how.hidden = !header.decided.length;
+  if (!view.how.firstChild) view.how.append(explained(header.how, words.help));
 }
 
 /** @param {View} view */
@@ -168,16 +177,22 @@ function drawLines(view) {
   const { lines, sheet, theme, focus } = view;
   lines.setAttribute("width", String(sheet.clientWidth));
   lines.setAttribute("height", String(sheet.clientHeight));
-  const drawn = chosen(view, focus).map((line) => {
+  /**
+   * @param {{ query: number, key: number }} line
+   * @param {string} colour
+   * @param {{ width: number, opacity: number, dash?: number[] }} look
+   */
+  const drawn = ({ query, key }, colour, { width, opacity, dash }) => {
     const path = document.createElementNS(SVG, "path");
-    const look = strength(line.weight, Boolean(focus));
-    path.setAttribute("d", pathOf(view.boxes.source[line.key], view.boxes.target[line.query]));
-    path.setAttribute("stroke", theme.primary);
-    path.setAttribute("stroke-width", look.width.toFixed(2));
-    path.setAttribute("stroke-opacity", look.opacity.toFixed(3));
+    path.setAttribute("d", pathOf(view.boxes.source[key], view.boxes.target[query]));
+    path.setAttribute("stroke", colour);
+    path.setAttribute("stroke-width", width.toFixed(2));
+    path.setAttribute("stroke-opacity", opacity.toFixed(3));
+    if (dash) path.setAttribute("stroke-dasharray", dash.join(" "));
     return path;
-  });
-  lines.replaceChildren(...drawn);
+  };
+  const solid = chosen(view, focus).map((line) => drawn(line, theme.primary, strength(line.weight, Boolean(focus))));
+  lines.replaceChildren(...solid, ...dotted(view, focus).map((line) => drawn(line, theme.text, DOTS)));
 }
 
 /** @param {View} view */

@@ -1,10 +1,11 @@
-// A bitext as a picture file: both sentences, the lines, and the sentence that says what is in focus.
+// A bitext as a picture file: what it is of, both sentences, the lines, and what they say.
 
-import { element, pen, savePng, sheetOf, wrapped } from "../../../transformer/plots/canvas/shared/page.js";
-import { chosen, pathOf, strength } from "./lines.js";
+import { element, pen, savePng, sheetOf } from "../../../transformer/plots/canvas/shared/page.js";
+import { titleOf, writeLines } from "../../../transformer/plots/canvas/shared/saved.js";
+import { chosen, DOTS, dotted, pathOf, strength } from "./lines.js";
+import { legend, spoken } from "./sentences.js";
 
 const PAD = 18;
-const LINE = 20;
 
 /**
  * Let the user keep what is shown as a PNG.
@@ -13,13 +14,15 @@ const LINE = 20;
 export function saveBitext(view) {
   const { header, theme, sheet } = view;
   const ruler = pen(element("canvas"));
-  ruler.font = `14px ${theme.font}`;
-  const width = sheet.clientWidth + 2 * PAD;
-  const said = [header.head, view.reading.textContent ?? ""].flatMap((text) => wrapped(ruler, text, width - 2 * PAD));
-  const [canvas, context] = sheetOf(width, sheet.clientHeight + 3 * PAD + said.length * LINE);
+  const width = sheet.clientWidth;
+  const title = titleOf(ruler, header.about, width, theme.font);
+  const told = titleOf(ruler, { title: "", lines: [view.focus ? spoken(view, view.focus) : legend(view)] }, width, theme.font);
+  const [canvas, context] = sheetOf(width + 2 * PAD, title.height + sheet.clientHeight + told.height + 3 * PAD);
   context.fillStyle = theme.background;
-  context.fillRect(0, 0, width, canvas.height);
-  context.translate(PAD, PAD);
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  writeLines(context, title.lines, PAD, PAD, theme);
+  writeLines(context, told.lines, PAD, title.height + sheet.clientHeight + 2 * PAD, theme);
+  context.translate(PAD, PAD + title.height);
   context.strokeStyle = theme.primary;
   for (const line of chosen(view, view.focus)) {
     const look = strength(line.weight, Boolean(view.focus));
@@ -27,6 +30,9 @@ export function saveBitext(view) {
     context.lineWidth = look.width;
     context.stroke(new Path2D(pathOf(view.boxes.source[line.key], view.boxes.target[line.query])));
   }
+  Object.assign(context, { globalAlpha: DOTS.opacity, lineWidth: DOTS.width, lineCap: "round", strokeStyle: theme.text });
+  context.setLineDash(DOTS.dash);
+  for (const line of dotted(view, view.focus)) context.stroke(new Path2D(pathOf(view.boxes.source[line.key], view.boxes.target[line.query])));
   context.globalAlpha = 1;
   context.fillStyle = theme.text;
   context.textBaseline = "middle";
@@ -38,8 +44,5 @@ export function saveBitext(view) {
       context.fillText(text, box.left + box.width / 2, box.top + box.height / 2);
     });
   }
-  context.textAlign = "left";
-  context.font = `14px ${theme.font}`;
-  said.forEach((text, order) => context.fillText(text, 0, sheet.clientHeight + PAD + (order + 0.5) * LINE));
   savePng(canvas, header.file_name);
 }

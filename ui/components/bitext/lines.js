@@ -1,9 +1,39 @@
 // The lines between two sentences: which are drawn, where they run, how strong they look.
 
-import { across } from "./sentences.js";
-
 const LEAST = 0.04; // weight of the thinnest line
+const MANY = 24; // written words from which on only strong lines are drawn while no word is in focus
+const STRONG = 0.25;
 const LINES = 1500; // at most
+
+/** @typedef {"target" | "source"} Side */
+
+/** @typedef {{ side: Side, index: number }} Position */
+
+/** @typedef {Pick<import("./bitext.js").View, "header" | "weights">} Shown */
+
+/**
+ * The weight of a pair; below 0 where it is masked.
+ * @param {Shown} view
+ * @param {number} query
+ * @param {number} key
+ */
+export function weightOf({ header, weights }, query, key) {
+  return weights[query * header.shape[1] + key];
+}
+
+/**
+ * The words across from a position with their weights, the strongest first; what is masked or no number is left out.
+ * @param {Shown} view
+ * @param {Position} position
+ */
+export function across(view, { side, index }) {
+  const count = view.header.shape[side === "target" ? 1 : 0];
+  const all = Array.from({ length: count }, (_, other) => ({
+    index: other,
+    weight: side === "target" ? weightOf(view, index, other) : weightOf(view, other, index),
+  }));
+  return all.filter(({ weight }) => weight >= 0).sort((a, b) => b.weight - a.weight);
+}
 
 /** @typedef {{ query: number, key: number, weight: number }} Line */
 
@@ -11,19 +41,61 @@ const LINES = 1500; // at most
 
 /**
  * The lines to draw, the strongest last: all of them, or those of the word in focus.
- * @param {import("./sentences.js").Shown} view
- * @param {import("./sentences.js").Position | null} focus
+ * @param {Shown} view
+ * @param {Position | null} focus
  * @returns {Line[]}
  */
 export function chosen(view, focus) {
   const rows = Array.from({ length: view.header.shape[0] }, (_, query) => query);
+  const least = rows.length > MANY && !focus ? STRONG : LEAST;
   const lines = rows.flatMap((query) =>
     across(view, { side: "target", index: query }).map(({ index, weight }) => ({ query, key: index, weight })),
   );
-  const kept = lines.filter(({ query, key, weight }) => {
-    return weight >= LEAST && (!focus || (focus.side === "target" ? query : key) === focus.index);
-  });
-  return kept.sort((a, b) => a.weight - b.weight).slice(-LINES);
+  return lines.filter((line) => line.weight >= least && belongs(line, focus)).sort((a, b) => a.weight - b.weight).slice(-LINES);
+}
+
+/**
+ * The dotted lines: from each written word that a source word decides to that one, where it is not looked at most.
+ * @param {Shown} view
+ * @param {Position | null} focus
+ */
+export function dotted(view, focus) {
+  const lines = view.header.decided.map(([key], query) => ({ query, key }));
+  return lines.filter((line) => line.key >= 0 && line.key !== mostOf(view, line.query) && belongs(line, focus));
+}
+
+/**
+ * In how many of the words that a source word decides that one is looked at most.
+ * @param {Shown} view
+ */
+export function agreement(view) {
+  const decided = view.header.decided.map(([key], query) => ({ key, query })).filter(({ key }) => key >= 0);
+  return { hits: decided.filter(({ key, query }) => key === mostOf(view, query)).length, decided: decided.length };
+}
+
+/**
+ * @param {Shown} view
+ * @param {number} query
+ */
+function mostOf({ header, weights }, query) {
+  return strongest(weights.subarray(query * header.shape[1], (query + 1) * header.shape[1]));
+}
+
+/**
+ * The position of the largest weight, the first of equal ones.
+ * @param {ArrayLike<number>} row
+ */
+export function strongest(row) {
+  return Array.from(row).reduce((best, weight, at) => (weight > row[best] || Number.isNaN(row[best]) ? at : best), 0);
+}
+
+/**
+ * Whether a line is one of the word in focus, where there is one.
+ * @param {{ query: number, key: number }} line
+ * @param {Position | null} focus
+ */
+function belongs({ query, key }, focus) {
+  return !focus || (focus.side === "target" ? query : key) === focus.index;
 }
 
 /**
@@ -46,3 +118,6 @@ export function pathOf(source, target) {
 export function strength(weight, focused) {
   return { width: 1 + 4 * weight, opacity: Math.min(1, (focused ? 0.25 : 0.08) + (focused ? 0.75 : 0.62) * weight) };
 }
+
+/** How a dotted line looks. */
+export const DOTS = { width: 3, opacity: 0.85, dash: [0.1, 7] };

@@ -1,56 +1,91 @@
-// What a bitext says in words: what was looked at while a word was written, or which words looked at one.
+// What a bitext says in words: what was looked at while a word was written and what decided it, or who looked at a word.
 
-import { fill } from "../../../transformer/plots/canvas/shared/words.js";
+import { counted, fill } from "../../../transformer/plots/canvas/shared/words.js";
+import { across, agreement } from "./lines.js";
 
 const SPOKEN = 3; // words, at most
 const LEAST = 0.1; // weight of a further word that is spoken of
 
-/** @typedef {"target" | "source"} Side */
-
-/** @typedef {{ side: Side, index: number }} Position */
-
-/** @typedef {Pick<import("./bitext.js").View, "header" | "weights">} Shown */
+/** @typedef {import("./lines.js").Position} Position */
+/** @typedef {import("./lines.js").Shown} Shown */
 
 /**
- * The weight of a pair; below 0 where it is masked.
+ * What the lines are, and how often the head looked where it is decided.
  * @param {Shown} view
- * @param {number} query
- * @param {number} key
  */
-export function weightOf({ header, weights }, query, key) {
-  return weights[query * header.shape[1] + key];
+export function legend(view) {
+  const { head, words } = view.header;
+  const { hits, decided } = agreement(view);
+  const solid = fill(words.solid, { head });
+  return decided ? `${solid} ${words.dotted} ${fill(words.agree, { hits, decided })}` : solid;
 }
 
 /**
- * The words across from a position with their weights, the strongest first; what is masked or no number is left out.
- * @param {Shown} view
- * @param {Position} position
- */
-export function across(view, { side, index }) {
-  const count = view.header.shape[side === "target" ? 1 : 0];
-  const all = Array.from({ length: count }, (_, other) => ({
-    index: other,
-    weight: side === "target" ? weightOf(view, index, other) : weightOf(view, other, index),
-  }));
-  return all.filter(({ weight }) => weight >= 0).sort((a, b) => b.weight - a.weight);
-}
-
-/**
- * One sentence about a position.
+ * One sentence about a position, and one about what decided it, where that is known.
  * @param {Shown} view
  * @param {Position} position
  */
 export function spoken(view, position) {
+  return [looked(view, position), position.side === "target" ? decides(view, position.index) : decidedBy(view, position.index)].filter(Boolean).join(" ");
+}
+
+/**
+ * @param {Shown} view
+ * @param {Position} position
+ */
+function looked(view, position) {
   const { header } = view;
-  const { words } = header;
+  const { words, head, within } = header;
   const other = position.side === "target" ? header.source : header.target;
   const found = across(view, position).filter(({ weight }, order) => weight >= LEAST || (!order && position.side === "target"));
   const each = found.slice(0, SPOKEN).map(({ index, weight }) => {
     return fill(words.weighted, { word: other.texts[index], weight: weight.toFixed(2) });
   });
   const word = header[position.side].texts[position.index];
-  if (!each.length) return fill(position.side === "target" ? words.nothing : words.nobody, { word, head: header.head });
-  const listed = each.reduce((before, after) => fill(words.listed, { before, after }));
-  if (position.side === "source") return fill(words.from, { word, head: header.head, listed });
-  return fill(words.looked, { word, head: header.head, listed });
+  if (!each.length) return fill(position.side === "target" ? words.nothing : words.nobody, { word, head });
+  const said = { word, head, listed: listed(each, words) };
+  if (position.side === "source") return fill(within ? words.from_within : words.from, said);
+  return fill(within ? words.looked_within : words.looked, said);
+}
+
+/**
+ * Which source word decides a written one: the one that was looked at most, another one, or none.
+ * @param {Shown} view
+ * @param {number} query
+ */
+function decides(view, query) {
+  const { words, decided, source, target } = view.header;
+  if (!decided[query] || target.special[query]) return "";
+  const [key, nats] = decided[query];
+  const said = { word: target.texts[query], nats: nats.toFixed(2), times: timesOf(nats) };
+  if (key < 0) return fill(words.undecided, said);
+  const most = across(view, { side: "target", index: query })[0]?.index;
+  return fill(most === key ? words.same : words.other, { ...said, source: source.texts[key] });
+}
+
+/**
+ * Which written words a source word decides.
+ * @param {Shown} view
+ * @param {number} key
+ */
+function decidedBy({ header: { words, decided, target } }, key) {
+  const found = decided.flatMap(([one], query) => (one === key ? [target.texts[query]] : []));
+  return found.length ? fill(words.decides, { listed: listed(found, words) }) : "";
+}
+
+/**
+ * How many times less likely a word is that loses so many nats.
+ * @param {number} nats
+ */
+export function timesOf(nats) {
+  const times = Math.exp(Math.max(nats, 0));
+  return times < 10 ? times.toFixed(1) : counted(Number(times.toPrecision(2)));
+}
+
+/**
+ * @param {string[]} each
+ * @param {import("./bitext.js").Header["words"]} words
+ */
+function listed(each, words) {
+  return each.reduce((before, after) => fill(words.listed, { before, after }));
 }

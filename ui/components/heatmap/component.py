@@ -53,6 +53,16 @@ class Window(NamedTuple):
         return slice(self.left, self.right)
 
 
+class Scores(NamedTuple):
+    """The scores of one head of a kind: what stands below them, and the name of saved files."""
+
+    picture: Picture
+    kind: str
+    head: int
+    notes: str
+    file_name: str
+
+
 def heatmap(
     local: Local,
     sites: Mapping[str, Site],
@@ -61,17 +71,24 @@ def heatmap(
     key: str,
     dense: bool = False,
     save_csv: str = "",
+    scores: Scores | None = None,
 ) -> None:
-    """The chosen head of the page's record on a canvas, and the chosen pair in every head below it.
+    """The chosen head of the page's record on a canvas.
 
     The scale is fixed from 0 to 1, so that heads compare; a switch, which the address keeps, ends it at the largest
     weight here, and the colour bar says so. Masked cells are hatched, NaN has a colour of its own. Pointing at a cell
     (or reaching it with the arrow keys) says its number; a click or Enter marks it in every view. `sites` are told by
     site, `axes` by kind. A `dense` map shrinks its cells until it fits its room, and does not name each query and key.
-    `save_csv` is what the button says that saves the numbers; without it there is none.
+    `save_csv` is what the button says that saves the numbers; without it there is none. Where there are `scores`, they
+    are shown instead of their head's weights, on a scale that is centred at 0.
     """
-    header = {**local.message(), **heatmap_header(sites, axes, dense, save_csv)}
-    component(key=key, header=header, arrays={}, options={}, events={})
+    header, arrays = {**local.message(), **heatmap_header(sites, axes, dense, save_csv)}, dict[str, np.ndarray]()
+    if scores is not None:
+        shown, arrays = _of_picture(scores.picture, scores.notes, header["axes"][scores.kind]["facts"])
+        header["scores"] = {
+            **shown, "site": str(scores.picture.site), "head": scores.head, "file_name": scores.file_name,
+        }  # fmt: skip
+    component(key=key, header=header, arrays=arrays, options={}, events={})
 
 
 def heatmap_of(
@@ -90,10 +107,6 @@ def heatmap_of(
     `notes` stand below it, `facts` in the files that are saved. `on_pick` is called with the query and key of a cell
     that is clicked, or reached and entered, before the run that this starts. `selected` is framed.
     """
-    shown = picture.values[picture.visible & np.isfinite(picture.values)]
-    low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
-    centred = "" if picture.quantity.is_probability else words("figure_centred", low=low, high=high)
-    values = np.where(np.isfinite(picture.values), picture.values, np.nan)
 
     def pick(value: Any) -> None:
         match value:
@@ -101,31 +114,39 @@ def heatmap_of(
                 if on_pick:
                     on_pick(query, column)
 
+    header, arrays = _of_picture(picture, notes, About("", facts).message()["lines"])
     component(
         key=key,
-        header={
-            "title": say(picture.title),
-            "file_name": file_name,
-            "unit": " · ".join(filter(None, [say(picture.unit), centred])),
-            "centred": bool(centred),
-            "axis": {
-                "queries": words("figure_query", text=picture.queries.name),
-                "keys": words("figure_key", text=picture.keys.name),
-                "notes": notes,
-                "facts": About("", facts).message()["lines"],
-                "edges": [[], []],
-            },
-            **{
-                side: {"labels": list(map(say, axis.labels)), "texts": list(map(say, axis.texts))}
-                for side, axis in (("queries", picture.queries), ("keys", picture.keys))
-            },
-            "dense": False,
-            "save_csv": "",
-        },
-        arrays={"weights": np.where(picture.visible, values, -np.inf).astype(np.float32)},
+        header={**header, "file_name": file_name, "dense": False, "save_csv": ""},
+        arrays=arrays,
         options={"pair": None if selected is None else [int(place) for place in selected], "relative": relative},
         events={"picked": pick if on_pick else None},
     )
+
+
+def _of_picture(picture: Picture, notes: str, facts: Sequence[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What the browser is sent of one picture."""
+    shown = picture.values[picture.visible & np.isfinite(picture.values)]
+    low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
+    centred = "" if picture.quantity.is_probability else words("figure_centred", low=low, high=high)
+    values = np.where(np.isfinite(picture.values), picture.values, np.nan)
+    header = {
+        "title": say(picture.title),
+        "unit": " · ".join(filter(None, [say(picture.unit), centred])),
+        "centred": bool(centred),
+        "axis": {
+            "queries": words("figure_query", text=picture.queries.name),
+            "keys": words("figure_key", text=picture.keys.name),
+            "notes": notes,
+            "facts": list(facts),
+            "edges": [[], []],
+        },
+        **{
+            side: {"labels": list(map(say, axis.labels)), "texts": list(map(say, axis.texts))}
+            for side, axis in (("queries", picture.queries), ("keys", picture.keys))
+        },
+    }
+    return header, {"weights": np.where(picture.visible, values, -np.inf).astype(np.float32)}
 
 
 def heatmap_window(

@@ -20,11 +20,12 @@ ALL: Final = -1
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the model: what it is called, its formula, and what else is known of it, a line each."""
+    """One part of the model: what it is called and does, its formula, and what else is known of it, a line each."""
 
     name: str
     kind: str
     title: str
+    plain: str = ""
     formula: str = ""
     facts: tuple[str, ...] = ()
 
@@ -108,26 +109,35 @@ def model_map(
     key: str,
     about: str,
     step: int,
+    headline: str = "",
+    legend: str = "",
     opened: int | None = None,
+    source: int | None = None,
     folds: str = "",
     file_name: str = "map",
     saved: About | None = None,
     on_open: Callable[[int, int | None], None] | None = None,
     on_close: Callable[[], None] | None = None,
     on_step: Callable[[int], None] | None = None,
+    on_source: Callable[[int | None], None] | None = None,
     on_fold: Callable[[], None] | None = None,
 ) -> None:
     """Draw one tower, or two beside each other (one above the other where it is narrow).
 
-    `about` says what is drawn, `folds` is the text of the button that folds or unfolds layers (none where it is empty).
-    A click or Enter calls `on_open` with a part's number and, on a thumbnail, the head; Escape calls `on_close`;
-    `on_step` gets the step at which the slider, or playing, came to rest. `saved` is said in a picture that is saved.
+    `headline` says what goes on, with a place for the word of the step; `legend` how to read what is drawn. The first
+    of two towers speaks of the word `source`, or of the one that the step looks at most; a click on a word calls
+    `on_source` with it, or with None where it was that one. `about` says what is drawn, `folds` is the text of the
+    button that folds or unfolds layers (none where it is empty). A click or Enter calls `on_open` with a part's number
+    and, on a thumbnail, the head; Escape calls `on_close`; `on_step` gets the step at which the slider, or playing,
+    came to rest. `saved` is said in a picture that is saved.
 
     Raises:
         InputError: the step or the opened part is not there.
     """
     if opened is not None and not 0 <= opened < len(parts):
         raise InputError("component_map_part", part=opened, count=len(parts))
+    if source is not None and not 0 <= source < len(towers[0].words):
+        source = None
     if not ALL <= step < max(len(steps.labels), 1):
         raise InputError("component_map_step", step=step, count=len(steps.labels))
     arrays: dict[str, np.ndarray] = {}
@@ -140,6 +150,10 @@ def model_map(
             case {"part": int(part), "head": int() | None as head} if on_open and 0 <= part < len(parts):
                 on_open(part, head)
 
+    def pinned(value: Any) -> None:
+        if on_source and isinstance(value, int) and ALL <= value < len(towers[0].words):
+            on_source(None if value == ALL else value)
+
     def stepped(value: Any) -> None:
         if on_step and isinstance(value, int) and ALL <= value < n_steps:
             on_step(value)
@@ -150,7 +164,13 @@ def model_map(
             "towers": described,
             "axes": [list(texts) for texts in axes],
             "parts": [
-                {"kind": part.kind, "title": part.title, "formula": part.formula, "facts": list(part.facts)}
+                {
+                    "kind": part.kind,
+                    "title": part.title,
+                    "plain": part.plain,
+                    "formula": part.formula,
+                    "facts": list(part.facts),
+                }
                 for part in parts
             ],
             "steps": {
@@ -161,16 +181,19 @@ def model_map(
                 "written": steps.written,
             },
             "about": about,
+            "headline": headline,
+            "legend": legend,
             "folds": folds,
             "file_name": file_name,
             "saved": (saved or About()).message(),
         },
         arrays=arrays,
-        options={"step": step, "opened": opened},
+        options={"step": step, "opened": opened, "source": source},
         events={
             "opened": picked if on_open else None,
             "closed": (lambda _: on_close()) if on_close else None,
             "stepped": stepped if on_step else None,
+            "pinned": pinned if on_source else None,
             "folded": (lambda _: on_fold()) if on_fold else None,
         },
     )
@@ -214,7 +237,7 @@ def _row(row: Row, name: str, arrays: dict[str, np.ndarray], axes: dict[tuple[st
             "keys": axes.setdefault(tuple(row.heads.keys), len(axes)),
         }
         visible = blob.mask_like(row.heads.weights, row.heads.visible)
-        arrays[f"codes{name}"] = blob.codes(row.heads.weights, visible, 0.5)
+        arrays[f"codes{name}"] = blob.codes(row.heads.weights, visible)
         arrays[f"sure{name}"] = row.heads.sure.astype(np.float32)
     if row.active is not None and row.strengths is not None:
         described["groups"] = row.strengths.shape[1]

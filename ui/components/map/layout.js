@@ -75,16 +75,18 @@ const WIDEST = 460;
  * @param {number} wide
  * @param {(text: string) => number} measure a word's width
  * @param {number} step
+ * @param {number} source the word that the first of two towers speaks of
+ * @param {boolean} isAside whether a single tower stands at the left, since a panel covers the right
  */
-export function layoutOf({ towers, steps }, wide, measure, step) {
+export function layoutOf({ towers, steps }, wide, measure, step, source = -1, isAside = false) {
   const two = towers.length === 2;
   const stacked = two && wide < NARROW;
   const beside = two && !stacked;
-  const width = beside ? Math.min((wide - BETWEEN) / 2, WIDEST) : Math.min(wide, WIDEST + 60);
-  const left = (wide - (beside ? 2 * width + BETWEEN : width)) / 2;
+  const width = beside ? Math.min((wide - BETWEEN) / 2, WIDEST) : Math.min(isAside ? wide / 2 : wide, WIDEST + 60);
+  const left = isAside && !beside ? 0 : (wide - (beside ? 2 * width + BETWEEN : width)) / 2;
   const placed = towers.map((tower, number) => {
     const x = left + (beside ? number * (width + BETWEEN) : 0);
-    return placeTower(tower, x, width, beside && number === 1, measure, step);
+    return placeTower(tower, x, width, beside && number === 1, measure, tower.stepped ? step : source);
   });
   const written = steps.written ? wordsOf(steps.labels, steps.attached, placed[placed.length - 1], measure, step) : [];
   const writtenTall = written.length ? LINE * (1 + Math.max(...written.map(({ y }) => y))) + 6 : 0;
@@ -102,7 +104,8 @@ export function layoutOf({ towers, steps }, wide, measure, step) {
   const nextTop = end.top - 10 - TOWER_TITLE - nextTall;
   for (const word of written) word.y = nextTop - writtenTall + LINE * (word.y + 0.5) + 2;
   const free = beside ? placed[0].top - 30 : 0;
-  return { wide, height, stacked, beside, free, towers: placed, written, next: { x: end.x, y: nextTop, width: end.width, lines } };
+  const natural = two ? 2 * WIDEST + BETWEEN : WIDEST + 60;
+  return { wide, height, stacked, beside, natural, free, towers: placed, written, next: { x: end.x, y: nextTop, width: end.width, lines } };
 }
 
 /** @typedef {ReturnType<typeof layoutOf>} Layout */
@@ -122,7 +125,7 @@ function placeTower(tower, x, width, mirrored, measure, step) {
     x, width, mirrored, stream: mirrored ? x + width - 4 : x + 4, top: 0, bottom: 0, wordsTop: 0,
     rows: /** @type {PlacedRow[]} */ ([]), frames: /** @type {Frame[]} */ ([]), words: /** @type {PlacedWord[]} */ ([]),
   };
-  made.words = wordsOf(tower.words, tower.attached, made, measure, tower.stepped ? step : 0);
+  made.words = wordsOf(tower.words, tower.attached, made, measure, step);
   const lines = 1 + Math.max(-1, ...made.words.map(({ y }) => y));
   made.wordsTop = -lines * LINE - 4;
   for (const word of made.words) word.y = made.wordsTop + LINE * (word.y + 0.5) + 4;
@@ -229,8 +232,8 @@ function shift(tower, down) {
  */
 export function streamOf({ stream, mirrored, rows, wordsTop, top }, shareOf) {
   const sign = mirrored ? -1 : 1;
-  if (!rows.some(({ row }) => row.sums.length)) return thread(stream + (sign * STREAM) / 2, wordsTop, top);
   const at = (/** @type {number} */ width) => (stream + sign * width).toFixed(1);
+  if (!rows.some(({ row }) => row.sums.length)) return `M${at(STREAM / 2)} ${wordsTop} V${top} h2 V${wordsTop} Z`; // nothing is added
   let inner = `L${at(STREAM)} ${wordsTop.toFixed(1)}`;
   for (const placed of rows) {
     const sums = placed.row.sums.length ? placed.row.sums : placed.row.slim ? [] : placed.row.boxes.slice(-1);
@@ -246,16 +249,6 @@ export function streamOf({ stream, mirrored, rows, wordsTop, top }, shareOf) {
     });
   }
   return `M${at(0)} ${wordsTop.toFixed(1)} ${inner} L${at(STREAM)} ${top.toFixed(1)} L${at(0)} ${top.toFixed(1)} Z`;
-}
-
-/**
- * The way up where nothing is added to a stream: in a recurrent net.
- * @param {number} x
- * @param {number} from
- * @param {number} to
- */
-function thread(x, from, to) {
-  return `M${x - 1} ${from.toFixed(1)} V${to.toFixed(1)} h2 V${from.toFixed(1)} Z`;
 }
 
 /**

@@ -7,11 +7,12 @@ import { makePlayer } from "../shared/player.js";
 import { saveMap } from "./files.js";
 import { layoutOf } from "./layout.js";
 import { build, svg } from "./scene.js";
+import { fill } from "../../../transformer/plots/canvas/shared/words.js";
 import { numbersOf } from "./sentences.js";
 import { headAt } from "./thumbnails.js";
 
-const SMALL = 680; // CSS pixels for which the map is laid out where it is shrunk
 const ABOVE = 226; // CSS pixels of the page above the map
+const PANEL = 900; // CSS pixels of the window up to which an open part stands below the map
 const SMALLEST = 0.86; // how far the map may shrink to fit the screen
 
 /**
@@ -22,10 +23,12 @@ const SMALLEST = 0.86; // how far the map may shrink to fit the screen
  * @property {import("./sentences.js").PartHeader[]} parts
  * @property {{ labels: string[], attached: boolean[], next: [string, number][][], title: string, written: boolean }} steps
  * @property {string} about
+ * @property {string} headline with a place for the word of the step
+ * @property {string} legend
  * @property {string} folds
  * @property {string} file_name
  * @property {Record<"play" | "pause" | "step" | "all" | "layer" | "look" | "surest" | "sum" | "scale" | "active" |
- *   "adds" | "of_all" | "of_step" | "legend" | "lights" | "save_png", string>} words
+ *   "adds" | "of_all" | "of_step" | "how" | "save_png", string>} words
  * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} saved
  */
 
@@ -38,8 +41,11 @@ const SMALLEST = 0.86; // how far the map may shrink to fit the screen
  *   places: Map<number, import("./sentences.js").Place>,
  *   made: Map<number, SVGElement>,
  *   lights: number[],
+ *   pinned: number | null,
+ *   source: number,
  *   update: (() => void) | null,
  *   built: string,
+ *   passing: boolean,
  *   step: number,
  *   opened: number | null,
  *   current: number,
@@ -47,12 +53,13 @@ const SMALLEST = 0.86; // how far the map may shrink to fit the screen
  *   goTo: (step: number) => void,
  *   short: (text: string, width: number) => string,
  * }} View
- * `current` is the part that takes part in the page's tab order; `lights` says how much each source word is looked at.
+ * `current` is the part that takes part in the page's tab order; `lights` says how much each source word is looked at,
+ * `source` is the one that the first tower speaks of: the one that is `pinned`, or looked at most; -1 where there is none.
  */
 
 export default component("map", (frame) => {
   /** @type {Partial<View>} */
-  const start = { step: 0, opened: null, current: 0, built: "", update: null, lights: [] };
+  const start = { step: 0, opened: null, current: 0, built: "", update: null, lights: [], pinned: null, source: -1 };
   const view = /** @type {View} */ (Object.assign(frame, frameOf(frame.root), start));
   const first = () => (view.header.steps.written ? 0 : -1);
   view.player = makePlayer({
@@ -92,11 +99,16 @@ export default component("map", (frame) => {
       if (view.current >= header.parts.length) view.current = 0;
     },
     adopt: (options) => {
-      view.step = options.step;
-      view.opened = options.opened;
+      const before = view.opened;
+      Object.assign(view, { step: options.step, opened: options.opened, pinned: options.source });
       if (view.opened !== null) view.current = view.opened;
+      view.passing = before !== view.opened && view.built !== "";
     },
-    draw: () => draw(view),
+    draw: () => {
+      draw(view);
+      if (view.passing) passFocus(view);
+      view.passing = false;
+    },
     close: () => {
       view.player.stop();
       document.removeEventListener("keydown", escaped);
@@ -114,10 +126,12 @@ function frameOf(root) {
   const sheet = /** @type {SVGSVGElement} */ (svg("svg", "sheet", { role: "group" }));
   const tip = element("div", "tip", null, { "aria-hidden": "true" });
   tip.hidden = true;
-  const legend = element("p", "legend");
+  const legend = element("details", "legend");
+  const [how, key] = [element("summary"), element("p")];
+  legend.append(how, key);
   bar.append(about);
   root.append(bar, sheet, tip, legend);
-  return { bar, about, sheet, tip, legend, fold: button("", () => {}), save: button("", () => {}), ruler: pen(element("canvas")) };
+  return { bar, about, sheet, tip, how, key, fold: button("", () => {}), save: button("", () => {}), ruler: pen(element("canvas")) };
 }
 
 /** @param {View} view */
@@ -126,40 +140,53 @@ function draw(view) {
   view.theme = themeOf(root);
   view.ruler.font = `13px ${view.theme.font}`;
   const measure = (/** @type {string} */ text) => view.ruler.measureText(text).width;
+  view.lights = lightsOf(view);
+  view.source = view.pinned ?? view.lights.reduce((best, light, at) => (light > (view.lights[best] ?? 0) ? at : best), -1);
   const { layout, wide } = fitting(view, measure);
-  const built = JSON.stringify([wide, view.opened === null, view.theme, layout]);
+  const built = JSON.stringify([wide, view.theme, layout]);
   if (built !== view.built || !view.update) {
     const focused = view.made?.get(view.current) === focusedBeside(root);
     view.layout = layout;
     view.update = build(view);
     view.built = built;
     view.sheet.style.width = `${root.clientWidth}px`;
-    view.root.classList.toggle("beside", view.opened === null && layout.beside && layout.free > 110);
-    view.root.classList.toggle("small", view.opened !== null);
+    view.root.classList.toggle("beside", layout.beside && layout.free > 110);
     const share = root.clientWidth / wide;
-    view.bar.style.maxWidth = view.opened === null && layout.beside ? `${share * (layout.towers[0].width + layout.towers[0].x)}px` : "";
+    view.bar.style.maxWidth = layout.beside ? `${share * (layout.towers[0].width + layout.towers[0].x)}px` : "";
     if (!view.made.has(view.current)) view.current = 0;
     if (focused) view.made.get(view.current)?.focus();
   }
-  view.lights = lightsOf(view);
   view.update();
   for (const [part, made] of view.made) made.setAttribute("tabindex", part === view.current ? "0" : "-1");
   updateBar(view);
 }
 
 /**
- * The layout for the width there is. It is made wider, and so shrunk, beside an open part, and where a little of that
- * brings the whole map on the screen.
+ * The layout for the width there is, drawn larger or a little smaller where that fills the screen or fits on it.
  * @param {View} view
  * @param {(text: string) => number} measure
  */
-function fitting({ header, root, opened, step }, measure) {
+function fitting({ header, root, opened, step, source }, measure) {
   const own = root.clientWidth;
-  const wide = opened === null ? own : Math.max(own, SMALL);
-  const layout = layoutOf(header, wide, measure, step);
-  const shrunk = Math.max((window.innerHeight - ABOVE) / layout.height, SMALLEST);
-  if (opened !== null || !layout.beside || shrunk >= 1) return { layout, wide };
-  return { layout: layoutOf(header, own / shrunk, measure, step), wide: own / shrunk };
+  const isAside = opened !== null && header.towers.length === 1 && window.innerWidth > PANEL;
+  const at = (/** @type {number} */ wide) => layoutOf(header, wide, measure, step, source, isAside);
+  const layout = at(own);
+  if (isAside) return { layout, wide: own };
+  const zoom = Math.min(Math.max((window.innerHeight - ABOVE) / layout.height, layout.beside ? SMALLEST : 1), Math.max(own / layout.natural, 1));
+  return zoom === 1 ? { layout, wide: own } : { layout: at(own / zoom), wide: own / zoom };
+}
+
+/**
+ * Lead the keyboard into the panel that has been opened, and back to the part that it was about.
+ * @param {View} view
+ */
+function passFocus(view, tries = 60) {
+  if (view.opened === null) view.made.get(view.current)?.focus({ preventScroll: true });
+  else {
+    const inside = document.querySelector(".st-key-close-part")?.querySelector("button");
+    if (inside) inside.focus();
+    else if (tries) setTimeout(() => passFocus(view, tries - 1), 50);
+  }
 }
 
 /** @param {View} view */
@@ -172,16 +199,9 @@ function updateBar(view) {
   view.fold.hidden = !header.folds;
   say(view.fold, header.folds);
   say(view.save, header.words.save_png);
-  say(view.legend, crossing(header).length ? `${header.words.legend} ${header.words.lights}` : header.words.legend);
-  say(view.about, header.about);
-}
-
-/**
- * The cross-attentions that are shown with their heads.
- * @param {Header} header
- */
-function crossing({ towers }) {
-  return towers.at(-1)?.rows.filter((row) => row.crosses && row.heads) ?? [];
+  say(view.how, header.words.how);
+  say(view.key, header.legend);
+  say(view.about, fill(header.headline, { word: labels[step] ?? "" }));
 }
 
 /**
@@ -189,7 +209,7 @@ function crossing({ towers }) {
  * @param {View} view
  */
 function lightsOf({ header, arrays, step }) {
-  const rows = crossing(header);
+  const rows = header.towers.at(-1)?.rows.filter((row) => row.crosses && row.heads) ?? [];
   const lights = new Array(header.towers[0].words.length).fill(0);
   for (const row of rows) {
     const sure = arrays[`sure${row.name}`];
@@ -271,9 +291,10 @@ function show(view, part) {
   const target = part === null ? null : made.get(part);
   tip.hidden = !target;
   if (part === null || !target) return;
-  const { title, formula, facts } = header.parts[part];
+  const { title, plain, formula, facts } = header.parts[part];
   tip.replaceChildren(
     element("div", "tip-title", title),
+    ...(plain ? [element("div", "plain", plain)] : []),
     ...(formula ? [element("div", "formula", formula)] : []),
     ...numbersOf(view, part).map((text) => element("div", "number", text)),
     ...facts.map((text) => element("div", "fact", text)),

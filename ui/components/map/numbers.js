@@ -27,18 +27,8 @@ export function valueAt(values, position) {
 export function sumAt(arrays, part, position) {
   const [found, state] = [arrays[`found${part}`], arrays[`state${part}`]];
   if (!found) return null;
-  if (position >= 0 && position < found.length) return shared(found[position], state[position]);
-  let share = 0;
-  for (let i = 0; i < found.length; i++) share += shared(found[i], state[i]).share;
-  return { found: valueAt(found, -1), state: valueAt(state, -1), share: share / Math.max(found.length, 1) };
-}
-
-/**
- * @param {number} found
- * @param {number} state
- */
-function shared(found, state) {
-  return { found, state, share: found + state > 0 ? found / (found + state) : 0 };
+  const shares = Array.from(found, (one, at) => (one + state[at] > 0 ? one / (one + state[at]) : 0));
+  return { found: valueAt(found, position), state: valueAt(state, position), share: valueAt(shares, position) };
 }
 
 /**
@@ -60,13 +50,8 @@ export function sureAt(arrays, row, query) {
  * @param {number} position
  */
 export function strengthsAt(strengths, groups, position) {
-  const positions = strengths.length / groups;
-  return Array.from({ length: groups }, (_, group) => {
-    if (position >= 0 && position < positions) return strengths[position * groups + group] / 255;
-    let sum = 0;
-    for (let row = 0; row < positions; row++) sum += strengths[row * groups + group];
-    return sum / positions / 255;
-  });
+  const of = (/** @type {number} */ group) => strengths.filter((_, at) => at % groups === group);
+  return Array.from({ length: groups }, (_, group) => valueAt(of(group), position) / 255);
 }
 
 /**

@@ -3,7 +3,7 @@
 import { bandOf, NEXT_LINE, STREAM, streamOf } from "./layout.js";
 import { pictureRow, strengthsAt, sumAt, valueAt } from "./numbers.js";
 import { lookOf, placesOf, positionIn, queryIn, spoken } from "./sentences.js";
-import { barsOf, headsImage, outlines, rowMarks } from "./thumbnails.js";
+import { barsOf, headsImage, rowMarks } from "./thumbnails.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -98,22 +98,37 @@ function buildWords(view, tower, number, updates) {
   const from = tower.mirrored ? tower.x : tower.x + 34;
   box.append(svg("rect", "ground", { x: from - 4, y: tower.wordsTop, width: tower.width - 30, height: tower.bottom - tower.wordsTop, rx: 6 }));
   sheet.append(box);
-  for (const { text, index, x, y, width } of tower.words) {
-    const word = svg("text", "word", { x: x + 3.5, y: y + 4 }, text);
-    const mark = svg("rect", "word-mark", { x, y: y - 9, width, height: 18, rx: 5 });
-    box.append(mark, word);
-    updates.push(() => {
-      const here = stepped && index === view.step;
-      mark.setAttribute("fill-opacity", here ? "1" : stepped ? "0" : (view.lights[index] ?? 0).toFixed(3));
-      mark.classList.toggle("here", here);
-      word.classList.toggle("here", here);
-      word.classList.toggle("later", stepped && header.steps.written && index > view.step);
+  const isLater = stepped && header.steps.written;
+  for (const placed of tower.words) {
+    const { mark, word } = placeWord(box, placed, () => {
+      if (!stepped) view.send("pinned", placed.index === view.pinned ? -1 : placed.index);
+      else view.goTo(!header.steps.written && view.step === placed.index ? -1 : placed.index);
     });
-    if (stepped && !header.steps.written) word.addEventListener("click", (event) => {
-      event.stopPropagation();
-      view.goTo(view.step === index ? -1 : index);
+    updates.push(() => {
+      const here = placed.index === (stepped ? view.step : view.source);
+      mark.setAttribute("fill-opacity", here && stepped ? "1" : stepped ? "0" : (view.lights[placed.index] ?? 0).toFixed(3));
+      mark.classList.toggle(stepped ? "here" : "from", here);
+      word.classList.toggle("here", here);
+      word.classList.toggle("later", isLater && placed.index > view.step);
     });
   }
+}
+
+/**
+ * A word that can be clicked, over the mark that it may have.
+ * @param {SVGElement} place
+ * @param {import("./layout.js").PlacedWord} placed
+ * @param {() => void} pick
+ */
+function placeWord(place, { text, x, y, width }, pick) {
+  const word = svg("text", "word", { x: x + 3.5, y: y + 4 }, text);
+  const mark = svg("rect", "word-mark", { x, y: y - 9, width, height: 18, rx: 5 });
+  word.addEventListener("click", (event) => {
+    event.stopPropagation();
+    pick();
+  });
+  place.append(mark, word);
+  return { mark, word };
 }
 
 /**
@@ -163,7 +178,7 @@ function buildRow(view, tower, number, placed, updates) {
  * @param {(() => void)[]} updates
  */
 function fillBox(view, number, { row, y, height, grid }, box, part, x, width, updates) {
-  const { header, arrays, theme } = view;
+  const { header, arrays } = view;
   const { title, kind } = header.parts[part];
   const middle = y + height / 2;
   const rest = grid ? width - (x + width - grid.x) - 12 : row.groups ? width * 0.5 : width - 14;
@@ -174,9 +189,9 @@ function fillBox(view, number, { row, y, height, grid }, box, part, x, width, up
     const look = svg("text", "look", { x: x + 8, y: middle + 12 });
     const wide = grid.across * (grid.side + grid.gap) - grid.gap;
     const image = svg("image", "heads", { x: grid.x, y: grid.y, width: wide, height: grid.tall, preserveAspectRatio: "none" });
-    image.setAttribute("href", headsImage(arrays[`codes${row.name}`], shape, grid, theme));
+    image.setAttribute("href", headsImage(arrays[`codes${row.name}`], shape, grid));
     const mark = svg("path", "row-mark");
-    box.append(look, image, svg("path", "outline", { d: outlines(grid, shape[0]) }), mark);
+    box.append(look, image, mark);
     updates.push(() => {
       look.textContent = view.short(lookOf(view, number, row), rest);
       mark.setAttribute("d", rowMarks(grid, shape, pictureRow(row.heads ?? { shape, queries: 0 }, queryIn(view, number, row))));
@@ -213,17 +228,17 @@ function buildChain(box, steps, x, width, y, height, position, updates) {
   const side = Math.max(Math.min(height - 9, room / steps - 4), 1);
   const [each, top] = [room / steps, y + (height - side) / 2];
   const at = (/** @type {number} */ step) => (from + step * each).toFixed(1);
+  const cell = (/** @type {number} */ step) => `M${at(step)} ${top}h${side.toFixed(1)}v${side.toFixed(1)}h${(-side).toFixed(1)}z`;
   let [cells, links] = ["", ""];
   for (let step = 0; step < steps; step++) {
-    cells += `M${at(step)} ${top}h${side.toFixed(1)}v${side.toFixed(1)}h${(-side).toFixed(1)}z`;
+    cells += cell(step);
     if (step) links += `M${(from + (step - 1) * each + side).toFixed(1)} ${y + height / 2}H${at(step)}`;
   }
   const now = svg("path", "cell-now");
   box.append(svg("path", "links", { d: links }), svg("path", "cells", { d: cells }), now);
   updates.push(() => {
     const step = position();
-    const here = step >= 0 && step < steps;
-    now.setAttribute("d", here ? `M${at(step)} ${top}h${side.toFixed(1)}v${side.toFixed(1)}h${(-side).toFixed(1)}z` : "");
+    now.setAttribute("d", step >= 0 && step < steps ? cell(step) : "");
   });
 }
 
@@ -296,16 +311,14 @@ function buildBus(view, updates) {
  */
 function buildNext(view, updates) {
   const { sheet, header, layout } = view;
-  for (const { text, index, x, y, width } of layout.written) {
-    const mark = svg("rect", "word-mark", { x, y: y - 9, width, height: 18, rx: 5 });
-    const word = svg("text", "word", { x: x + 3.5, y: y + 4 }, text);
-    word.addEventListener("click", () => view.goTo(index));
-    sheet.append(mark, word);
+  for (const placed of layout.written) {
+    const { mark, word } = placeWord(sheet, placed, () => view.goTo(placed.index));
     updates.push(() => {
-      mark.setAttribute("fill-opacity", index === view.step ? "1" : "0");
-      mark.classList.toggle("here", index === view.step);
-      word.classList.toggle("here", index === view.step);
-      word.classList.toggle("later", index > view.step);
+      const here = placed.index === view.step;
+      mark.setAttribute("fill-opacity", here ? "1" : "0");
+      mark.classList.toggle("here", here);
+      word.classList.toggle("here", here);
+      word.classList.toggle("later", placed.index > view.step);
     });
   }
   const { x, y, width, lines } = layout.next;

@@ -4,7 +4,7 @@ import { fill } from "../../../transformer/plots/canvas/shared/words.js";
 import { sumAt, sureAt, valueAt } from "./numbers.js";
 
 /**
- * @typedef {{ kind: string, title: string, formula: string, facts: string[] }} PartHeader
+ * @typedef {{ kind: string, title: string, plain: string, formula: string, facts: string[] }} PartHeader
  * @typedef {import("./layout.js").RowHeader} RowHeader
  */
 
@@ -21,10 +21,8 @@ export function placesOf(towers) {
   towers.forEach(({ reads, rows }, tower) => {
     found.set(reads, { tower, row: null, role: "read" });
     for (const row of rows) {
-      for (const part of row.before) found.set(part, { tower, row, role: "before" });
-      for (const part of row.boxes) found.set(part, { tower, row, role: "box" });
-      for (const part of row.sums) found.set(part, { tower, row, role: "sum" });
-      for (const part of row.after) found.set(part, { tower, row, role: "after" });
+      const roles = /** @type {const} */ ([["before", row.before], ["box", row.boxes], ["sum", row.sums], ["after", row.after]]);
+      for (const [role, parts] of roles) for (const part of parts) found.set(part, { tower, row, role });
     }
   });
   return found;
@@ -33,22 +31,31 @@ export function placesOf(towers) {
 /** @typedef {import("./map.js").View} View */
 
 /**
- * The position of a tower that the step stands for; -1 for the mean of all.
+ * The position of a tower that is looked at; -1 for the mean of all.
  * @param {View} view
  * @param {number} tower
  */
-export function positionIn({ header, step }, tower) {
-  return header.towers[tower].stepped ? step : -1;
+export function positionIn({ header, step, source }, tower) {
+  return header.towers[tower].stepped ? step : source;
 }
 
 /**
- * The query of an attention that the step stands for; -1 where its queries are no steps.
+ * What stands at the positions of a tower.
+ * @param {View} view
+ * @param {number} tower
+ */
+function labelsIn({ header }, tower) {
+  return header.towers[tower].stepped ? header.steps.labels : header.towers[tower].words;
+}
+
+/**
+ * The query of an attention that is looked at; -1 where its queries are no positions of the tower.
  * @param {View} view
  * @param {number} tower
  * @param {RowHeader} row
  */
 export function queryIn(view, tower, row) {
-  const own = row.heads?.queries === view.header.steps.labels.length;
+  const own = row.heads?.queries === labelsIn(view, tower).length;
   return own ? positionIn(view, tower) : -1;
 }
 
@@ -92,7 +99,7 @@ export function numbersOf(view, part) {
     const added = merged === undefined ? null : sumAt(arrays, merged, position);
     if (added && !place.row.slim) lines.push(fill(words.adds, { share: added.share.toFixed(2) }));
   }
-  if (lines.length) lines.push(position < 0 ? words.of_all : fill(words.of_step, { word: header.steps.labels[position] }));
+  if (lines.length) lines.push(position < 0 ? words.of_all : fill(words.of_step, { word: labelsIn(view, place.tower)[position] }));
   return lines;
 }
 
@@ -103,9 +110,9 @@ export function numbersOf(view, part) {
  */
 export function spoken(view, part) {
   const { header } = view;
-  const { title, formula, facts } = header.parts[part];
+  const { title, plain, facts } = header.parts[part];
   const place = /** @type {Place} */ (view.places.get(part));
   const where = [header.towers[place.tower].title];
   if (place.row && place.row.layer >= 0) where.push(fill(header.words.layer, { layer: place.row.layer }));
-  return [`${where.join(", ")}: ${title}`, formula, ...numbersOf(view, part), ...facts].filter(Boolean).join(". ");
+  return [`${where.join(", ")}: ${title}`, ...numbersOf(view, part), ...facts, plain].filter(Boolean).join(". ");
 }

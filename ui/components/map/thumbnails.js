@@ -1,40 +1,37 @@
 // What stands inside an attention's box: its heads as small pictures, in one image; and what a net's units hold.
 
-import { rgb } from "../../../transformer/plots/canvas/shared/colours.js";
+import { scale } from "../../../transformer/plots/canvas/shared/colours.js";
 import { element, pen } from "../../../transformer/plots/canvas/shared/page.js";
 
 const MASKED = 255;
 const LARGEST = 254;
 
 /**
- * All heads of an attention as one picture: from the paper's colour (0) to the theme's own (1), masked cells left out.
+ * All heads of an attention as one picture, in the colours that weights have everywhere; masked cells are left out.
  * @param {Uint8Array} codes
  * @param {[number, number, number]} shape heads, rows, columns
  * @param {import("./layout.js").Grid} grid
- * @param {import("../../../transformer/plots/canvas/shared/colours.js").Theme} theme
  */
-export function headsImage(codes, [heads, rows, columns], grid, theme) {
-  const scale = 3;
+export function headsImage(codes, [heads, rows, columns], grid) {
+  const dense = 3;
   const cells = element("canvas", "", null, { width: columns, height: rows });
   const tall = (grid.tall + grid.gap) / grid.lines - grid.gap;
   const [wide, high] = [grid.across * (grid.side + grid.gap) - grid.gap, grid.tall];
-  const sheet = element("canvas", "", null, { width: Math.round(wide * scale), height: Math.round(high * scale) });
+  const sheet = element("canvas", "", null, { width: Math.round(wide * dense), height: Math.round(high * dense) });
   const ink = pen(sheet);
-  ink.imageSmoothingEnabled = columns > grid.side * scale || rows > tall * scale;
-  const [paper, colour] = [rgb(theme.background), rgb(theme.primary)];
+  ink.imageSmoothingEnabled = columns > grid.side * dense || rows > tall * dense;
+  ink.strokeStyle = "rgb(128 128 128 / 0.5)";
   for (let head = 0; head < heads; head++) {
     const picture = pen(cells).createImageData(columns, rows);
     for (let cell = 0; cell < rows * columns; cell++) {
       const code = codes[head * rows * columns + cell];
-      const share = code === MASKED ? 0 : code / LARGEST;
-      for (let channel = 0; channel < 3; channel++) {
-        picture.data[4 * cell + channel] = Math.round(paper[channel] + (colour[channel] - paper[channel]) * share);
-      }
-      picture.data[4 * cell + 3] = code === MASKED ? 0 : 255;
+      picture.data.set([...scale(code / LARGEST), code === MASKED ? 0 : 255], 4 * cell);
     }
     pen(cells).putImageData(picture, 0, 0);
     const [x, y] = cornerOf(grid, head);
-    ink.drawImage(cells, x * scale, y * scale, grid.side * scale, tall * scale);
+    const corners = /** @type {const} */ ([x * dense, y * dense, grid.side * dense, tall * dense]);
+    ink.drawImage(cells, ...corners);
+    ink.strokeRect(...corners);
   }
   return sheet.toDataURL();
 }
@@ -64,7 +61,7 @@ export function headAt(grid, heads, x, y) {
 }
 
 /**
- * Frames around every head, and a mark along the row of one query.
+ * A tick before the row of one query in every head.
  * @param {import("./layout.js").Grid} grid
  * @param {[number, number, number]} shape
  * @param {number | null} row of the picture
@@ -75,23 +72,9 @@ export function rowMarks(grid, [heads, rows], row) {
   let path = "";
   for (let head = 0; head < heads; head++) {
     const [x, y] = cornerOf(grid, head);
-    const top = grid.y + y + (row * tall) / rows;
-    path += `M${(grid.x + x).toFixed(1)} ${top.toFixed(1)}h${grid.side}v${Math.max(tall / rows, 1).toFixed(1)}h${-grid.side}z`;
+    path += `M${(grid.x + x - 3.4).toFixed(1)} ${(grid.y + y + ((row + 0.5) * tall) / rows).toFixed(1)}h3`;
   }
   return path;
-}
-
-/**
- * The outlines of all heads.
- * @param {import("./layout.js").Grid} grid
- * @param {number} heads
- */
-export function outlines(grid, heads) {
-  const tall = (grid.tall + grid.gap) / grid.lines - grid.gap;
-  return Array.from({ length: heads }, (_, head) => {
-    const [x, y] = cornerOf(grid, head);
-    return `M${(grid.x + x).toFixed(1)} ${(grid.y + y).toFixed(1)}h${grid.side}v${tall.toFixed(1)}h${-grid.side}z`;
-  }).join("");
 }
 
 /**

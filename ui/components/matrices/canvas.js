@@ -23,6 +23,7 @@ export const FADED = { fill: 0.3, ink: 0.8 };
  * @property {string[]} rows
  * @property {string[]} columns
  * @property {boolean} weights whether these are attention weights, from 0 to 1
+ * @property {boolean} mask whether these only say what is visible
  * @property {string[]} sentences what the codes of cells mean
  */
 
@@ -42,7 +43,7 @@ export const FADED = { fill: 0.3, ink: 0.8 };
 const FONT = 12;
 const WIDEST_WITH_NUMBERS = 20; // columns; wider matrices are colours alone, or leave out their middle
 const WIDEST_ELIDED = 24; // columns and rows that a matrix may have before its middle is left out
-const BEGINNING = 6; // columns or rows that are left at the beginning, and half of them at the end
+const BEGINNING = 4; // columns or rows that are left at the beginning, and a quarter of them at the end
 const LABEL = 84; // pixels for a row's label, at most
 const LINE = 16;
 
@@ -68,7 +69,7 @@ export function elision(count, most, kept) {
   /** @type {number[]} */
   const shown = [];
   for (let i = 0; i < count; i++) {
-    if (i < BEGINNING || i >= count - BEGINNING / 2 || near(i)) shown.push(i);
+    if (i < BEGINNING || i >= count - BEGINNING / 4 || near(i)) shown.push(i);
     else if (shown.at(-1) !== -1) shown.push(-1);
   }
   return shown;
@@ -115,7 +116,8 @@ export function zoomFor(shapes, width, height) {
   const together = shapes.reduce((sum, { wide }) => sum + wide, 0) + gap * (shapes.length - 1);
   const [widest, tallest] = [Math.max(1, ...shapes.map(({ wide }) => wide)), Math.max(1, ...shapes.map(({ tall }) => tall))];
   const beside = together <= width ? width / together : Math.min(width / widest, width / 700);
-  return Math.max(1, Math.min(most, beside * 0.99, (0.62 * height) / tallest));
+  const least = Math.max(0.84, Math.min(1, width / widest)); // letters of 10 pixels
+  return Math.max(least, Math.min(most, beside * 0.99, (0.62 * height) / tallest));
 }
 
 /**
@@ -247,6 +249,12 @@ export function largestOf(values) {
 }
 
 /**
+ * The colour of what a mask leaves visible.
+ * @param {Pick<Theme, "dark">} theme
+ */
+export const visible = ({ dark }) => (dark ? [22, 94, 104] : [176, 220, 216]);
+
+/**
  * value -> [fill, ink]: weights on the sequential scale, other numbers on a diverging one about 0.
  * @param {Matrix} matrix
  * @param {Float32Array} values
@@ -259,7 +267,7 @@ export function colouring(matrix, values, theme) {
   return (value) => {
     if (Number.isNaN(value)) return [NAN, "#000"];
     if (Math.abs(value) >= 1e5) return [css(theme.masked), theme.text];
-    const channels = matrix.weights ? scale(value) : between(value / largest, theme);
+    const channels = matrix.mask ? visible(theme) : matrix.weights ? scale(value) : between(value / largest, theme);
     return [css(channels), inkOn(channels)];
   };
 }

@@ -45,6 +45,7 @@ def matrices(
     *,
     key: str,
     weights: Sequence[str] = (),
+    masks: Sequence[str] = (),
     titles: Mapping[str, str] | None = None,
     hint: str | None = None,
     notes: Mapping[str, Notes] | None = None,
@@ -58,13 +59,14 @@ def matrices(
 ) -> None:
     """Draw the matrices called `names`; cells can be picked where `on_pick` is given.
 
-    `weights` are drawn on the sequential scale from 0 to 1; the others on a diverging one, symmetric about 0, each
-    up to its own largest number. `titles` names matrices in words, `hint` says what can be done with their cells
-    (None: how to pick one, if that can be done), and `notes` says more about a matrix's cells when they are pointed
-    at. True in `outlined` is a cell with a warning's outline, and `outline` says what that means. `on_pick` is called
-    before the run that a pick starts, with None when the mark was taken away. With `example`, `selected` is one that
-    nobody picked: it and what belongs to it is outlined, and nothing fades. Matrices that are too wide or tall for
-    numbers leave out their middle if `elided`; otherwise they are colours alone. `about` is said in a saved picture.
+    `weights` are drawn on the sequential scale from 0 to 1, `masks` in one colour for what is visible and one for
+    what is hidden; the others on a diverging scale, symmetric about 0, each up to its own largest number. `titles`
+    names matrices in words, `hint` says what can be done with their cells (None: how to pick one, if that can be
+    done), and `notes` says more about a matrix's cells when they are pointed at. True in `outlined` is a cell with a
+    warning's outline, and `outline` says what that means. `on_pick` is called before the run that a pick starts, with
+    None when the mark was taken away. With `example`, `selected` is one that nobody picked: it and what belongs to it
+    is outlined, and nothing fades. Matrices that are too wide or tall for numbers leave out their middle if `elided`;
+    otherwise they are colours alone. `about` is said in a saved picture.
 
     Raises:
         InputError: a name, or the selected cell, is not on the board.
@@ -72,7 +74,8 @@ def matrices(
     if hint is None:
         hint = words("component_pick_hint") if on_pick else ""
     described = [
-        _description(board, name, name in weights, (titles or {}).get(name, ""), (notes or {}).get(name))
+        _description(board, name, (titles or {}).get(name, ""), (notes or {}).get(name))
+        | {"weights": name in weights, "mask": name in masks}
         for name in names
     ]
 
@@ -114,7 +117,7 @@ def options(board: Board, names: Sequence[str], selected: Cell | None) -> dict[s
     return {"selected": [selected.matrix, selected.row, selected.column], "lit": lit}
 
 
-def _description(board: Board, name: str, is_weights: bool, title: str, notes: Notes | None) -> dict[str, Any]:
+def _description(board: Board, name: str, title: str, notes: Notes | None) -> dict[str, Any]:
     matrix = board[name]
     return {
         "name": name,
@@ -122,7 +125,6 @@ def _description(board: Board, name: str, is_weights: bool, title: str, notes: N
         "title": title,
         "rows": list(matrix.rows),
         "columns": list(matrix.columns),
-        "weights": is_weights,
         "sentences": list(notes.sentences) if notes else [],
     }
 

@@ -1,6 +1,7 @@
 // What colours and the outlines of cells mean.
 
 import { ends, scale } from "../../../transformer/plots/canvas/shared/colours.js";
+import { visible } from "./canvas.js";
 
 /** @typedef {[keyof import("./canvas.js").Paints, string]} Outline A colour by its name, and its meaning. */
 
@@ -19,17 +20,20 @@ export function meanings(header, picked, example) {
 }
 
 /**
- * What colours mean, and their stops: those of numbers about 0, and those of weights, where there are any.
+ * What colours mean, and their stops: those of numbers about 0, of weights, and of masks, where there are any.
  * @param {import("./matrices.js").Header} header
  * @param {import("./matrices.js").View["theme"]} theme
  * @returns {[text: string, stops: number[][]][]}
  */
 export function scalesOf(header, theme) {
   const { low, middle, high } = ends(theme);
+  const masks = header.matrices.some(({ mask }) => mask);
   /** @type {[there: boolean, text: string, stops: number[][]][]} */
   const kinds = [
-    [header.matrices.some(({ weights }) => !weights), header.words.scale, [low, middle, high]],
+    [header.matrices.some(({ weights, mask }) => !weights && !mask), header.words.scale, [low, middle, high]],
     [header.matrices.some(({ weights }) => weights), header.words.weights, [0, 0.25, 0.5, 0.75, 1].map(scale)],
+    [masks, header.words.visible, [visible(theme), visible(theme)]],
+    [masks, header.words.hidden, [theme.masked, theme.masked]],
   ];
   return kinds.filter(([there]) => there).map(([, text, stops]) => [text, stops]);
 }

@@ -5,7 +5,7 @@ import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
 import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
-import { button, element, focusedBeside, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
+import { button, element, enlarged, focusedBeside, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
 import { fill, written } from "../../../transformer/plots/canvas/shared/words.js";
 import { drawMatrix, geometry, paints, zoomFor } from "./canvas.js";
 import { saveMatrices } from "./files.js";
@@ -28,7 +28,7 @@ const RELATIONS = ["sources", "targets", "furtherSources", "furtherTargets"];
  * @property {string} file_name
  * @property {boolean} elided whether large matrices leave out their middle
  * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about what a saved picture says of itself
- * @property {Record<"save_png" | "picked" | "example" | "sources" | "targets" | "further" | "undefined" | "scale" | "weights", string>} words
+ * @property {Record<"save_png" | "picked" | "example" | "sources" | "targets" | "further" | "undefined" | "scale" | "weights" | "visible" | "hidden", string>} words
  */
 
 /** @typedef {ReturnType<typeof build>} Box One matrix's elements, and what is drawn in them. */
@@ -118,7 +118,7 @@ function draw(view) {
 function zoomOf(view) {
   const canvas = element("canvas");
   const shapes = view.header.matrices.map((matrix) => geometry(canvas, matrix, view.theme, 1, view.header.elided ? [] : null));
-  return zoomFor(shapes, view.root.clientWidth, window.innerHeight);
+  return zoomFor(shapes, view.root.clientWidth, window.innerHeight / enlarged());
 }
 
 /**

@@ -60,10 +60,10 @@ export function writeSymbol(context, symbol, x, y, size, family) {
 }
 
 /**
- * Rows and columns, and where the colours end, but for weights.
+ * Rows and columns, and where the colours end, but for weights and masks.
  * @param {Pick<import("./canvas.js").Drawn, "matrix" | "values">} drawn
  */
 export function sizeOf({ matrix, values }) {
   const size = `${matrix.rows.length} × ${matrix.columns.length}`;
-  return matrix.weights ? size : `${size} · ±${written(largestOf(values), 2, "")}`;
+  return matrix.weights || matrix.mask ? size : `${size} · ±${written(largestOf(values), 2, "")}`;
 }

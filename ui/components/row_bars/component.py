@@ -25,9 +25,9 @@ def row_bars(
 ) -> None:
     """A bar a key, as long as its weight. What one bar gains by dragging, the others lose in their proportions.
 
-    The arrow keys move a bar by a hundredth (with Shift by a thousandth), Page Up and Page Down by a tenth, Home and
-    End to 0 and 1. `on_force` is called with the new weights, in thousandths that sum to 1, before the run that this
-    starts, as a widget's `on_change` is. `query` names the row for a screen reader.
+    The arrow keys move a bar by a hundredth, Page Up and Page Down by a tenth, Home and End to 0 and 1. `on_force` is
+    called with the new weights, in thousandths that sum to 1, before the run that this starts, as a widget's
+    `on_change` is. `query` names the row for a screen reader.
 
     Raises:
         InputError: there are not as many labels as weights.

@@ -33,26 +33,3 @@ export function moved(row, index, value) {
   const others = shared(row.filter((_, other) => other !== index), WHOLE - kept);
   return [...others.slice(0, index), kept, ...others.slice(index)];
 }
-
-/**
- * Where a key moves a weight to; undefined for any other key.
- * @param {string} key
- * @param {boolean} fine
- * @param {number} value
- * @returns {number | undefined}
- */
-export function stepped(key, fine, value) {
-  const step = fine ? 1 : 10;
-  /** @type {Record<string, number>} */
-  const targets = {
-    ArrowRight: value + step,
-    ArrowUp: value + step,
-    ArrowLeft: value - step,
-    ArrowDown: value - step,
-    PageUp: value + 100,
-    PageDown: value - 100,
-    Home: 0,
-    End: WHOLE,
-  };
-  return targets[key];
-}

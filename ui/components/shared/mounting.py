@@ -13,7 +13,8 @@ from ui.components.shared import bundle
 _by_page = list[None]()
 """One, where the page loads all scripts by itself (`ui.scripts`)."""
 
-_post_options = st.components.v2.component("heedmap.options", js=bundle.script("shared/options.js"))
+_post_options = st.components.v2.component("heedmap.options", js=bundle.script("options.js"))
+_bring_scripts = st.components.v2.component("heedmap.scripts", js=bundle.script(bundle.ALL))
 
 
 def page_brings_scripts() -> None:
@@ -32,8 +33,7 @@ class CanvasComponent:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._bring = st.components.v2.component(f"{bundle.registered(name)}.script", js=bundle.library(name))
-        self._mount = st.components.v2.component(bundle.registered(name), js=bundle.script("shared/mount.js"))
+        self._mount = st.components.v2.component(bundle.registered(name), js=bundle.script("mount.js"))
 
     def message(self, key: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
         """What the browser is sent besides options: `header` with what every component needs, and the arrays."""
@@ -66,6 +66,6 @@ class CanvasComponent:
         listeners: dict[str, Any] = {f"on_{name}_change": before_run(name) for name in heard}
         with st.container(gap=None):
             if not _by_page:
-                self._bring(key=f"{key}.script")
+                _bring_scripts(key=f"{key}.script")
             self._mount(key=key, data=self.message(key, header, arrays), **listeners)
             _post_options(key=f"{key}.options", data={"instance": key, "events": list(heard), **options})

@@ -12,7 +12,7 @@ from ui.components.shared import bundle
 TOLD = "address.told"
 """Where a session keeps what the browser told of the keys that it owns, until the run that it asked for."""
 
-_bring = st.components.v2.component("heedmap.record", js=bundle.script("shared/record.js"))
+_bring = st.components.v2.component("heedmap.record", js=bundle.script("record.js"))
 
 
 @dataclass(frozen=True)

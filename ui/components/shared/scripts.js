@@ -5,7 +5,7 @@ import { place } from "./arrivals.js";
 /**
  * The script of `name` is here. The first one stays, since it knows its instances.
  * @param {string} name
- * @param {(run: { parentElement: Node }) => () => void} run
+ * @param {import("./arrivals.js").Draw} run
  * @param {string} css
  */
 export function arrived(name, run, css) {

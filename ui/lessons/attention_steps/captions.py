@@ -6,7 +6,7 @@ from transformer.lessons.expressions.board import Board
 from transformer.lessons.recipe import Recipe
 from ui.texts import plain
 
-_WHOLE = ("sE", "EP", "s", "e", "v")
+_WHOLE = ("sE", "EP", "s", "e", "v", "y", "j", "r", "u", "n", "next")
 """Matrices whose name is no letter with a head's number."""
 
 _PARAMETERS = {"b": "bias", "g": "gain", "W": "W"}
@@ -15,7 +15,15 @@ _PARAMETERS = {"b": "bias", "g": "gain", "W": "W"}
 def what_is_shown(board: Board, stage: str, head: int, recipe: Recipe, layer: int) -> str:
     """What to look at on a step of this board; heads and layers count from 0."""
     keys = (_recurrent(board) if "s" in board else _transformer(board, head, recipe))[stage]
-    fields = {"layer": layer - 1, "hidden": _hidden(recipe), "p": recipe.dropout, "temperature": recipe.temperature}
+    fields: dict[str, object] = {"layer": layer - 1, "hidden": _hidden(recipe), "p": recipe.dropout}
+    fields["temperature"] = recipe.temperature
+    if "project_columns" in keys:
+        d_model, d_k = board[f"W_Q{head}"].values.shape
+        fields |= {"head": head, "d_model": d_model, "d_k": d_k}
+    if "scale_query" in keys:
+        q, k, scaled = (board[f"{name}{head}"].values for name in "QKD")
+        divided = (q / (np.sqrt(q.shape[1]) * recipe.temperature)) @ k.T
+        fields["gap"] = float(np.abs(divided - scaled).max())
     return " ".join(plain(f"attention_steps.look_{key}", **fields) for key in keys)
 
 
@@ -23,6 +31,8 @@ def title_of(board: Board, name: str) -> str:
     """What a matrix is, in words."""
     if name in _WHOLE:
         return plain(f"attention_steps.title_{name}")
+    if name in {"c", "r_in", "u_in", "n_in", "n_kept"}:
+        return plain("attention_steps.title_I")
     kind = name.split("_", maxsplit=1)[0].rstrip("0123456789")
     if kind == "b" and name in {"b_X", "b_N", "b_Y"}:
         return plain("attention_steps.title_shift")
@@ -40,11 +50,14 @@ def _transformer(board: Board, head: int, recipe: Recipe) -> dict[str, list[str]
     return {
         "input": [*(made if "E" in board else given), *_if("N" in board, "input_norm_first")],
         "project": [
-            "project", *_if("H" in board, "project_cross"), *_if(f"b_Q{head}" in board, "project_bias"),
-            *_if(recipe.n_heads > 0, "split"),
+            "project", *_if(several, "project_columns"), *_if("H" in board, "project_cross"),
+            *_if(f"b_Q{head}" in board, "project_bias"), *_if(recipe.n_heads > 0, "split"),
         ],
         "scores": ["scores"],
-        "scale": ["scale" if recipe.scaled else "scale_off", *_if(recipe.temperature != 1.0, "scale_temperature")],
+        "scale": [
+            "scale" if recipe.scaled else "scale_off", *_if(recipe.scaled and recipe.scale_first, "scale_query"),
+            *_if(recipe.temperature != 1.0, "scale_temperature"),
+        ],
         "mask": mask if hidden is not None and hidden.any() else ["mask_none"],
         "softmax": ["softmax"] if recipe.blind is None else ["softmax_but", f"softmax_{recipe.hiding}"],
         "dropout": ["dropout"],
@@ -56,11 +69,12 @@ def _transformer(board: Board, head: int, recipe: Recipe) -> dict[str, list[str]
 
 
 def _recurrent(board: Board) -> dict[str, list[str]]:
-    kind = "location" if "e" in board else "additive"
+    kind = "location" if "b" in board else "additive"
     return {
         **{stage: [f"{stage}_{kind}"] for stage in ("input", "project", "scores")},
         "softmax": ["softmax_one"],
         "mix": ["mix_recurrent"],
+        "next": ["next"],
     }
 
 

@@ -12,7 +12,7 @@ from transformer.lessons.recipe import COLDEST, FILLS, HOTTEST, Hiding, Recipe
 from transformer.lessons.toy import toy_sentences
 from transformer.sites import Site
 from ui.lessons import shared
-from ui.shared import controls
+from ui.shared import controls, heads
 from ui.shared.address import belong_to, choice, line, put, switch, tenths, whole
 from ui.texts import plain, t
 
@@ -66,13 +66,17 @@ TRY: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Example:
-    """What is worked out: which attention, of which model, on which words; `layer` counts from 0."""
+    """What is worked out: which attention, of which model, on which words; `layer` counts from 0.
+
+    `first_head` is shown at first: in a trained cross-attention the one that was measured to name the deciding word.
+    """
 
     kind: str
     make: Callable[[Recipe], Board]
     can_change: bool
     layer: int = 0
     sentences: tuple[str, ...] = ()
+    first_head: int = 0
 
     def board(self, recipe: Recipe) -> Board:
         """The matrices, computed by `recipe`."""
@@ -136,14 +140,16 @@ def _shipped(kind: str) -> Example | None:
     if name is None:
         return None
     stack, _ = SITES[kind]
+    known = heads.agreement(name) if kind == "cross" else None
+    best = (known.best.layer, known.best.head) if known is not None and known.rows else (0, 0)
     with _settings():
         source, target = _sentences(with_target=kind != "encoder")
         layers = [str(layer) for layer in range(shared.n_layers(name, stack))]
-        layer = int(choice(t("lessons.layer"), layers, key="at_layer", text=str))
+        layer = int(choice(t("lessons.layer"), layers, key="at_layer", default=str(best[0]), text=str))
     site = _site(kind, layer)
     return Example(
         kind, lambda recipe: shared.shipped_board(name, source, target, site, recipe), True, layer,
-        (source,) if target is None else (source, target),
+        (source,) if target is None else (source, target), best[1] if layer == best[0] else 0,
     )  # fmt: skip
 
 
@@ -257,16 +263,17 @@ def screen(can_change: bool) -> str:
     )  # fmt: skip
 
 
-def head(board: Board) -> int:
-    """Which head is looked at; no control where there is one."""
-    heads = [str(head) for head in range(shared.n_heads(board))]
-    if len(heads) == 1:
+def head(board: Board, first: int = 0) -> int:
+    """Which head is looked at, `first` at first, if there is one; no control where there is but one."""
+    numbers = [str(head) for head in range(shared.n_heads(board))]
+    if len(numbers) == 1:
         return 0
     return int(
         choice(
             t("lessons.head"),
-            heads,
+            numbers,
             key="at_head",
+            default=str(first if first < len(numbers) else 0),
             form="list",
             width=100,
             bare=True,

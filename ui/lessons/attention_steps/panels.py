@@ -25,20 +25,21 @@ def steps_panel(example: controls.Example, board: Board, recipe: Recipe, head_pl
     """One step of the computation: its matrices, and beside them its formula, what to look at, one cell's equation."""
     stage = controls.stage(board)
     with head_place:
-        head = controls.head(board) if any(one.head == 1 for one in board.values() if one.stage == stage) else 0
+        several = any(one.head == 1 for one in board.values() if one.stage == stage)
+        head = controls.head(board, example.first_head) if several else 0
     made = [matrix.name for matrix in board.values() if matrix.stage == stage and matrix.head in {None, head}]
     needed = {operand for name in made for operand in board[name].operation.operands}
     names = [name for name in board if name in needed or name in made]
     cell = picked(board, names, stage, head)
     shown = cell or example_cell(board, made[-1])
-    left, right = st.columns([13, 9], gap="medium")
+    left, right = shared.columns()
     with right:
         for name in made:
             for formula in board.formulas(name):
                 st.latex(formula)
         words = what_is_shown(board, stage, head, recipe, example.layer)
         kind = plain(f"attention_steps.kind_{example.kind}_note") if stage == "input" else ""
-        st.markdown(as_text(f"{kind} {words}"))
+        shared.explain(as_text(f"{kind} {words}".strip()))
         equation(board, shown, is_example=cell is None)
     with left:
         step = plain(f"attention_steps.stage_{stage}")
@@ -48,13 +49,13 @@ def steps_panel(example: controls.Example, board: Board, recipe: Recipe, head_pl
 def board_panel(example: controls.Example, board: Board, head_place: DeltaGenerator) -> None:
     """Every matrix of one head."""
     with head_place:
-        head = controls.head(board)
+        head = controls.head(board, example.first_head)
     names = [matrix.name for matrix in board.values() if matrix.head in {None, head}]
     cell = picked(board, names, None, head)
     shown = cell or example_cell(board, "S" if "S" in board else f"S{head}")
-    left, right = st.columns([13, 9], gap="medium")
+    left, right = shared.columns()
     with right:
-        st.markdown(t("attention_steps.look_board"))
+        shared.explain(t("attention_steps.look_board"))
         for formula in board.formulas(shown.matrix):
             st.latex(formula)
         equation(board, shown, is_example=cell is None)

@@ -38,7 +38,7 @@ def rows_panel(example: controls.Example, board: Board, changed: Recipe, head_pl
     head = 0
     if not split:
         with head_place:
-            head = controls.head(board)
+            head = controls.head(board, example.first_head)
     made = {"standard": standard, "now": board}
     shown = {
         f"{name}{one}": (name, one, _used(made[name], one))

@@ -1,5 +1,7 @@
 """The panels of the lesson "Attention, step by step" that say why: the root, and the dot product."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -17,12 +19,12 @@ from ui.shared.address import choice
 from ui.store.cache import cached
 from ui.texts import plain, t
 
-TOPICS = ("root", "cosine")
+TOPICS = ("root", "cosine", "mean")
 
 
 def why_panel(board: Board, head_place: DeltaGenerator) -> None:
     """One question, with what is computed to answer it."""
-    topics = TOPICS if "Q0" in board else TOPICS[:1]
+    topics = TOPICS[: 1 if "Q0" not in board else 3 if shared.n_heads(board) > 1 else 2]
     topic = choice(
         t("attention_steps.why"),
         topics,
@@ -30,9 +32,11 @@ def why_panel(board: Board, head_place: DeltaGenerator) -> None:
         bare=True,
         text=lambda topic: plain(f"attention_steps.why_{topic}"),
     )
-    st.markdown(t(f"attention_steps.look_why_{topic}"))
+    shared.explain(t(f"attention_steps.look_why_{topic}"))
     if topic == "root":
         _root()
+    elif topic == "mean":
+        _mean(board)
     else:
         with head_place:
             head = controls.head(board)
@@ -95,3 +99,25 @@ def _cosine(board: Board, head: int) -> None:
     differ = int((known != scores.values.argmax(axis=1)).sum())
     st.markdown(t("attention_steps.cosine_found", differ=differ, count=len(scores.rows)))
     shared.matrix_downloads(compared, list(compared), titles=titles)
+
+
+def _mean(board: Board) -> None:
+    """Every head's weights, and their mean, which the model never uses."""
+    heads = [replace(board[f"A{head}"], operation=Given()) for head in range(shared.n_heads(board))]
+    mean, first = np.mean([head.values for head in heads], axis=0), heads[0]
+    average = Matrix("A", r"\bar A", "why", mean, first.rows, first.columns, Given(), None, first.hidden)
+    shown = Board.of([*heads, average])
+    titles = {head.name: plain("attention_steps.head", head=i) for i, head in enumerate(heads)}
+    titles["A"] = plain("attention_steps.title_why_mean")
+    left, right = shared.columns()
+    with left:
+        matrices(shown, list(shown), None, key="mean", weights=list(shown), titles=titles, elided=True)
+        shared.matrix_downloads(shown, list(shown), titles=titles)
+    with right:
+        st.latex(rf"\bar A = \frac{{1}}{{{len(heads)}}} \sum_h A_h")
+        largest = np.array([head.values.max(axis=1) for head in heads])
+        strongest = np.array([head.values.argmax(axis=1) for head in heads])
+        differ = int((strongest != mean.argmax(axis=1)).any(axis=0).sum())
+        own, count = float(largest.mean()), len(first.rows)
+        fields = {"own": own, "mean": float(mean.max(axis=1).mean()), "differ": differ, "count": count}
+        st.markdown(t("attention_steps.mean_found", **fields))

@@ -14,8 +14,9 @@ from transformer.lessons.inside.outputs import positions_of
 from transformer.lessons.run import Run
 from transformer.lessons.toy import toy_sentences
 from ui.lessons import shared
+from ui.lessons.inside_layer.convolution import START
 from ui.lessons.inside_layer.examples import Example, own_translation, run_of, toy_run
-from ui.shared import controls, writing
+from ui.shared import controls, subject, writing
 from ui.shared.address import belong_to, choice, line, switch, whole
 from ui.store import store
 from ui.texts import plain, t
@@ -24,6 +25,7 @@ WIDTHS = ("2", "4", "6", "8", "12", "16")
 TAKEN_APART = ("seq2seq", "encoder", "decoder")
 """The architectures whose layers this lesson takes apart."""
 
+LETTERS = "letters"
 SAMPLE = 8
 """Ids that a checkpoint without examples starts with."""
 
@@ -31,6 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "made": "toy", "d_model": "4", "n_tokens": 4, "source_words": "", "target_words": "",
     "seed": 1, "norm_first": False, "gelu": False, "tied": True,
     "side": "encoder", "at_layer": "0", "part": "self", "form": "torch", "position": "0", "stage": "embedding",
+    "letters": START, "window": 3, "filters": 2,
 }  # fmt: skip
 """Every control of the page and where it stands at first."""
 
@@ -43,6 +46,7 @@ TRY: dict[str, dict[str, Any]] = {
     "try_order": {"stage": "order", "part": "feed_forward"},
     "try_bend": {"stage": "feed_forward", "gelu": True, "cell": "B.0.1"},
     "try_asleep": {"stage": "feed_forward", "made": "shipped"},
+    "try_letters": {"made": LETTERS},
     "try_next": {"stage": "output", "made": "shipped", "cell": "L.0.0"},
 }
 """Settings worth seeing, by their text."""
@@ -57,16 +61,20 @@ class Place:
     part: str
 
 
-def example() -> Example | None:
+def made() -> str:
+    """What is taken apart: a toy, a trained model, or a convolution over a few letters."""
+    return choice(
+        t("lessons.model"), ("toy", "shipped", LETTERS), key="made", form="list", width=140, bare=True,
+        text=lambda made: plain(f"inside_layer.made_{made}" if made == LETTERS else f"attention_steps.made_{made}"),
+    )  # fmt: skip
+
+
+def example(made: str) -> Example | None:
     """Choose the model and the sentence; None, with an explanation, where there is nothing to take apart.
 
     Raises:
         HeedmapError: what was typed cannot be read.
     """
-    made = choice(
-        t("lessons.model"), ("toy", "shipped"), key="made", form="list", width=112, bare=True,
-        text=lambda made: plain(f"attention_steps.made_{made}"),
-    )  # fmt: skip
     return _toy() if made == "toy" else _trained()
 
 
@@ -102,6 +110,7 @@ def _trained() -> Example | None:
             start = checkpoint.tokenizer.decode(sample_ids(checkpoint.model.config, SAMPLE, len(checkpoint.tokenizer)))
         belong_to(name, "text")
         source = line(t("lessons.source"), start, key="text")
+        subject.show(name, source)
         belong_to((name, source), "target", "position", shared.CELL)
         if checkpoint.translates:
             own = own_translation(name, source)

@@ -50,10 +50,10 @@ def panel(example: Example, stage: str, choices: DeltaGenerator) -> None:
     cell = picked(board, names, stage, head=0)
     shown = cell or example_cell(board, _result(names, board, stage))
     titles = {name: title_of(example, stage, name, at) for name in names}
-    left, right = st.columns([13, 9], gap="medium")
+    left, right = shared.columns()
     with right:
         words = said_of(example, board, stage, at, form, position)
-        st.markdown(as_text(words))
+        shared.explain(as_text(words))
         equation(board, shown, is_example=cell is None, with_formula=True)
         if stage == "norm":
             _beside(board, run, at, shown)

@@ -5,7 +5,7 @@ from typing import Any, cast
 import streamlit as st
 
 from transformer.errors import InputError
-from transformer.lessons.breaking import BREAKS, Break
+from transformer.lessons.breaking import AXES, BREAKS, Break
 from transformer.lessons.conventions import VISIBLE
 from transformer.lessons.masks import KINDS, Batch
 from transformer.runs.translate import MAX_CHARACTERS
@@ -28,7 +28,7 @@ DEFAULTS: dict[str, Any] = {
     "made": "toy", "sources": SOURCES, "targets": TARGETS, "row": "1", "screen": "build", "mask": "both",
     "at": "decoder", "at_layer": "0", "at_head": "0", "given": VISIBLE,
     "convention": "annotated_source", "how": "no_causal", "mask_form": "key_padding", "batch_first": True,
-    "weights": "mean", "own_widths": False,
+    "weights": "mean", "own_widths": False, "more": "none",
 }  # fmt: skip
 """Every control of the page and where it stands at first."""
 
@@ -43,6 +43,7 @@ TRY: dict[str, dict[str, Any]] = {
     "try_shift": {"screen": "break", "how": "shift", "made": "shipped"},
     "try_transpose": {"screen": "break", "how": "transpose", "made": "shipped"},
     "try_forget": {"screen": "break", "how": "no_padding", "at": "encoder", "made": "shipped"},
+    "try_axes": {"screen": "break", "how": "axes", "made": "shipped"},
     "try_test": {"screen": "test"},
 }
 """Settings worth seeing, by their text."""
@@ -126,7 +127,7 @@ def head(shown: Example) -> int:
 def how() -> Break:
     """How the mask is broken."""
     chosen = choice(
-        t("masks.break"), BREAKS, key="how", default="no_causal", form="list", width=170,
+        t("masks.break"), (*BREAKS, AXES), key="how", default="no_causal", form="list", width=170,
         text=lambda how: plain(f"masks.break_{how}"),
     )  # fmt: skip
     return cast(Break, chosen)

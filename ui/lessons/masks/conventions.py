@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 from transformer.lessons.conventions import CONVENTIONS, HIDDEN, VISIBLE, conversion, converted, holds, part_of
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.masks import MaskView, mask_view
+from ui.lessons import shared
 from ui.lessons.masks import controls
 from ui.lessons.masks.drawing import draw, matrix
 from ui.lessons.masks.example import Example
@@ -24,12 +25,14 @@ def conventions_panel(shown: Example, bar: DeltaGenerator) -> None:
         kind, sentence = controls.kind(), controls.row(shown.batch)
     views = [mask_view(shown.batch, kind, i) for i in range(len(shown.batch))]
     visible = np.stack([view.visible for view in views])
-    _side_by_side(visible, views[sentence], sentence, shown.n_heads)
-    st.markdown(t("masks.look_conventions"))
+    left, right = shared.columns()
+    with left:
+        _side_by_side(visible, views[sentence], sentence, shown.n_heads)
+    with right:
+        note = "" if holds(visible, "key_padding") else f" {t('masks.key_padding_note')}"
+        shared.explain(f"{t('masks.look_conventions')}{note}")
+        _converter()
     _facts(visible)
-    if not holds(visible, "key_padding"):
-        st.markdown(t("masks.key_padding_note"))
-    _converter()
 
 
 def _side_by_side(visible: np.ndarray, view: MaskView, sentence: int, n_heads: int) -> None:
@@ -61,14 +64,13 @@ def _facts(visible: np.ndarray) -> None:
 def _converter() -> None:
     """Code that makes one convention's mask of another's."""
     st.markdown(f"**{t('masks.converter')}**")
-    with st.container(horizontal=True, gap="small"):
-        given = choice(
-            t("masks.given"), [VISIBLE, *CONVENTIONS], key="given", form="list", width=320,
-            text=lambda name: plain("masks.table") if name == VISIBLE else said(CONVENTIONS[name].api),
-        )  # fmt: skip
-        wanted = choice(
-            t("masks.convention"), list(CONVENTIONS), key="convention", form="list", width=320,
-            text=lambda name: said(CONVENTIONS[name].api),
-        )  # fmt: skip
-    st.code(conversion(given, wanted), language="python")
-    st.markdown(t("masks.convention_code"))
+    given = choice(
+        t("masks.given"), [VISIBLE, *CONVENTIONS], key="given", form="list", width=320,
+        text=lambda name: plain("masks.table") if name == VISIBLE else said(CONVENTIONS[name].api),
+    )  # fmt: skip
+    wanted = choice(
+        t("masks.convention"), list(CONVENTIONS), key="convention", form="list", width=320,
+        text=lambda name: said(CONVENTIONS[name].api),
+    )  # fmt: skip
+    st.code(conversion(given, wanted), language="python", wrap_lines=True)
+    shared.explain(t("masks.convention_code"))

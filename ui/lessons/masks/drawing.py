@@ -37,8 +37,9 @@ def draw(
     titles = titles or {name: plain(f"masks.{name}") for name in board}
     weights = [name for name in board if name in {"weights", "right", "broken"}]
     found = {name: cells for name, cells in (outlined or {}).items() if cells.any()}
+    masks = [name for name in board if name not in {*weights, "before", "after"}]
     matrices(
-        board, list(board), None, key="masks", weights=weights, titles=titles, hint=plain("masks.hint"), notes=notes,
-        outlined=found, outline=plain("masks.outline") if found else "",
+        board, list(board), None, key="masks", weights=weights, masks=masks, titles=titles, hint=plain("masks.hint"),
+        notes=notes, outlined=found, outline=plain("masks.outline") if found else "",
     )  # fmt: skip
     shared.matrix_downloads(board, list(board))

@@ -41,22 +41,23 @@ def leak_panel(bar: DeltaGenerator) -> None:
     table = _table(report)
     number = st.column_config.NumberColumn(format="%.3g")
     column = t("masks.largest_column")
-    st.dataframe(table, hide_index=True, width="content", key="leaks", column_config={column: number})
-    st.markdown(t("masks.look_test"))
-    changes(report, checkpoint)
-    if report.future is None and report.padding is None:
-        st.markdown(t("masks.nothing_hidden"))
-    if getattr(checkpoint.model.config, "attention", "") == "location":
-        st.markdown(t("masks.location"))
+    left, right = shared.columns()
+    left.dataframe(table, hide_index=True, width="content", key="leaks", column_config={column: number})
+    with right:
+        shared.explain(t("masks.look_test"))
+        st.markdown(changes(report, checkpoint))
+        if report.future is None and report.padding is None:
+            st.markdown(t("masks.nothing_hidden"))
+        if getattr(checkpoint.model.config, "attention", "") == "location":
+            st.markdown(t("masks.location"))
     shared.matrix_downloads(Board.of([]), [], {"leaks": table})
 
 
-def changes(report: LeakReport, checkpoint: Checkpoint) -> None:
+def changes(report: LeakReport, checkpoint: Checkpoint) -> str:
     """How much outputs change where they must not, with the unit."""
     unit = "nats" if checkpoint.translates or continues(checkpoint) else "hidden"
-    for name, change in (("future", report.future), ("padding", report.padding)):
-        if change is not None:
-            st.markdown(t(f"masks.{name}_{unit}", change=change))
+    found = (("future", report.future), ("padding", report.padding))
+    return " ".join(t(f"masks.{name}_{unit}", change=change) for name, change in found if change is not None)
 
 
 def site_name(site: Site) -> str:

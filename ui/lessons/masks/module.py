@@ -9,14 +9,17 @@ from streamlit.delta_generator import DeltaGenerator
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.module import (
     MASKS,
+    MORE,
     PER_HEAD,
     Call,
     Called,
     Filled,
     MaskForm,
+    More,
     blind_rows,
     called,
     causal_alone,
+    decoder_arguments,
     fills,
 )
 from ui.components.matrices.component import matrices
@@ -38,14 +41,15 @@ def module_panel(bar: DeltaGenerator) -> None:
     with bar:
         call = _call()
     found = called(call)
-    left, right = st.columns((2, 1))
+    left, right = shared.columns()
     with left:
         _shapes(found)
+        st.code(call.code, language="python", wrap_lines=True)
     with right:
         _weights(found, call)
-    st.code(call.code, language="python")
-    st.markdown(t("masks.look_module"))
+        shared.explain(t("masks.look_module"))
     st.markdown(t("masks.causal_taken" if causal_alone() else "masks.causal_refused"))
+    _arguments()
     _blind()
     _fills()
 
@@ -62,9 +66,14 @@ def _call() -> Call:
         mask=cast(MaskForm, form),
         batch_first=switch("batch_first", True, key="batch_first"),
         own_widths=switch("kdim, vdim", False, key="own_widths"),
+        more=cast(More, choice(t("masks.more"), MORE, key="more", form="list", width=160, text=_more)),
         need_weights=weights != "none",
         average=weights == "mean",
     )
+
+
+def _more(name: str) -> str:
+    return plain("masks.form_none") if name == "none" else name
 
 
 def _shapes(found: Called) -> None:
@@ -82,12 +91,22 @@ def _weights(found: Called, call: Call) -> None:
     own = found.weights[1]
     heads = {"weights": own} if call.average else {f"weights_{head}": weights for head, weights in enumerate(own)}
     rows, columns = (tuple(f"[{i}]" for i in range(n)) for n in own.shape[-2:])
+    columns = (*columns[:-1], call.more) if call.more != "none" else columns
     board = Board.of(matrix(name, "A", one.numpy(), rows, columns, one.numpy() == 0) for name, one in heads.items())
     titles = {name: f"weights[1{f', {head}' if not call.average else ''}]" for head, name in enumerate(board)}
     matrices(
         board, list(board), None, key="module", weights=list(board), titles=titles, hint=plain("masks.hint_module")
     )
     shared.matrix_downloads(board, list(board))
+
+
+def _arguments() -> None:
+    """The masks of a decoder layer, and which words each of them cuts off."""
+    st.markdown(f"**{t('masks.arguments')}**")
+    columns = [plain(f"masks.{name}") for name in ("argument", "module_axes", "module_sizes", "argument_moved")]
+    rows = [(one.name, one.axes, str(one.sizes), ", ".join(map(str, one.moved))) for one in decoder_arguments()]
+    st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True, key="arguments", width="content")
+    shared.explain(t("masks.look_arguments"))
 
 
 def _blind() -> None:

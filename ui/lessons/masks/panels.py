@@ -6,6 +6,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.masks import attended, mask_view
+from ui.lessons import shared
 from ui.lessons.masks import controls
 from ui.lessons.masks.drawing import draw, matrix
 from ui.lessons.masks.example import Example
@@ -24,18 +25,21 @@ def build_panel(shown: Example, bar: DeltaGenerator) -> None:
         parts.append(matrix("real", "r", real, ("",), view.keys, ~real))
     if kind in {"causal", "both"}:
         past = np.tri(len(view.queries), len(view.keys), dtype=bool)
-        parts.append(matrix("triangle", "C", past, view.queries, view.keys, ~past))
+        parts.append(matrix("triangle", "T", past, view.queries, view.keys, ~past))
     parts.append(matrix("result", "M", view.visible, view.queries, view.keys, ~view.visible))
-    draw(Board.of(parts), view)
-    st.latex(
-        {
-            "padding": r"M_{ij} = r_j, \qquad r_j = 1 \enspace " + in_formula("masks.formula_padding", j="j"),
-            "causal": r"M_{ij} = 1 \enspace " + in_formula("masks.formula_causal", condition=r"j \le i"),
-            "both": r"M_{ij} = C_{ij} \wedge r_j",
-            "cross": r"M_{ij} = r_j \enspace " + in_formula("masks.formula_cross", i="i"),
-        }[kind]
-    )
-    st.markdown(t("masks.look_build"))
+    left, right = shared.columns()
+    with left:
+        draw(Board.of(parts), view)
+    with right:
+        st.latex(
+            {
+                "padding": r"M_{ij} = r_j, \qquad r_j = 1 \enspace " + in_formula("masks.formula_padding", j="j"),
+                "causal": r"M_{ij} = 1 \enspace " + in_formula("masks.formula_causal", condition=r"j \le i"),
+                "both": r"M_{ij} = T_{ij} \wedge r_j",
+                "cross": "M_{ij} = r_j",
+            }[kind]
+        )
+        shared.explain(t("masks.look_build"))
 
 
 def scores_panel(shown: Example, bar: DeltaGenerator) -> None:
@@ -52,6 +56,9 @@ def scores_panel(shown: Example, bar: DeltaGenerator) -> None:
             matrix("weights", "A", found.weights, view.queries, view.keys, hidden),
         ]
     )
-    draw(board, view)
-    st.latex(r"A = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}} + \log M\right)")
-    st.markdown(t("masks.look_scores"))
+    left, right = shared.columns()
+    with left:
+        draw(board, view)
+    with right:
+        st.latex(r"A = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}} + \log M\right)")
+        shared.explain(t("masks.look_scores"))

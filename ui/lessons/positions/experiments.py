@@ -47,17 +47,20 @@ def later_panel(bar: DeltaGenerator) -> None:
         for name in dict.fromkeys(("none", how))
     )  # fmt: skip
     titles = {name: plain(f"positions.variant_{name}") for name in board}
-    matrices(board, list(board), None, key="later", weights=list(board), titles=titles)
-    st.latex(
-        {
-            "rotary": r"S_{ij} = (R_i q_i) \cdot (R_j k_j) \big/ \sqrt{d} = q_i^\top R_{j-i}\, k_j \big/ \sqrt{d}",
-            "alibi": r"S_{ij} = q_i \cdot k_j \big/ \sqrt{d} - m\,|i - j|",
-            "none": r"S_{ij} = q(x_i) \cdot k(x_j) \big/ \sqrt{d}",
-        }.get(how, r"S_{ij} = q(x_i + t_i) \cdot k(x_j + t_j) \big/ \sqrt{d}")
-    )
-    st.markdown(t("positions.look_later"))
-    st.markdown(t(f"positions.note_{how}"))
-    shared.matrix_downloads(board, list(board))
+    left, right = shared.columns()
+    with left:
+        matrices(board, list(board), None, key="later", weights=list(board), titles=titles)
+        shared.matrix_downloads(board, list(board))
+    with right:
+        st.latex(
+            {
+                "rotary": r"S_{ij} = (R_i q_i) \cdot (R_j k_j) \big/ \sqrt{d} = q_i^\top R_{j-i}\, k_j \big/ \sqrt{d}",
+                "alibi": r"S_{ij} = q_i \cdot k_j \big/ \sqrt{d} - m\,|i - j|",
+                "none": r"S_{ij} = q(x_i) \cdot k(x_j) \big/ \sqrt{d}",
+            }.get(how, r"S_{ij} = q(x_i + t_i) \cdot k(x_j + t_j) \big/ \sqrt{d}")
+        )
+        shared.explain(t("positions.look_later"))
+        shared.explain(t(f"positions.note_{how}"))
 
 
 def order_panel(bar: DeltaGenerator) -> None:
@@ -71,21 +74,24 @@ def order_panel(bar: DeltaGenerator) -> None:
     order = np.random.default_rng(draw).permutation(len(sentence.ids)).tolist()
     gaps = {name: shuffle_gaps(chosen, sentence, order, name == "with") for name in ("without", "with")}
     words = " ".join(sentence.labels[i] for i in order)
-    st.text(plain("positions.shuffled", before=" ".join(sentence.labels), after=words))
     bars = {plain(f"positions.{name}"): gap for name, gap in gaps.items()}
-    plot(grouped_bars(bars, sentence.labels, plain("positions.moved"), dark=dark()))
-    st.latex(r"\frac{\lVert\, y_i - y'_i \,\rVert}{\lVert\, y_i \,\rVert}")
-    st.markdown(t("positions.look_order"))
     largest = {name: float(gap.max()) for name, gap in gaps.items()}
-    if largest["without"] < SAME:
-        st.markdown(t("positions.set", moved=largest["with"]))
     now = {place: i for i, place in enumerate(order)}
     columns = {
         plain("positions.token"): sentence.labels,
         plain("positions.before"): list(range(len(order))),
         plain("positions.after"): [now[i] for i in range(len(order))],
     }
-    shared.matrix_downloads(Board.of([]), [], {"shuffle": pd.DataFrame({**columns, **bars})})
+    left, right = shared.columns()
+    with left:
+        st.text(plain("positions.shuffled", before=" ".join(sentence.labels), after=words))
+        plot(grouped_bars(bars, sentence.labels, plain("positions.moved"), dark=dark()))
+        shared.matrix_downloads(Board.of([]), [], {"shuffle": pd.DataFrame({**columns, **bars})})
+    with right:
+        st.latex(r"\frac{\lVert\, y_i - y'_i \,\rVert}{\lVert\, y_i \,\rVert}")
+        if largest["without"] < SAME:
+            st.markdown(t("positions.set", moved=largest["with"]))
+        shared.explain(t("positions.look_order"))
 
 
 def end_panel(bar: DeltaGenerator) -> None:
@@ -121,22 +127,25 @@ def share_panel(bar: DeltaGenerator) -> None:
     chosen, sentence = found
     shares = norm_shares(chosen, sentence)
     bars = {plain(f"positions.{name}_norm"): shares[name] for name in ("word", "position", "sum")}
-    plot(grouped_bars(bars, sentence.labels, plain("positions.norm"), dark=dark()))
     scaled = chosen.config.scale_embedding
     word = r"\sqrt{d}\,E" if scaled else "E"
-    st.latex(rf"\frac{{\lVert P \rVert^2}}{{\lVert {word} \rVert^2 + \lVert P \rVert^2}}")
-    st.markdown(t("positions.mean_share", share=float(shares["share"].mean())))
-    if scaled:
-        st.markdown(t("positions.without_root", share=float(shares["unscaled"].mean())))
-    st.markdown(t("positions.look_share"))
-    if (table := stored_table(chosen)) is not None:
-        table_plot(table, "stored")
     columns = pd.DataFrame(
         {plain("positions.token"): sentence.labels, **bars, plain("positions.share"): shares["share"]}
     )
     numbers = {name: st.column_config.NumberColumn(format="%.3f") for name in columns.columns[1:]}
-    st.dataframe(columns, hide_index=True, width="content", column_config=numbers)
-    shared.matrix_downloads(Board.of([]), [], {"norms": columns})
+    left, right = shared.columns()
+    with left:
+        plot(grouped_bars(bars, sentence.labels, plain("positions.norm"), dark=dark()))
+        if (table := stored_table(chosen)) is not None:
+            table_plot(table, "stored")
+        st.dataframe(columns, hide_index=True, width="content", column_config=numbers)
+        shared.matrix_downloads(Board.of([]), [], {"norms": columns})
+    with right:
+        st.latex(rf"\frac{{\lVert P \rVert^2}}{{\lVert {word} \rVert^2 + \lVert P \rVert^2}}")
+        st.markdown(t("positions.mean_share", share=float(shares["share"].mean())))
+        if scaled:
+            st.markdown(t("positions.without_root", share=float(shares["unscaled"].mean())))
+        shared.explain(t("positions.look_share"))
 
 
 def _numbers(words: tuple[str, ...]) -> list[int]:

@@ -42,13 +42,15 @@ def table_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> 
     with bar:
         chosen = variant("variant", VARIANTS, "paper")
     shown = shown_table(chosen, length, d_model, base)
-    table_plot(shown.table)
-    formula(chosen)
-    st.markdown(t("positions.look_table"))
-    st.markdown(shown.note)
     n_still, (rows, width) = int((np.ptp(shown.table, axis=0) < STILL).sum()), shown.table.shape
-    st.markdown(t("positions.still", still=n_still, width=width, rows=rows))
-    table_downloads({"table": shown.table})
+    left, right = shared.columns()
+    with left:
+        table_plot(shown.table)
+        table_downloads({"table": shown.table})
+    with right:
+        formula(chosen)
+        shared.explain(f"{t('positions.look_table')} {shown.note}")
+        st.markdown(t("positions.still", still=n_still, width=width, rows=rows))
 
 
 def waves_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> None:
@@ -64,11 +66,14 @@ def waves_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> 
     }
     names = plain("positions.position"), plain("positions.value")
     step = (len(place) - 1) // (length - 1)
-    plot(curves(lines, *names, x=place.tolist(), dots=range(0, len(place), step), dark=dark()))
-    st.latex(r"\lambda_i = 2\pi \cdot \mathrm{base}^{\,2i/d}")
-    st.markdown(t("positions.look_waves"))
     columns = tuple(plain("positions.dimension_number", number=dimension) for dimension in dimensions)
-    table_downloads({"waves": table[:, dimensions]}, columns)
+    left, right = shared.columns()
+    with left:
+        plot(curves(lines, *names, x=place.tolist(), dots=range(0, len(place), step), dark=dark()))
+        table_downloads({"waves": table[:, dimensions]}, columns)
+    with right:
+        st.latex(r"\lambda_i = 2\pi \cdot \mathrm{base}^{\,2i/d}")
+        shared.explain(t("positions.look_waves"))
 
 
 def distance_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> None:
@@ -79,18 +84,21 @@ def distance_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) 
     products = similarity(shown.table)
     starts = sorted({0, len(products) // 4, len(products) // 2})
     lines = {plain("positions.from", position=start): products[start, start:] for start in starts}
-    plot(curves(lines, plain("positions.distance"), plain("positions.product"), dark=dark()))
-    product_formula(chosen, d_model)
     found = likeness(products)
-    if found.nothing:
-        st.markdown(t("positions.like_nothing"))
-    else:
-        alone = found.spread < SAME
-        st.markdown(t("positions.like_alone") if alone else t("positions.like_parted", spread=found.spread))
-        falls = "positions.like_ripples" if found.rises else "positions.like_falls"
-        st.markdown(t(falls, rises=found.rises, steps=found.steps))
-    st.markdown(f"{t('positions.look_distance')} {shown.note}")
-    table_downloads({"products": products})
+    left, right = shared.columns()
+    with left:
+        plot(curves(lines, plain("positions.distance"), plain("positions.product"), dark=dark()))
+        table_downloads({"products": products})
+    with right:
+        product_formula(chosen, d_model)
+        if found.nothing:
+            st.markdown(t("positions.like_nothing"))
+        else:
+            alone = found.spread < SAME
+            said = t("positions.like_alone") if alone else t("positions.like_parted", spread=found.spread)
+            falls = "positions.like_ripples" if found.rises else "positions.like_falls"
+            shared.explain(f"{said} {t(falls, rises=found.rises, steps=found.steps)}")
+        shared.explain(f"{t('positions.look_distance')} {shown.note}")
 
 
 def rotation_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> None:
@@ -101,19 +109,21 @@ def rotation_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) 
     table = position_table("paper", length, d_model, base)
     errors = rotation_errors(table, k, base)
     board, titles = _rotation_board(table, rotation(k, d_model, base), start, k)
-    matrices(board, list(board), None, key="rotation", titles=titles, file_name=f"rotation-{k}")
-    st.latex(
-        r"\begin{pmatrix} \sin((p+k)\,\omega_i) \\ \cos((p+k)\,\omega_i) \end{pmatrix} = "
-        r"\begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos k\omega_i \end{pmatrix}"
-        r"\begin{pmatrix} \sin p\,\omega_i \\ \cos p\,\omega_i \end{pmatrix}"
-    )
-    st.markdown(t("positions.look_rotation"))
     angles = _angles(turning_angles(k, d_model, base))
-    st.markdown(t("positions.angles", k=k, angles=angles))
     here = t("positions.rotation_here", p=start, q=start + k, error=float(errors[start]))
     count = t("positions.rotation_error", count=len(errors), error=float(errors.max()))
-    st.markdown(f"{here} {count if len(errors) > 1 else ''}")
-    shared.matrix_downloads(board, list(board))
+    left, right = shared.columns()
+    with left:
+        matrices(board, list(board), None, key="rotation", titles=titles, file_name=f"rotation-{k}", elided=True)
+        shared.matrix_downloads(board, list(board))
+    with right:
+        st.latex(
+            r"\begin{pmatrix} \sin((p+k)\omega_i) \\ \cos((p+k)\omega_i) \end{pmatrix} = "
+            r"\begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos k\omega_i \end{pmatrix} \cdot "
+            r"\begin{pmatrix} \sin p\omega_i \\ \cos p\omega_i \end{pmatrix}"
+        )
+        shared.explain(t("positions.look_rotation"))
+        shared.explain(f"{here} {count if len(errors) > 1 else ''} {t('positions.angles', k=k, angles=angles)}")
 
 
 def _angles(angles: np.ndarray) -> str:

@@ -6,6 +6,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from transformer.lessons.positions import VARIANTS, Variant, position_table
 from transformer.plots.lessons import table_grid
+from ui.lessons import shared
 from ui.lessons.positions.controls import variant
 from ui.lessons.positions.drawing import dark, formula, plot, table_downloads
 from ui.lessons.positions.learned import Shown, learned_choice, learned_table
@@ -30,20 +31,22 @@ def variants_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) 
         (plain("positions.position"), plain("positions.dimension")),
         dark=dark(),
     )
-    plot(figure, "variants")
-    st.markdown(t("positions.look_variants"))
-    if (own := learned.table.shape[1]) != d_model:
-        st.markdown(t("positions.own_width", own=own, d_model=d_model))
-    formula(chosen)
-    st.markdown(learned.note if chosen == "learned" else t(f"positions.note_{chosen}"))
     still = {
         name: int((np.ptp(table, axis=0) < 0.01).sum())
         for name, table in (("paper", papers[chosen]), ("variant", tables[chosen]))
     }
     largest = float(np.abs(differences[chosen]).max())
-    st.markdown(t("positions.largest_difference", value=largest, **still))
-    st.markdown(t("positions.no_learned"))
-    table_downloads({str(name): table for name, table in tables.items()})
+    left, right = shared.columns()
+    with left:
+        plot(figure, "variants")
+        table_downloads({str(name): table for name, table in tables.items()})
+    with right:
+        formula(chosen)
+        note = learned.note if chosen == "learned" else t(f"positions.note_{chosen}")
+        shared.explain(f"{t('positions.largest_difference', value=largest, **still)} {note}")
+        if (own := learned.table.shape[1]) != d_model:
+            st.markdown(t("positions.own_width", own=own, d_model=d_model))
+        shared.explain(f"{t('positions.look_variants')} {t('positions.no_learned')}")
 
 
 def _tables(d_model: int, length: int, base: float, learned: Shown) -> dict[Variant, np.ndarray]:

@@ -3,7 +3,7 @@
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { button, element, focusedBeside } from "../shared/page.js";
-import { fill } from "../shared/words.js";
+import { fill, written } from "../shared/words.js";
 import { gridPng } from "./grid_png.js";
 import { keyTarget } from "./keys.js";
 import { local } from "./local.js";
@@ -24,7 +24,7 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
  * @property {string} file_name
  * @property {string[][]} roles what each head does; empty where that is not known
  * @property {import("../shared/saved.js").About} about
- * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes" | "off", string>} words
+ * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes" | "off" | "marked", string>} words
  */
 
 /**
@@ -35,6 +35,7 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
  *   colours: import("./thumbnails.js").Palette,
  *   selected: [number, number] | null,
  *   off: [number, number, string][],
+ *   pair: ReturnType<typeof import("./local.js").pairIn>,
  *   current: [number, number],
  *   shown: [number, number] | null,
  *   built: string,
@@ -46,12 +47,12 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
 
 export default component("all-heads", (frame) => {
   /** @type {Partial<View>} */
-  const start = { selected: null, off: [], current: [0, 0], shown: null, built: "", cells: [], parts: null };
+  const start = { selected: null, off: [], pair: null, current: [0, 0], shown: null, built: "", cells: [], parts: null };
   const view = /** @type {View} */ (Object.assign(frame, start));
   return {
     receive: (received) => Object.assign(view, received),
     // Where the server begins to draw what the browser drew, what it said of that may come first: it chose nothing.
-    adopt: (options) => Object.assign(view, { selected: options.selected ?? null, off: options.off ?? [] }),
+    adopt: (options) => Object.assign(view, { selected: options.selected ?? null, off: options.off ?? [], pair: options.pair ?? null }),
     draw: () => draw(view),
     resize: () => fit(view),
   };
@@ -183,9 +184,9 @@ function describe({ header, arrays, colours }, { save, grid, corner, columns, ro
   const bar = element("canvas", "scale");
   paintScale(bar, colours);
   const axis = element("div", "ticks");
-  for (const [weight, position] of TICKS) {
+  for (const weight of TICKS) {
     const tick = element("span", "", String(weight));
-    tick.style.left = `${position * 100}%`;
+    tick.style.left = `${weight * 100}%`;
     axis.append(tick);
   }
   const scale = element("div", "scale-box");
@@ -230,13 +231,33 @@ function markSelected(view) {
       const way = off.find(([offLayer, offHead]) => offLayer === layer && offHead === head)?.[2];
       const name = nameOf(header, layer, head);
       one.setAttribute("aria-selected", String(selected?.[0] === layer && selected[1] === head));
-      one.setAttribute("aria-label", way === undefined ? name : `${name}, ${fill(header.words.off, { way })}`);
+      const weight = drawPair(view, one, layer, head);
+      const marked = weight ? [fill(header.words.marked, { weight })] : [];
+      one.setAttribute("aria-label", [name, ...(way === undefined ? [] : [fill(header.words.off, { way })]), ...marked].join(", "));
       one.classList.toggle("off", way !== undefined);
     }),
   );
   const focused = parts?.grid.contains(focusedBeside(view.root));
   if (selected && cells[selected[0]]?.[selected[1]] && !focused) view.current = selected;
   markCurrent(view);
+}
+
+/**
+ * Tick the marked pair in a thumbnail, with its weight, which is returned; an empty text where no pair is marked.
+ * @param {View} view
+ * @param {HTMLElement} cell
+ * @param {number} layer
+ * @param {number} head
+ */
+function drawPair({ header: { words }, pair }, cell, layer, head) {
+  const weight = pair?.weights[layer]?.[head];
+  cell.replaceChildren(canvasOf(cell));
+  if (!pair || weight === undefined) return "";
+  const said = weight < 0 ? words.masked : written(weight, 3, words.nan);
+  const tick = element("i", "tick");
+  [tick.style.top, tick.style.left] = pair.at.map((share) => `${100 * share}%`);
+  cell.append(tick, element("span", "weight", said));
+  return said;
 }
 
 /**

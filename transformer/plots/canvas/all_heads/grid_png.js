@@ -76,7 +76,7 @@ function meaningOf({ header, arrays, colours }) {
   const patch = element("canvas");
   return {
     name: words.scale,
-    ticks: TICKS.map(([weight, position]) => [String(weight), position]),
+    ticks: TICKS.map((weight) => [String(weight), weight]),
     marks: marks(arrays, words).map(([nan, name]) => [
       name,
       (context, x, y, side) => {

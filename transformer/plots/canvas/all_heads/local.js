@@ -1,6 +1,6 @@
 // The grid of the page's record: every head of the kind that is looked at, or of all kinds, which has numbers of its own.
 
-import { numberOf } from "../shared/local.js";
+import { layerOf, numberOf } from "../shared/local.js";
 
 /** @typedef {import("../shared/local.js").Kind} Kind */
 /** @typedef {[kind: number, layer: number]} Place What a row of the grid shows. */
@@ -10,10 +10,11 @@ const made = new WeakMap();
 
 /** @type {import("../shared/local.js").Local} */
 export const local = {
-  seen(header, record, { kind, layer, head }, _, arrays) {
+  seen(header, record, { kind, layer, head, pair }, _, arrays) {
     if (header.places) {
-      const row = header.places.findIndex((/** @type {Place} */ place) => record.kinds[place[0]] === kind && place[1] === layer);
-      return { header, arrays, options: { selected: head === null || row < 0 ? null : [row, head], off: [] } };
+      const layers = header.places.map((/** @type {Place} */ place) => (record.kinds[place[0]] === kind ? place[1] : null));
+      const row = layers.indexOf(layer);
+      return { header, arrays, options: { selected: head === null || row < 0 ? null : [row, head], pair: pairIn(kind, pair, layers) } };
     }
     const { sites, heads, queries, keys, name } = kind;
     if (!header.grids[name]) return null; // another kind's thumbnails are on their way
@@ -28,7 +29,7 @@ export const local = {
         columns: Array.from({ length: heads }, (_none, order) => `H${order}`),
       },
       arrays: size ? arrays : (made.get(kind) ?? {}),
-      options: { selected: head === null ? null : [layer, head], off: [] },
+      options: { selected: head === null ? null : [layer, head], pair: pairIn(kind, pair, sites.map((_site, order) => order)) },
     };
   },
   acted(_, { layer, head }, _choice, { kinds }, header) {
@@ -38,6 +39,24 @@ export const local = {
 };
 
 /**
+ * Where a marked pair lies in every thumbnail, as shares of its sides, and its weight there by row and head: below 0 where
+ * it is masked, none where that is not here.
+ * @param {Kind} kind
+ * @param {[number, number] | null} pair
+ * @param {(number | null)[]} layers the layer of each row, null for one of another kind
+ */
+export function pairIn(kind, pair, layers) {
+  if (!pair) return null;
+  const [query, key] = pair;
+  const [rows, columns] = [kind.queries.texts.length, kind.keys.texts.length];
+  const weights = layers.map((layer) => {
+    const found = layer === null ? null : layerOf(kind, layer);
+    return Array.from({ length: found ? kind.heads : 0 }, (_, head) => found?.[(head * rows + query) * columns + key] ?? NaN);
+  });
+  return { at: [(query + 0.5) / rows, (key + 0.5) / columns], weights };
+}
+
+/**
  * A byte a cell, as `thumbnail_codes` in component.py makes them.
  * @param {Float32Array} weights
  */
@@ -45,7 +64,7 @@ export function codesOf(weights) {
   const codes = new Uint8Array(weights.length);
   for (let at = 0; at < weights.length; at++) {
     const weight = weights[at];
-    codes[at] = weight < 0 ? 255 : Math.round(254 * Math.sqrt(Math.min(weight || 0, 1)));
+    codes[at] = weight < 0 ? 255 : Math.round(254 * Math.min(weight || 0, 1));
   }
   if (!weights.some(Number.isNaN)) return { codes };
   const nan = new Uint8Array(Math.ceil(weights.length / 8));

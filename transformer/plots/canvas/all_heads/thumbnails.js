@@ -7,8 +7,8 @@ import { pen } from "../shared/page.js";
 const MASKED = 255;
 const LARGEST_CODE = 254;
 
-/** The colour bar's ticks, as [weight, position between 0 and 1]: colour stands for the square root of the weight. */
-export const TICKS = [0, 0.1, 0.25, 0.5, 1].map((weight) => [weight, Math.sqrt(weight)]);
+/** The colour bar's ticks. */
+export const TICKS = [0, 0.25, 0.5, 0.75, 1];
 
 /** @typedef {{ codes: Uint32Array, hatch: number, nan: number }} Palette */
 

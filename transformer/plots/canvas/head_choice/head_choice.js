@@ -1,9 +1,11 @@
 // Which kind of attention, layer and head is looked at, as buttons, and what is known of that head.
 
 import { component } from "../shared/component.js";
-import { button, element } from "../shared/page.js";
+import { button, element, explained } from "../shared/page.js";
 import { addressOf, MEAN, numberOf } from "../shared/local.js";
 
+const MOST_BUTTONS = 24; // more layers or heads are a list
+const NAMES = ["kind", "layer", "head"]; // the events
 const PAUSE = 250; // milliseconds without another choice before the server draws what follows it
 
 /**
@@ -77,7 +79,7 @@ function build(root) {
 
 /** @param {View} view */
 function draw(view) {
-  const { header, record, choice, known } = view;
+  const { header, record, choice } = view;
   const { kind, layer, head } = choice;
   const [kinds, layers, heads] = header.pickers;
   const numbers = (/** @type {number} */ count) => Array.from({ length: count }, (_, order) => String(order));
@@ -90,17 +92,45 @@ function draw(view) {
     groups[1].box.hidden = kind.numbers?.length === 1;
     show(view, 1, kind.sites.map((_, order) => numberOf(kind, order)), layer);
   }
-  show(view, 2, [...numbers(kind.heads), heads.names[MEAN]], head ?? kind.heads);
+  show(view, 2, [...numbers(kind.heads), ...(kind.heads > 1 ? [heads.names[MEAN]] : [])], head ?? kind.heads);
+  drawKnown(view);
+}
+
+/**
+ * What is known of the head. All heads' texts lie over each other, unseen but for one, so that a choice moves nothing.
+ * @param {View} view
+ */
+function drawKnown(view) {
+  const { header, choice: { kind, layer, head }, known } = view;
+  const said = known.firstElementChild ?? element("div");
+  const written = JSON.stringify(header.known);
+  if (known.dataset.written !== written) {
+    known.dataset.written = written;
+    said.className = "said";
+    said.replaceChildren(...Object.entries(header.known).flatMap(([site, each]) => each.map((one, at) => toldOf(one, `${site} ${at}`, header.words.help))));
+  }
+  for (const one of /** @type {HTMLElement[]} */ ([...said.children])) {
+    one.style.visibility = one.dataset.head === `${kind.sites[layer]} ${head}` ? "visible" : "hidden";
+  }
   const found = head === null ? undefined : header.known[kind.sites[layer]]?.[head];
-  const links = [...(found?.links ?? []), ...header.links];
   const row = element("div", "links");
-  row.append(...links.map((link) => made(view, link)));
-  const sentences = (found?.sentences ?? []).map(([text, help]) => {
+  row.append(...[...(found?.links ?? []), ...header.links].map((link) => made(view, link)));
+  known.replaceChildren(said, row);
+}
+
+/**
+ * @param {Known} known
+ * @param {string} head
+ * @param {string} name what a question mark is called
+ */
+function toldOf({ sentences }, head, name) {
+  const said = element("div", "", null, { "data-head": head });
+  for (const [text, help] of sentences) {
     const line = element("p", "", text);
-    if (help) line.append(" ", explained(help, header.words.help));
-    return line;
-  });
-  known.replaceChildren(...sentences, row);
+    if (help) line.append(" ", explained(help, name));
+    said.append(line);
+  }
+  return said;
 }
 
 /**
@@ -126,12 +156,33 @@ function show(view, order, texts, chosen) {
     group.built = wanted;
     group.name.replaceChildren(label, ...(help ? [" ", explained(help, view.header.words.help)] : []));
     group.buttons.setAttribute("aria-label", label);
-    group.buttons.replaceChildren(...texts.map((text, at) => option(view, order, text, at)));
+    const many = texts.length > MOST_BUTTONS;
+    if (many) group.buttons.removeAttribute("role");
+    else group.buttons.setAttribute("role", "radiogroup");
+    group.buttons.replaceChildren(...(many ? [list(view, order, texts)] : texts.map((text, at) => option(view, order, text, at))));
+  }
+  const [first] = group.buttons.children;
+  if (first instanceof HTMLSelectElement) {
+    first.selectedIndex = chosen;
+    return;
   }
   [...group.buttons.children].forEach((one, at) => {
     one.setAttribute("aria-checked", String(at === chosen));
     one.setAttribute("tabindex", at === chosen ? "0" : "-1");
   });
+}
+
+/**
+ * Many choices as a list.
+ * @param {View} view
+ * @param {number} order
+ * @param {string[]} texts
+ */
+function list(view, order, texts) {
+  const found = element("select", "button", null, { "aria-label": view.header.pickers[order].label });
+  found.append(...texts.map((text) => element("option", "", text)));
+  found.onchange = () => view.send(NAMES[order], found.selectedIndex);
+  return found;
 }
 
 /**
@@ -141,7 +192,7 @@ function show(view, order, texts, chosen) {
  * @param {number} at
  */
 function option(view, order, text, at) {
-  const pick = () => view.send(["kind", "layer", "head"][order], at);
+  const pick = () => view.send(NAMES[order], at);
   const one = button(text, pick);
   one.setAttribute("role", "radio");
   one.onkeydown = ({ key }) => {
@@ -154,17 +205,6 @@ function option(view, order, text, at) {
     return false;
   };
   return one;
-}
-
-/**
- * A question mark that says more when it is pointed at or reached.
- * @param {string} help
- * @param {string} name
- */
-function explained(help, name) {
-  const mark = element("span", "help", "?", { tabindex: "0", role: "img", "aria-label": `${name}: ${help}` });
-  mark.append(element("span", "tip", help, { "aria-hidden": "true" }));
-  return mark;
 }
 
 /**

@@ -51,6 +51,6 @@ export function updateChips(chips, active, theme, hint) {
   chips.forEach((chip, head) => {
     chip.title = hint;
     chip.setAttribute("aria-pressed", String(active.includes(head)));
-    /** @type {HTMLElement} */ (chip.firstChild).style.background = headColour(head, theme);
+    /** @type {HTMLElement} */ (chip.firstChild).style.background = headColour(head, theme, active.length);
   });
 }

@@ -1,5 +1,6 @@
 // What pointer and keyboard do in a head view.
 
+import { enlarged } from "../shared/page.js";
 import { nearest, ROW } from "./lines.js";
 import { token } from "./tokens.js";
 
@@ -83,7 +84,8 @@ function point(view, line) {
 function lineUnder(view, event) {
   if (!view.measures) return null;
   const box = view.sheet.getBoundingClientRect();
-  return nearest([...view.nan, ...view.lines], event.clientX - box.left, event.clientY - box.top, view.measures);
+  const [x, y] = [(event.clientX - box.left) / enlarged(), (event.clientY - box.top) / enlarged()];
+  return nearest([...view.nan, ...view.lines], x, y, view.measures);
 }
 
 /**

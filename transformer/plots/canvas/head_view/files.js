@@ -57,7 +57,7 @@ function pictureOf(view) {
   const across = Math.max(1, Math.floor(inner / CHIP));
   active.forEach((head, order) => {
     const [x, y] = [(order % across) * CHIP, chips + 8 + Math.floor(order / across) * LINE];
-    items.push({ kind: "box", x: x + PAD, y: y - 6, width: 12, height: 12, colour: headColour(head, theme) });
+    items.push({ kind: "box", x: x + PAD, y: y - 6, width: 12, height: 12, colour: headColour(head, theme, active.length) });
     items.push(text(header.heads[head], x + 18, y, CHIP - 24));
   });
   const titles = chips + Math.ceil(active.length / across) * LINE + 14;

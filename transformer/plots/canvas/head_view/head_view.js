@@ -2,14 +2,14 @@
 
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
-import { button, element, pen, say } from "../shared/page.js";
+import { button, element, pen, say, screenRatio } from "../shared/page.js";
 import { sameTexts } from "../shared/words.js";
 import { paintScene } from "../shared/scene.js";
 import { makeChips, updateChips } from "./chips.js";
 import { adopt, focusOf, forget, newChoices, shownHeads } from "./choices.js";
 import { chipActions, listen } from "./events.js";
 import { saveHeadView } from "./files.js";
-import { bars, besideWhich, layout, MASKED, mean, middle, ROW, stroke, strongest } from "./lines.js";
+import { bars, besideWhich, dotted, layout, MASKED, mean, middle, ROW, stroke, strongest } from "./lines.js";
 import { local } from "./local.js";
 import { footer, numberText, readout } from "./sentences.js";
 import { makeColumn, updateColumn } from "./tokens.js";
@@ -29,9 +29,10 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  * @property {string} file_name
  * @property {import("../shared/saved.js").About} about
  * @property {boolean} masked whether a pair is masked
+ * @property {[key: number, nats: number][]} [decided] as the record's kind has it
  * @property {Record<"save_png" | "save_svg" | "empty" | "threshold" | "heads" | "chip" | "hint" | "query" | "key" | "masked" | "nan" |
  *   "pointed" | "selected" | "selected_masked" | "mean_of" | "focus" | "locked" | "no_head" | "lines" | "one_line" |
- *   "strongest" | "all" | "above" | "opacity" | "numbers_one" | "numbers_mean" | "numbers" | "numbers_and_bars" |
+ *   "strongest" | "all" | "above" | "opacity" | "numbers_one" | "numbers_mean" | "numbers" | "numbers_and_bars" | "decided" |
  *   "masked_pairs" | "nan_pairs" | "next", string>} words
  */
 
@@ -236,7 +237,7 @@ function drawTokens(view, active) {
  */
 function drawCanvas(view, active) {
   const { canvas, scroller, measures, theme } = view;
-  const ratio = window.devicePixelRatio || 1;
+  const ratio = screenRatio();
   const [width, height] = [measures.width, scroller.clientHeight];
   canvas.style.height = `${height}px`;
   canvas.width = Math.round(width * ratio);
@@ -269,5 +270,6 @@ function sceneOf(view, active) {
   const seen = ofPair.filter((head) => !(weight(head) < choices.threshold));
   items.push(...seen.map((head) => stroke({ head, query, key, weight: weight(head) }, measures, theme)));
   if (view.pointed) items.push(stroke(view.pointed, measures, theme, true));
+  items.push(...dotted(header.decided ?? [], weights, header.shape, active, view.focus, measures, theme));
   return [...items, ...bars(weights, header.shape, active, view.focus, measures, theme)];
 }

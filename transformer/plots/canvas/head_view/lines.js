@@ -158,11 +158,33 @@ export function stroke(line, measures, theme, emphasised = false) {
     y0,
     x1: measures.right,
     y1,
-    colour: nan ? NAN : headColour(line.head, theme),
+    colour: nan ? NAN : headColour(line.head, theme, measures.lanes.size),
     alpha: emphasised ? 1 : 0.06 + 0.94 * weight,
     width: 0.6 + 2.4 * weight + (emphasised ? 1.5 : 0),
     dash: nan ? [4, 4] : null,
   };
+}
+
+/**
+ * The dotted lines: from each query that a key decides to that one, where the one head that is on looks at another most.
+ * @param {[key: number, nats: number][]} decided
+ * @param {Float32Array} weights
+ * @param {Shape} shape
+ * @param {number[]} active
+ * @param {import("./choices.js").Position | null} focus
+ * @param {Measures} measures
+ * @param {Theme} theme
+ * @returns {import("../shared/scene.js").Stroke[]}
+ */
+export function dotted(decided, weights, [, queries, keys], active, focus, measures, theme) {
+  if (active.length !== 1) return [];
+  return decided.flatMap(([key], query) => {
+    const row = weights.subarray((active[0] * queries + query) * keys, (active[0] * queries + query + 1) * keys);
+    const isSeen = !focus || (focus.side === "query" ? query : key) === focus.index;
+    if (key < 0 || !isSeen || row.every((weight) => weight <= row[key])) return [];
+    const line = stroke({ head: active[0], query, key, weight: 1 }, measures, theme);
+    return [{ ...line, colour: theme.text, alpha: 0.85, width: 2.5, dash: [2, 5] }];
+  });
 }
 
 /**
@@ -235,7 +257,7 @@ export function bars(weights, [heads, queries, keys], active, focus, measures, t
       const weight = weights[(head * queries + query) * keys + key];
       if (!(weight > 0)) continue;
       const height = Math.min(weight, 1) * 18;
-      const colour = headColour(head, theme);
+      const colour = headColour(head, theme, active.length);
       items.push({ kind: "box", x: start + 3 + head * BAR, y: base - height, width: BAR - 1, height, colour, alpha: 1 });
     }
   }

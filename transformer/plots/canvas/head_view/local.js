@@ -19,6 +19,7 @@ export const local = {
         query_title,
         key_title,
         masked: shown.includes(-1),
+        decided: kind.decided,
         file_name: file_names[layer],
         about: abouts[layer],
       },

@@ -53,6 +53,7 @@ export function footer({ choices, focus, header, lines, measures, nan, total }, 
   const drawn = fill(sentence, { drawn: counted(lines.length), count: counted(total) });
   const said = [fill(choices.threshold > 0 ? words.above : words.all, { lines: drawn, threshold: choices.threshold })];
   said.push(words.opacity);
+  if (header.decided?.length && active.length === 1) said.push(words.decided);
   if (focus) {
     const one = active.length === 1;
     const numbers = fill(one ? words.numbers_one : words.numbers_mean, {

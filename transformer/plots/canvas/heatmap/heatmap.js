@@ -6,11 +6,10 @@ import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { moved } from "../shared/grid.js";
 import { pairSaid, weightsOf } from "../shared/local.js";
-import { button, element, focusedBeside, resized, say, screenRatio } from "../shared/page.js";
+import { button, element, enlarged, focusedBeside, resized, say, screenRatio } from "../shared/page.js";
 import { paintScene } from "../shared/scene.js";
 import { counted, fill, written } from "../shared/words.js";
 import { saveHeatmap, saveNumbers } from "./files.js";
-import { makeTable } from "./marked.js";
 import { MASKED } from "./paint.js";
 import { measuresOf, ringOf, sceneOf } from "./scene.js";
 import { same } from "./window.js";
@@ -20,8 +19,7 @@ import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
  * A matrix and what is said of it.
  * @typedef {object} Header
  * @property {Record<"save_png" | "save_svg" | "empty" | "name" | "told" | "masked" | "nan" | "marks" | "hint" | "hint_read" |
- *   "hint_long" | "relative" | "unit" | "ends" | "nothing" | "pair" | "looks" | "hidden" | "unmark" | "layer" | "head" |
- *   "nearer" | "farther" | "whole" | "shown" | "blocks" | "cells" | "named" | "cell" | "cell_about" | "block", string>} words
+ *   "hint_long" | "decided" | "relative" | "unit" | "ends" | "nothing" | "nearer" | "farther" | "whole" | "shown" | "blocks" | "cells" | "named" | "cell" | "cell_about" | "block", string>} words
  * @property {string} title
  * @property {string} file_name
  * @property {import("../shared/local.js").Axis} queries
@@ -32,6 +30,7 @@ import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
  * @property {boolean} dense whether cells shrink until the map fits its room, and not each query and key is named
  * @property {boolean} [fixed] whether the scale is not the reader's to change
  * @property {string} save_csv what the button says that saves the map's numbers; empty for none
+ * @property {object} [scores] of a head, which are shown instead of its weights
  * @property {import("../shared/local.js").Kind} [kind] of the page's record
  * @property {number} [layer]
  * @property {boolean} [long] whether a window of it is seen; then:
@@ -63,21 +62,27 @@ import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
 
 /** @type {import("../shared/local.js").Local} */
 const local = {
-  seen(header, _, choice) {
+  seen(header, _, choice, _allowed, arrays) {
     const { kind, layer, head, pair, relative } = choice;
+    const { scores } = header;
+    if (scores && head !== null) { // those of a head that was just chosen are on their way
+      if (scores.site !== kind.sites[layer] || scores.head !== head) return null;
+      return { header: { ...header, ...scores }, arrays, options: { pair: null, relative: false } };
+    }
     const weights = weightsOf(kind, layer, head);
     if (!weights) return null;
     const { titles, file_names, notes } = header.sites[kind.sites[layer]];
     const order = head ?? kind.heads;
     const { queries, keys, name } = kind;
-    const axis = { ...header.axes[name], notes: `${header.axes[name].notes} ${notes[order]}` };
+    const axis = { ...header.axes[name], notes: [header.axes[name].notes, notes[order], ...(kind.decided ? [header.words.decided] : [])].join(" ") };
     return {
       header: { ...header, kind, layer, queries, keys, axis, title: titles[order], file_name: file_names[order], unit: header.words.unit },
       arrays: { weights: weights.map((weight) => (weight < 0 ? MASKED : weight)) },
       options: { pair, relative },
     };
   },
-  acted(name, value, { kind, pair, relative }) {
+  acted(name, value, { kind, head, pair, relative }, _, { scores }) {
+    if (scores && head !== null) return null; // pieces of words, which no address marks
     if (name === "relative") return { relative: relative ? null : "true" };
     const again = !value || (pair?.[0] === value[0] && pair?.[1] === value[1]);
     return { pair: again ? null : pairSaid(kind, value[0], value[1]) };
@@ -121,10 +126,9 @@ function build(root) {
   const block = element("div", "block");
   const reading = element("div", "reading", "", { "aria-hidden": "true" });
   const notes = element("p", "notes");
-  const marked = element("div", "marked", null, { "aria-live": "polite" });
   const empty = element("p", "empty");
-  root.append(bar, scroller, block, reading, notes, marked, empty);
-  return { zooms, relativeSwitch: relative, buttons, title, bar, canvas, scroller, block, reading, notes, marked, empty };
+  root.append(bar, scroller, block, reading, notes, empty);
+  return { zooms, relativeSwitch: relative, buttons, title, bar, canvas, scroller, block, reading, notes, empty };
 }
 
 /**
@@ -151,7 +155,7 @@ function draw(view) {
   const { header, canvas, root } = view;
   const { words } = header;
   const nothing = header.shape.includes(0);
-  for (const one of [view.bar, view.scroller, view.block, view.reading, view.notes, view.marked]) one.hidden = nothing;
+  for (const one of [view.bar, view.scroller, view.block, view.reading, view.notes]) one.hidden = nothing;
   view.empty.hidden = !nothing;
   say(view.empty, words.empty);
   if (nothing) return;
@@ -162,7 +166,7 @@ function draw(view) {
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   canvas.dataset.cells = [left, top, cell, tall].join(" "); // for whoever measures
   root.dataset.map = JSON.stringify([left, top, across, down]);
-  paintScene(context, [...sceneOf(view, context.getTransform().a), ...ringOf(view, focusedBeside(canvas) === canvas)], view.theme.font);
+  paintScene(context, [...sceneOf(view, context.getTransform().a), ...ringOf(view, isWalked(canvas))], view.theme.font);
   say(view.title, header.title);
   say(view.notes, header.axis.notes);
   [...view.zooms, view.relativeSwitch, ...view.buttons].forEach((one, order) =>
@@ -173,7 +177,6 @@ function draw(view) {
   view.buttons[2].hidden = !header.save_csv;
   drawWindow(view);
   describe(view);
-  makeTable(view);
 }
 
 /**
@@ -206,8 +209,16 @@ function describe(view) {
   const isMarked = pair !== null && same(pair, current);
   const attributes = { "aria-colindex": current[1] + 1, "aria-selected": String(isMarked) };
   activate(canvas, "gridcell", told(view, current), attributes, ["row", { "aria-rowindex": current[0] + 1 }]);
-  const here = pointed ?? (focusedBeside(canvas) === canvas ? current : null);
-  say(reading, here ? told(view, here) : header.long ? words.hint_long : view.hears("picked") ? words.hint : words.hint_read);
+  const here = pointed ?? (isWalked(canvas) ? current : header.long ? null : pair);
+  say(reading, here ? told(view, here) : header.long ? words.hint_long : view.hears("picked") && !header.scores ? words.hint : words.hint_read);
+}
+
+/**
+ * Whether the keyboard walks the cells: a click beside them reaches the canvas too, and chooses nothing.
+ * @param {HTMLCanvasElement} canvas
+ */
+function isWalked(canvas) {
+  return focusedBeside(canvas) === canvas && canvas.matches(":focus-visible");
 }
 
 /**
@@ -281,7 +292,7 @@ function point(view, cell) {
 function cellAt({ canvas, measures, window: [top, bottom, left, right] }, event) {
   if (!measures) return null;
   const box = canvas.getBoundingClientRect();
-  const row = top + (event.clientY - box.top - measures.top) / measures.tall;
-  const column = left + (event.clientX - box.left - measures.left) / measures.cell;
+  const row = top + ((event.clientY - box.top) / enlarged() - measures.top) / measures.tall;
+  const column = left + ((event.clientX - box.left) / enlarged() - measures.left) / measures.cell;
   return row >= top && row < bottom && column >= left && column < right ? [Math.floor(row), Math.floor(column)] : null;
 }

@@ -2,6 +2,7 @@
 
 import { inkOn, NAN } from "../shared/colours.js";
 import { element, pen } from "../shared/page.js";
+import { decidedIn } from "../shared/scene.js";
 import { counted, fill } from "../shared/words.js";
 import { colourOf, lookOf, marked, MASKED, paint } from "./paint.js";
 import { ticks } from "./window.js";
@@ -105,8 +106,22 @@ export function sceneOf(shown, ratio) {
     for (const x of before.map((column) => left + (column - window[2]) * cell).filter((one) => one > left && one < left + across)) items.push(rule(x, top, x, top + down, colour, width));
   }
   items.push(...numbers(shown, scale.end), ...labels(shown), ...bar(shown, scale));
+  items.push(...rings(shown));
   if (pair) items.push(...around(shown, pair, theme.background, theme.text));
   return items;
+}
+
+/**
+ * Rings in the cells of keys that decide a query which looks at another one most, where that is known.
+ * @param {Shown & { measures: Measures }} shown
+ */
+function rings({ header: { kind, keys }, layers: [{ values }], measures: { left, top, cell, tall } }) {
+  if (!kind?.decided) return []; // as of a long map, whose keys have no texts
+  const count = keys.texts.length;
+  return kind.decided.flatMap(([key], query) => {
+    const row = values?.subarray(query * count, (query + 1) * count) ?? [];
+    return key < 0 || row[key] >= Math.max(...row) ? [] : decidedIn(left + key * cell, top + query * tall, cell, tall);
+  });
 }
 
 /**

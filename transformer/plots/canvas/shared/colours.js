@@ -60,11 +60,13 @@ export function inkOn(channels) {
 }
 
 /**
- * The colour of head number `head` on this theme.
+ * The colour of head number `head` on this theme, among `count` that are shown: one alone has that of all lines.
  * @param {number} head
- * @param {Pick<Theme, "dark">} theme
+ * @param {Pick<Theme, "dark" | "primary">} theme
+ * @param {number} count
  */
-export function headColour(head, theme) {
+export function headColour(head, theme, count) {
+  if (count === 1) return theme.primary;
   const colours = theme.dark ? HEADS.dark : HEADS.light;
   return colours[head % colours.length];
 }

@@ -19,6 +19,8 @@ const HIGHEST_THRESHOLD = 0.5;
  * @property {number} heads
  * @property {Axis} queries
  * @property {Axis} keys
+ * @property {[key: number, nats: number][]} [decided] for each query the key that decides it, -1 where none does, and
+ *   what it loses without it
  * @property {number[]} [there] the layers that `weights` holds, where it does not hold all of them
  * @property {Float32Array<ArrayBuffer>} weights layer, head, query, key
  */
@@ -194,8 +196,9 @@ export function choiceOf(values, { kinds, usual, old }) {
   const kind = called ?? kinds.find(({ name, layers }) => !layers && name === (old[values.kind] ?? values.kind)) ?? kinds[usual.kind ?? 0];
   const numbered = oneOf(values.layer, kind.sites.length) ?? Math.min(usual.layer, kind.sites.length - 1);
   const layer = called?.layers?.indexOf(values.layer) ?? numbered;
-  const head = values.head === MEAN ? null : (oneOf(values.head, kind.heads) ?? usualHead(usual, kind));
   const heads = values.heads === "none" ? [] : (values.heads ?? "").split(",").map((one) => oneOf(one, kind.heads) ?? -1);
+  const asked = values.head === MEAN ? null : (oneOf(values.head, kind.heads) ?? usualHead(usual, kind));
+  const head = asked !== null && heads.length === 1 && heads[0] >= 0 ? heads[0] : asked; // whose lines alone are on is chosen
   const threshold = /^\d*\.?\d+$|^\d+\.$/.test(values.threshold ?? "") ? Math.round(Number(values.threshold) * 100) / 100 : -1;
   return {
     kind,

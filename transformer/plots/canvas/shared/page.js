@@ -123,9 +123,14 @@ export function resized(canvas, width, height, wanted) {
   return context;
 }
 
-/** The screen's pixels for one CSS pixel. */
+/** The screen's pixels for one CSS pixel of what is drawn: a page that is presented is enlarged. */
 export function screenRatio() {
-  return Math.max(window.devicePixelRatio || 1, 1);
+  return Math.max(window.devicePixelRatio || 1, 1) * enlarged();
+}
+
+/** How many times larger a page that is presented is shown than it is laid out; 1 for any other page. */
+export function enlarged() {
+  return Number(document.documentElement.style.getPropertyValue("--present-zoom")) || 1;
 }
 
 /**
@@ -197,4 +202,15 @@ export function wrapped(ruler, text, width) {
     else lines.push(shortened(ruler, piece.trimStart(), width));
   }
   return lines;
+}
+
+/**
+ * A question mark that says more when it is pointed at or reached.
+ * @param {string} help
+ * @param {string} name
+ */
+export function explained(help, name) {
+  const mark = element("span", "help", "?", { tabindex: "0", role: "img", "aria-label": `${name}: ${help}` });
+  mark.append(element("span", "tip", help, { "aria-hidden": "true" }));
+  return mark;
 }

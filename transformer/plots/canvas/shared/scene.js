@@ -148,3 +148,28 @@ function fontOf(item, font) {
 export function printable(text) {
   return text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
 }
+
+/**
+ * The ring of a cell whose column decided its row, though the row looked at another one most.
+ * @param {number} x
+ * @param {number} y
+ * @param {number} wide
+ * @param {number} tall
+ */
+export function decidedIn(x, y, wide, tall) {
+  const side = Math.max(Math.min(wide, tall) - 6, 4);
+  return framed(x + (wide - side) / 2, y + (tall - side) / 2, side, side, "#ffb26b");
+}
+
+/**
+ * A frame of two colours, which is seen on any ground.
+ * @param {number} x
+ * @param {number} y
+ * @param {number} width
+ * @param {number} height
+ * @param {string} colour
+ * @returns {Item[]}
+ */
+export function framed(x, y, width, height, colour) {
+  return [["#000000", 4], [colour, 2]].map(([one, line]) => /** @type {Item} */ ({ kind: "frame", x, y, width, height, colour: one, line }));
+}

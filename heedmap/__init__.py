@@ -1,0 +1,4 @@
+"""Heedmap under its own name: `import heedmap` gives all that `import transformer` gives."""
+
+from transformer import *  # noqa: F403
+from transformer import __all__ as __all__

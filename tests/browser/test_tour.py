@@ -1,0 +1,189 @@
+"""The tour as a class walks it: by the keyboard alone, in both languages, on a projector, and on paper."""
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visiting import until
+from transformer.teaching.data import questions, steps
+from ui.path.place import page_path
+
+pytestmark = pytest.mark.browser
+
+TOUR = [one for one in steps() if one.branch == "tour"]
+START = "?text=Someone+is+cooking+dinner+in+a+small+kitchen.&tour=1"
+BOX = """selector => {
+  const box = document.querySelector(selector)?.getBoundingClientRect();
+  return box && box.height > 0 && box.top < innerHeight && box.bottom > 0 && box.left >= 0 && box.left < innerWidth;
+}"""
+
+
+def address(page) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(urlparse(page.url).query).items()}
+
+
+def at_step(page, one) -> bool:
+    path = urlparse(page.url).path.strip("/")
+    return address(page).get("tour") == one.label and path == page_path(one.page)
+
+
+def answer(opened, one) -> None:
+    """Predict with digits, as the question asks."""
+    page, kind = opened.page, questions()[one.question].kind
+    page.locator("[class*=st-key-path-guess] :is(input, button)").first.wait_for()
+    if kind == "number":
+        page.keyboard.press("7")
+        with opened.run():
+            page.keyboard.press("Enter")
+    else:
+        with opened.run():
+            page.keyboard.press("1")
+    until(page, lambda: "guess" in address(page))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_whole_tour_is_walked_by_the_keyboard_alone(opened, language):
+    """Each step is predicted by digits in one language and only looked at in the other; R reveals, arrows step."""
+    visit = opened(f"{START}&lang={language}", width=1280, height=800)
+    page, predicts = visit.page, language == "en"
+    for number, one in enumerate(TOUR):
+        until(page, at_step, page, one)
+        expect(page.locator(".st-key-path-strip")).to_contain_text(f"{one.label} ·")
+        if predicts:
+            answer(visit, one)
+        page.locator(".st-key-path-reveal button").wait_for()
+        expect(page.locator("[class*=st-key-matrices], canvas")).to_have_count(0)
+        with visit.run():
+            page.keyboard.press("r")
+        lit = ".st-key-" + re.sub("[^a-zA-Z0-9_-]", "-", one.lit)
+        page.locator(lit).first.wait_for()
+        until(page, page.evaluate, BOX, lit)
+        expect(page.locator("[data-testid=stException]")).to_have_count(0)
+        if one is not TOUR[-1]:
+            page.locator(".st-key-path-next a").wait_for()
+            with visit.run():
+                page.keyboard.press("ArrowRight")
+        if number == 2:
+            until(page, at_step, page, TOUR[3])
+            with visit.run():
+                page.go_back()
+            until(page, at_step, page, one)  # Back undoes a step
+            with visit.run():
+                page.go_forward()
+    done = (1 << len(TOUR)) - 1 if predicts else 0
+    until(page, lambda: int(address(page).get("done", "0"), 16) == done)
+    with visit.run():
+        page.reload()
+    assert at_step(page, TOUR[-1])  # the address is all that is kept
+    expect(page.locator(".st-key-path-strip")).to_contain_text(str(len(TOUR)))
+    page.locator(".st-key-path-back a").wait_for()
+    with visit.run():
+        page.keyboard.press("ArrowLeft")
+    until(page, at_step, page, TOUR[-2])
+
+
+SIZES = """() => {
+  const zoom = Number(document.documentElement.style.getPropertyValue("--present-zoom"));
+  const root = document.querySelector(".st-key-matrices");
+  const inside = (one) => [one, ...(one.shadowRoot ? find(one.shadowRoot) : [])];
+  const find = (node) => [...node.querySelectorAll("*")].flatMap(inside);
+  const canvas = find(root).find((one) => one instanceof HTMLCanvasElement && one.dataset.cellHeight);
+  if (!canvas) return { numbers: 0 };
+  const formulas = [...document.querySelectorAll("[data-testid=stMain] .katex")];
+  return {
+    numbers: (Number(canvas.dataset.cellHeight) / 26) * 12 * zoom,
+    sharp: canvas.width / canvas.getBoundingClientRect().width,
+    equation: Math.min(...formulas.map((one) => parseFloat(getComputedStyle(one).fontSize) * one.currentCSSZoom)),
+    overflow: document.documentElement.scrollWidth - innerWidth,
+    main: document.querySelector("[data-testid=stMainBlockContainer]").getBoundingClientRect().width,
+  };
+}"""
+
+
+def test_a_presented_page_is_large_and_has_nothing_but_its_picture(opened):
+    visit = opened("attention_steps?stage=scores&cell=S0.1.2&present=1", width=1920, height=1080)
+    page = visit.page
+    page.locator(".st-key-matrices").wait_for()
+    page.locator("[data-testid=stMain] .katex").first.wait_for()
+    until(page, lambda: page.evaluate(SIZES)["numbers"] >= 24)
+    found = page.evaluate(SIZES)
+    assert found["equation"] >= 28
+    assert found["sharp"] >= 0.95
+    assert found["overflow"] <= 0
+    assert found["main"] >= 1900
+    for gone in ("stSidebar", "stCaptionContainer", "stDownloadButton", "stSelectbox", "stPopover"):
+        assert all(not one.is_visible() for one in page.get_by_test_id(gone).all()), gone
+    expect(page.locator("h1")).to_have_count(0)
+    with visit.run():
+        page.keyboard.press("ArrowRight")
+    until(page, lambda: address(page)["stage"] == "scale")
+    page.keyboard.press("b")
+    assert page.evaluate("getComputedStyle(document.body).visibility") == "hidden"
+    page.keyboard.press("b")
+    with visit.run():
+        page.keyboard.press("Escape")
+    expect(page.get_by_test_id("stSidebar")).to_be_visible()
+    expect(page.locator("h1")).to_be_visible()
+
+
+def test_all_pages_of_a_class_can_be_presented(opened):
+    visit = opened("?present=1", width=1920, height=1080)
+    for page in ("translate", "align", "what_if", "inside_layer", "masks", "positions", "learning", "."):
+        visit.move(f"./{page}?present=1")
+        found = visit.page.evaluate("document.documentElement.style.getPropertyValue('--present-zoom')")
+        assert float(found) == 2
+        assert not visit.page.get_by_test_id("stSidebar").is_visible()
+        assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page
+
+
+def test_the_handout_is_a_file_that_prints_a_question_a_page_with_the_answers_last(opened, tmp_path: Path):
+    visit = opened("teaching?view=handout&made=tour")
+    with visit.page.expect_download() as pending:
+        visit.page.locator(".st-key-path-handout button").click()
+    saved = tmp_path / "handout.html"
+    pending.value.save_as(saved)
+    text = saved.read_text("utf-8")
+    pages = re.findall(r"<section>(.*?)</section>", text, re.DOTALL)
+    assert len(pages) == len(TOUR) + 1
+    assert not re.search(r"<button|<script|<input|src=\"(?!data:)|https?://(?!127\.0\.0\.1)[^<]*['\"]", text)
+    for one in pages[:-1]:
+        assert all((one.count("<h2>") == 1, one.count('class="line"') == 2, one.count("data:image/svg+xml") == 1))
+        assert "1.553" not in one
+    assert "1.553" in pages[-1]
+    paper = visit.page.context.new_page()
+    paper.goto(saved.as_uri())
+    printed = paper.pdf(format="A4", prefer_css_page_size=True)
+    paper.close()
+    count = len(re.findall(rb"/Type\s*/Page\b(?!s)", printed))
+    assert len(TOUR) + 1 <= count <= len(TOUR) + 3
+
+
+def test_the_print_view_of_a_page_has_its_address_and_no_buttons(opened):
+    visit = opened("masks?print=1&tour=10&mask=both&revealed=visible_words")
+    page = visit.page
+    page.locator(".path-qr img").wait_for()
+    assert page.locator(".path-line").count() == 1
+    page.emulate_media(media="print")
+    for gone in ("stSidebar", "stButton", "stPopover", "stDownloadButton"):
+        assert all(not one.is_visible() for one in page.get_by_test_id(gone).all()), gone
+
+
+TERM = """() => {
+  const range = [...(CSS.highlights.get("heedmap-term") ?? [])].find((one) => `${one}` === "attention");
+  const box = range?.getBoundingClientRect();
+  return box && { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+}"""
+
+
+def test_a_term_in_a_caption_opens_its_entry(opened):
+    page = opened("attention_steps").page
+    until(page, lambda: page.evaluate(TERM) is not None)
+    with page.context.expect_page() as pending:
+        page.mouse.click(**page.evaluate(TERM))
+    entry = pending.value
+    assert "term=attention" in entry.url
+    expect(entry.locator(".path-terms tr").first).to_be_visible()
+    entry.close()

@@ -1,0 +1,344 @@
+"""Every answer against a computation of its own, for two sentences: by hand, or by plain forward passes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from transformer import Checkpoint, load
+from transformer.messages import LANGUAGES, catalogue
+from transformer.messages.counted import numbered
+from transformer.teaching import on_cards, on_positions, on_toys, on_training, on_translations
+from transformer.teaching.case import TRUTHS, Case, Live
+from transformer.teaching.data import cards, questions, steps, terms
+from transformer.teaching.judged import judged
+
+ROOT = Path(__file__).parents[2]
+MODULES = (on_cards, on_positions, on_toys, on_training, on_translations)
+TOY_WORDS = ("", "a red cat sleeps here")
+SENTENCES = ("Someone is cooking dinner in a small kitchen.", "A man in a blue shirt is riding a bicycle.")
+
+
+@pytest.fixture(scope="module")
+def translator() -> Checkpoint:
+    return load(ROOT / "checkpoints" / "multi30k-en-de")
+
+
+@pytest.fixture(scope="module")
+def lives(translator: Checkpoint) -> list[Live]:
+    return [Live(translator, text) for text in SENTENCES]
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def nats(weights: np.ndarray) -> np.ndarray:
+    return -(weights * np.log(np.where(weights > 0, weights, 1))).sum(-1)
+
+
+def chosen(case: Case) -> str:
+    """The option that is the answer."""
+    return case.options[int(case.answer[0])]
+
+
+KINDS = (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
+
+
+class Toy:
+    """The lesson's toy by hand: numbers drawn in the order of its parameters, the sinusoids of the paper."""
+
+    def __init__(self, text: str, d: int, heads: int, side: str = "encoder") -> None:
+        from transformer.lessons.toy import toy_transformer
+
+        state = {name: one.numpy() for name, one in toy_transformer(d, heads, seed=1).state_dict().items()}
+        n = len(text.split()) or 4
+        seen = list(dict.fromkeys(text.split())) or list(range(4))
+        ids = [3 + seen.index(word) for word in (text.split() or range(4))]
+        table = state[f"{'source' if side == 'encoder' else 'target'}_embedding.weight"]
+        place, column = np.mgrid[0:n, 0:d]
+        angle = place / 10_000 ** (column // 2 * 2 / d)
+        self.x = table[ids] * np.sqrt(d) + np.where(column % 2, np.cos(angle), np.sin(angle))
+        names = {name.rpartition(".")[0].rpartition(".")[2]: one for name, one in state.items()
+                 if f"{side}.0.self_attention" in name and name.endswith("weight")}  # fmt: skip
+        self.q, self.k, self.v = (self.x @ names[name].T for name in ("query", "key", "value"))
+        self.weight_q, self.output, self.heads, self.d_k = names["query"], names["output"], heads, d // heads
+
+    def scores(self, head: int, heads: int = 0) -> np.ndarray:
+        width = self.q.shape[1] // (heads or self.heads)
+        part = slice(head * width, (head + 1) * width)
+        return self.q[:, part] @ self.k[:, part].T
+
+    def entropy(self, heads: int, root: bool = True) -> float:
+        width = self.q.shape[1] // heads
+        scale = np.sqrt(width) if root else 1.0
+        return float(np.mean([nats(softmax(self.scores(head, heads) / scale)) for head in range(heads)]))
+
+
+def of_toys(text: str) -> dict[str, tuple[float, ...]]:
+    toy, n = Toy(text, 4, 2), len(text.split()) or 4
+    scaled = toy.scores(0) / np.sqrt(2)
+    wide = Toy(text, 8, 2)
+    rise = nats(softmax(wide.scores(0) / 2 / 4)) - nats(softmax(wide.scores(0) / 2))
+    halves = Toy(text, 8, 4)
+    entropies = (halves.entropy(4), halves.entropy(1))
+    weights = softmax(scaled)
+    lengths = np.outer(np.linalg.norm(toy.q[:, :2], axis=1), np.linalg.norm(toy.k[:, :2], axis=1))
+    mean = np.mean([softmax(toy.scores(head) / np.sqrt(2)) for head in range(2)], axis=0)
+    own = np.hstack([softmax(toy.scores(head) / np.sqrt(2)) @ toy.v[:, 2 * head : 2 * head + 2] for head in range(2)])
+    moved = (mean @ toy.v - own) @ toy.output.T
+    decoder = Toy(text, 4, 2, "decoder")
+    first = softmax(decoder.scores(0) / np.sqrt(2))[0]
+    columns = weights.sum(axis=0)
+    return {
+        "hidden_cells": (sum(j > i for i in range(n) for j in range(n)),),
+        "score_by_hand": (sum(toy.q[1, :2] * toy.k[2, :2]),),
+        "keys_in_order": tuple(float(i) for i in sorted(range(n), key=lambda i: -scaled[1, i])),
+        "drawn_row": tuple(weights[1]),
+        "most_flattened_row": (int(np.argmax(rise)),),
+        "entropy_without_root": (Toy(text, 16, 1).entropy(1, root=False),),
+        "plus_five": (1,),
+        "keys_twice": (2 if nats(softmax(2 * scaled)).mean() < nats(weights).mean() else 0,),
+        "blind_row": (1 / n,),
+        "one_head_instead": (0 if entropies[0] > entropies[1] else 2,),
+        "columns_read": (sum(bool(column.any()) for column in toy.weight_q[2:].T),),
+        "dot_and_cosine": (sum((toy.scores(0).argmax(1) != (toy.scores(0) / lengths).argmax(1)).tolist()),),
+        "one_input": (0.0,),
+        "zero_after": (first[0],),
+        "rows_without_root": (1.0,),
+        "alone": (0,),
+        "column_sums": (columns[np.abs(columns - 1).argmax()],),
+        "mean_of_heads": (max(np.linalg.norm(moved, axis=1) / np.linalg.norm(own @ toy.output.T, axis=1)),),
+    }
+
+
+@pytest.mark.parametrize("text", TOY_WORDS)
+def test_answers_about_the_toy_are_those_of_its_numbers_by_hand(text: str) -> None:
+    for name, expected in of_toys(text).items():
+        assert TRUTHS[name](Live(None, text)).answer == pytest.approx(expected, abs=1e-9), name
+
+
+def test_answers_that_need_no_sentence() -> None:
+    drawn = np.random.default_rng(0)
+    scores = np.array([drawn.normal(size=(8, 64)) @ drawn.normal(size=64) for _ in range(4_000)])
+    by_hand = (softmax(scores) * (1 - softmax(scores))).max(1).mean()
+    assert TRUTHS["gradient_without_root"](Live(None)).answer[0] == pytest.approx(by_hand, abs=0.02)
+    assert TRUTHS["rotation_and_place"](Live(None)).answer == (1,)
+    place, column = np.mgrid[0:40, 0:64]
+    right = np.where(
+        column % 2, np.cos(place / 1e4 ** (column // 2 * 2 / 64)), np.sin(place / 1e4 ** (column // 2 * 2 / 64))
+    )
+    spread = max(np.ptp(np.diagonal(right @ right.T, k)) for k in range(40))
+    for text in TOY_WORDS:
+        case = TRUTHS["table_with_a_slip"](Live(None, text))
+        assert max(np.delete(case.scores, int(case.answer[0]))) == pytest.approx(spread, abs=1e-9)
+        assert case.scores[int(case.answer[0])] > 1
+    for text, count in (("", 3), ("one two", 3)):
+        case = TRUTHS["visible_words"](Live(None, text))
+        assert [case.options[int(i)] for i in case.answer] == ["<s>", "zwei", "Hunde"][:count]
+    assert TRUTHS["padding_rows"](Live(None)).answer == (3,)
+    one, four = TRUTHS["parameters_of_heads"](Live(None)), TRUTHS["parameters_of_heads"](Live(None)).told["other"]
+    assert one.answer == (four,)
+    assert TRUTHS["windows_of_a_sequence"](Live(load(ROOT / "checkpoints" / "splice-junctions"))).answer == (20 + 12,)
+
+
+def test_right_answers_come_before_a_sharp_head() -> None:
+    case = TRUTHS["answers_or_diagonal"](Live(None))
+    assert case.answer == (0,)
+    assert case.told["accuracy"] >= 0.99
+    assert case.told["weight"] <= 0.9
+
+
+class Translator:
+    """The shipped model, asked with plain forward passes."""
+
+    def __init__(self, checkpoint: Checkpoint, text: str) -> None:
+        self.model: Any
+        self.model, self.reader, self.writer = checkpoint.translator()
+        self.source = self.reader.source_ids(text)
+
+    def log_p(self, target: list[int], source: list[int] | None = None) -> np.ndarray:
+        read = torch.tensor([[self.model.config.bos_id, *target[:-1]]])
+        with torch.no_grad():
+            found = self.model(torch.tensor([source or self.source]), read)[0].double().log_softmax(-1)
+        return found.numpy()
+
+    def greedy(self, at_most: int = 60) -> list[int]:
+        ids: list[int] = []
+        while not ids or (ids[-1] != self.model.config.eos_id and len(ids) < at_most):
+            ids.append(int(self.log_p([*ids, 0])[-1].argmax()))
+        return ids
+
+    def total(self, target: list[int]) -> float:
+        return float(self.log_p(target)[np.arange(len(target)), target].sum())
+
+    def without(self, site: str, head: int) -> Callable[[], None]:
+        """Put the columns of W_O that read a head at zero; gives what puts them back."""
+        stack, layer, kind = site.split(".")
+        output = getattr(getattr(self.model, stack)[int(layer)], f"{kind}_attention").output
+        width = output.weight.shape[1] // self.model.config.n_heads
+        part, before = slice(head * width, (head + 1) * width), output.weight.detach().clone()
+        with torch.no_grad():
+            output.weight[:, part] = 0
+
+        def back() -> None:
+            with torch.no_grad():
+                output.weight.copy_(before)
+
+        return back
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_answers_about_the_translator_are_those_of_plain_forward_passes(lives: list[Live], number: int) -> None:
+    live = lives[number]
+    asked, written = Translator(live.checkpoint, SENTENCES[number]), list(live.translation.target_ids)
+    names = [name for name in questions() if name in vars(on_translations) and not name.startswith("windows")]
+    answer = {name: TRUTHS[name](live) for name in names}
+    log_p = asked.log_p(written)
+    assert answer["weights_of_a_map"].answer == (len(written) * len(asked.source),)
+    assert TRUTHS["rows_of_cross"](live).answer == (len(written),)
+    assert answer["heads_of_the_model"].answer == (48,)
+    assert answer["start_on_itself"].answer == pytest.approx((1.0,))
+    best = float(np.exp(log_p[3].max()))
+    assert answer["sure_of_next"].answer == ((best > 0.5) + (best > 0.9),)
+    greedy = asked.greedy()
+    gap = asked.total(written) - asked.total(greedy)
+    assert answer["greedy_or_beam"].answer == (1 if abs(gap) < 1e-6 else 0 if gap > 0 else 2,)
+    reference = answer["log_prob_of_a_reference"]
+    target = asked.writer.target_ids(str(reference.told["target"]))[1:]
+    assert reference.answer == pytest.approx((asked.total(target),), abs=1e-3)
+    sites = [f"{side}.{i}.{kind}" for side, kind in KINDS for i in range(4)]
+    changes, same = {}, 0
+    for site in sites:
+        for head in range(4):
+            back = asked.without(site, head)
+            changes[f"{site} · {head}"] = asked.total(written) - log_p[np.arange(len(written)), written].sum()
+            same += asked.greedy(len(greedy) + 8) == greedy
+            back()
+    assert chosen(answer["most_hurtful_head"]) == min(changes, key=lambda name: changes[name])
+    assert chosen(answer["most_helpful_cut"]) == max(changes, key=lambda name: changes[name])
+    assert answer["heads_that_can_go"].answer == (same,)
+    assert chosen(answer["label_of_training"]) == asked.writer.labels(target)[3]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_answers_about_states_are_those_of_hooks(lives: list[Live], number: int) -> None:
+    live, asked = lives[number], Translator(lives[number].checkpoint, SENTENCES[number])
+    written, kept = list(live.translation.target_ids), dict[str, Any]()
+    layer, last = asked.model.decoder[2], asked.model.decoder[3]
+    handles = [
+        layer.cross_residual.register_forward_pre_hook(lambda _, given: kept.update(cross=given)),
+        last.feed_forward.widen.register_forward_hook(lambda _, given, found: kept.update(wide=found)),
+    ]
+    final = asked.log_p(written)
+    for handle in handles:
+        handle.remove()
+    x, found = (one[0].double().norm(dim=-1).numpy() for one in kept["cross"][:2])
+    assert TRUTHS["share_of_attention"](live).answer == pytest.approx((100 * (found / (found + x)).mean(),), abs=1e-3)
+    assert TRUTHS["units_that_fire"](live).answer == (int((kept["wide"][0] > 0).any(0).sum()),)
+    step = live.middle
+    assert final[step].argmax() == written[step]
+    rows = asked.reader.source_ids(SENTENCES[number])
+    table = asked.model.source_embedding.weight[rows].detach().double().numpy() * np.sqrt(asked.model.config.d_model)
+    places = asked.model.config.d_model / 2  # each pair of sine and cosine has length 1
+    share = places / ((table**2).sum(1) + places)
+    assert TRUTHS["share_of_position"](live).answer == pytest.approx((100 * share.mean(),), abs=1e-3)
+    assert TRUTHS["shuffled"](live).answer == (0,)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_deciding_word_is_the_one_whose_hidden_keys_cost_most(lives: list[Live], number: int) -> None:
+    """Hidden by a mask given to the model itself; and the heads that look there most, counted on the record's maps."""
+    live = lives[number]
+    case, asked = TRUTHS["deciding_word"](live), Translator(live.checkpoint, SENTENCES[number])
+    written = list(live.translation.target_ids)
+    words, pieces = live.translation.axes.source.words, live.translation.axes.written.words
+    rows = [i for i, word in enumerate(pieces) if word == pieces[live.middle]]
+    read = torch.tensor([[asked.model.config.bos_id, *written[:-1]]])
+    lost = []
+    for word in dict.fromkeys(words):
+        shown = torch.tensor([[one != word for one in words]])
+        with torch.no_grad():
+            hidden = asked.model(torch.tensor([asked.source]), read, shown)[0].double().log_softmax(-1).numpy()
+        lost.append(sum(asked.log_p(written)[i, written[i]] - hidden[i, written[i]] for i in rows))
+    assert case.answer == (int(np.argmax(lost)),)
+    assert case.scores == pytest.approx(lost, abs=1e-4)
+    there = [i for i, word in enumerate(words) if list(dict.fromkeys(words)).index(word) == int(case.answer[0])]
+    maps = [live.translation.record[f"decoder.{i}.cross"].weights(head) for i in range(4) for head in range(4)]
+    hits = sum(int(one[live.middle].argmax()) in there for one in maps)
+    assert TRUTHS["heads_that_point_there"](live).answer == (hits,)
+    last = np.exp(asked.log_p(written)[live.middle, written[live.middle]])
+    assert TRUTHS["layer_that_knows"](live).scores[-1] == pytest.approx(float(last), abs=1e-4)
+
+
+@pytest.mark.parametrize("text", ["", SENTENCES[1]])
+def test_broken_masks_are_broken_by_hand(translator: Checkpoint, text: str) -> None:
+    live = Live(translator, text)
+    names = ("shifted_mask_loss", "transposed_mask_text", "without_padding_mask")
+    shift, transposed, padding = (TRUTHS[name](live) for name in names)
+    pairs = [on_translations.PAIRS[0], (text, live.translation.text)] if text else on_translations.PAIRS
+    lost = []
+    for source, target in pairs:
+        asked = Translator(translator, source)
+        ids = asked.writer.target_ids(target)[1:]
+        lost += list(-asked.log_p(ids)[np.arange(len(ids)), ids])
+    assert shift.told["right"] == pytest.approx(np.mean(lost), abs=1e-3)
+    assert shift.answer == (0 if shift.told["broken"] > shift.told["right"] else 2,)
+    assert transposed.answer == (float(str(transposed.told["broken"]) != str(transposed.told["right"])[:80]),)
+    lengths = [len(translator.tokenizer.source_ids(one)) for one in padding.options]
+    assert padding.answer == (int(np.argmin(lengths)),)
+    assert padding.scores[int(np.argmax(lengths))] == 0
+
+
+def test_every_question_and_card_has_its_function_and_its_sentences_in_every_language(lives: list[Live]) -> None:
+    """Each sentence is made with what its run says, so that no field is missing."""
+    assert len(questions()) >= 30
+    assert {one.question for one in steps()} - {""} <= questions().keys()
+    assert {one.branch for one in steps()} >= {"tour", "what_if", "attribution", "recurrent", "sequences"}
+    assert sum(one.branch == "tour" for one in steps()) == 18
+    classifier = Live(load(ROOT / "checkpoints" / "splice-junctions"))
+    for code in LANGUAGES:
+        said = catalogue(code)
+        for question in questions().values():
+            case: Case = TRUTHS[question.name](classifier if question.reads == "classifier" else lives[0])
+            assert said[f"questions.{question.name}"].format(
+                **{name: numbered(one) for name, one in case.asked.items()}
+            )
+            assert said[f"questions.{question.name}_why"].format(
+                **{name: numbered(one) for name, one in case.told.items()}
+            )
+            assert bool(case.options) != bool(question.fixed) or question.kind == "number"
+            assert judged(question, case, case.answer).right
+        for card in cards():
+            case = TRUTHS[card.truth](lives[0])
+            fields = {name: numbered(one) for name, one in case.told.items()}
+            assert said[f"cards.{card.name}_here"].format(answer=case.answer[0], **fields)
+        assert all(said[f"glossary.{name}_is"] for name in terms())
+    assert len(cards()) == 16
+    assert len(terms()) == 60
+
+
+def test_a_wrong_prediction_says_by_how_much() -> None:
+    live = Live(None)
+    known = questions()
+    score = TRUTHS["score_by_hand"](live)
+    assert judged(known["score_by_hand"], score, (score.answer[0] + 0.3,)).off == pytest.approx(0.3)
+    order = TRUTHS["keys_in_order"](live)
+    swapped = (order.answer[1], order.answer[0], *order.answer[2:])
+    assert judged(known["keys_in_order"], order, swapped) == judged(known["keys_in_order"], order, swapped)
+    assert judged(known["keys_in_order"], order, swapped).off == 2
+    row = TRUTHS["drawn_row"](live)
+    flat = judged(known["drawn_row"], row, (1.0,) * len(row.answer))
+    assert not flat.right
+    p, q = np.array(row.answer), np.full(len(row.answer), 1 / len(row.answer))
+    middle = (p + q) / 2
+    bits = 0.5 * (p * np.log2(p / middle)).sum() + 0.5 * (q * np.log2(q / middle)).sum()
+    assert flat.off == pytest.approx(np.sqrt(bits))
+    flattened = TRUTHS["most_flattened_row"](live)
+    wrong = (int(flattened.answer[0]) + 1) % len(flattened.options)
+    expected = abs(flattened.scores[int(flattened.answer[0])] - flattened.scores[wrong])
+    assert judged(known["most_flattened_row"], flattened, (float(wrong),)).off == pytest.approx(expected)

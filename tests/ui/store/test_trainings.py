@@ -1,0 +1,164 @@
+"""Trainings of a server: one run for whoever looks at it, one at a time, bounded, and stopped within a second."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from transformer.training.child import Child
+from transformer.training.snapshots import SCHEDULE, Learning, Snapshot
+from transformer.training.tasks import Settings
+from ui.store import trainings
+from ui.store.trainings import Purse, Trainings
+
+SMALL = Settings(d_model=16, n_heads=1)
+OTHER = Settings(d_model=16, n_heads=1, seed=2)
+
+
+class InPlace:
+    """A process that trains in this one; `slow` ones never answer."""
+
+    made: ClassVar[list["InPlace"]] = []
+    slow = False
+
+    def __init__(self) -> None:
+        self.made.append(self)
+        self.runs: dict[Settings, Learning] = {}
+        self.asked = list[tuple[Settings, int]]()
+        self.ended = False
+
+    def ask(self, settings: Settings, update: int) -> None:
+        self.asked.append((settings, update))
+
+    def answer(self, seconds: float) -> tuple[float, Snapshot | None] | None:
+        if self.slow:
+            time.sleep(seconds)
+            return None
+        settings, update = self.asked[-1]
+        run = self.runs.setdefault(settings, Learning(settings))
+        run.advance(update)
+        return 0.25, run.snapshot() if update in SCHEDULE else None
+
+    def end(self) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[InPlace]]:
+    InPlace.made, InPlace.slow = [], False
+    monkeypatch.setattr(trainings, "Child", InPlace)
+    monkeypatch.setattr(trainings, "IDLE", 0.2)
+    yield InPlace
+    until(lambda: all(one.ended for one in InPlace.made), 20)
+
+
+def until(happened: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_thirty_sessions_with_one_link_cost_one_run(child: type[InPlace]) -> None:
+    server, purses = Trainings(), [Purse() for _ in range(30)]
+
+    def reader(number: int) -> tuple[Snapshot, ...]:
+        while True:
+            look = server.look(SMALL, str(number), 50, purses[number])
+            if look.ahead is None:
+                return look.snapshots
+            time.sleep(0.02)
+
+    with ThreadPoolExecutor(30) as pool:
+        seen = list(pool.map(reader, range(30)))
+    assert [one.measures.update for one in seen[0]] == [0, 10, 20, 30, 40, 50]
+    assert all(mine is first for one in seen for mine, first in zip(one, seen[0], strict=True))
+    (only,) = child.made
+    assert only.asked == [(SMALL, update) for update in (0, 10, 20, 30, 40, 50)]
+    assert server.chunks == 6
+    assert sum(one.seconds for one in purses) == pytest.approx(6 * 0.25), "a run is paid once"
+    assert len(server.look(SMALL, "late", 20, Purse()).snapshots) == 3, "what is trained already costs nothing"
+    assert server.chunks == 6
+
+
+def test_one_training_at_a_time_and_the_place_in_the_queue_is_said(child: type[InPlace]) -> None:
+    child.slow = True
+    server = Trainings()
+    assert server.look(SMALL, "a", 10, Purse()).ahead == 0
+    assert server.look(OTHER, "b", 10, Purse()).ahead == 1
+    until(lambda: bool(child.made and child.made[0].asked))
+    time.sleep(0.2)
+    assert [settings for settings, _ in child.made[0].asked] == [SMALL]
+    child.slow = False
+    until(lambda: server.look(OTHER, "b", 10, Purse()).ahead is None)
+    server.look(SMALL, "a", -1, Purse())
+
+
+def test_stop_ends_what_is_under_way_within_a_second(child: type[InPlace]) -> None:
+    child.slow = True
+    server = Trainings()
+    server.look(SMALL, "a", 1_000, Purse())
+    until(lambda: bool(child.made and child.made[0].asked))
+    stopped = time.monotonic()
+    assert server.look(SMALL, "a", -1, Purse()).ahead is None
+    until(lambda: child.made[0].ended)
+    assert time.monotonic() - stopped < 1.2
+    assert server.chunks == 0
+
+
+def test_another_choice_lets_go_of_the_run_before(child: type[InPlace]) -> None:
+    child.slow = True
+    server = Trainings()
+    server.look(SMALL, "a", 1_000, Purse())
+    until(lambda: bool(child.made and child.made[0].asked))
+    assert server.look(OTHER, "a", -1, Purse()).ahead is None
+    until(lambda: child.made[0].ended, 2)
+
+
+def test_a_session_has_sixty_processor_seconds(child: type[InPlace]) -> None:
+    server, purse = Trainings(), Purse(59.9)
+    server.look(SMALL, "a", 1_000, purse)
+    until(lambda: purse.empty)
+    look = server.look(SMALL, "a", 1_000, purse)
+    assert look.spent
+    assert look.ahead is None
+    assert server.look(OTHER, "a", 10, purse).spent
+    assert server.chunks == 1
+    assert not server.look(SMALL, "b", -1, Purse()).spent
+
+
+def test_what_nobody_looks_at_is_forgotten_once_there_is_too_much(
+    child: type[InPlace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainings, "MOST_BYTES", 1)
+    server = Trainings()
+    until(lambda: server.look(SMALL, "a", 0, Purse()).snapshots != ())
+    server.look(OTHER, "b", -1, Purse())
+    assert len(server.look(SMALL, "a", 0, Purse()).snapshots) == 1, "somebody looks at it"
+    monkeypatch.setattr(trainings, "AWAY", 0.0)
+    server.look(OTHER, "b", -1, Purse())
+    assert [list(run.readers) for run in server._runs.values()] == [[]], "who left is forgotten"
+    assert server.look(SMALL, "a", 0, Purse()).snapshots == ()
+    assert child.made
+
+
+def test_the_process_makes_the_run_that_this_one_would_and_a_killed_one_is_started_again() -> None:
+    process, here = Child(), Learning(SMALL)
+    for update in (0, 10):
+        process.ask(SMALL, update)
+        while (found := process.answer(1.0)) is None:
+            pass
+        here.advance(update)
+        there = found[1]
+        assert there is not None
+        for site, values in here.snapshot().maps.items():
+            np.testing.assert_array_equal(there.maps[site], values)
+    assert process._process is not None
+    process._process.kill()
+    process._process.wait()
+    with pytest.raises(ConnectionError):
+        process.ask(SMALL, 10)
+    process.end()

@@ -1,0 +1,118 @@
+"""`open`: the dashboard in the browser, with a file of one's own; `serve`: with one's own code."""
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import webbrowser
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Thread
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+from transformer.distribution import DASHBOARD
+from transformer.errors import InputError
+
+FIRST_PORT, PORTS = 8501, 50
+"""The port that is tried first, and how many are tried."""
+
+STARTS_WITHIN = 120.0
+"""Seconds after which no browser is opened any more."""
+
+PAGE, MODEL, OWN, LIVE = "your_model", "model", "mine/", "live"
+"""The page of one's own models, its query parameter, and how it names a file of one's own and one's own code."""
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add both commands."""
+    opening = commands.add_parser(
+        "open",
+        help="open the dashboard, with a record, weights or a folder of checkpoints (the default command)",
+        description="Start the dashboard on this machine and open it in the browser. Ctrl-C stops it.",
+    )
+    opening.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="a record (run.heedmap), weights, or a folder of checkpoints"
+    )
+    _add_arguments(opening)
+    opening.set_defaults(run=open_file)
+    serving = commands.add_parser(
+        "serve",
+        help="open the dashboard with a model of your own code",
+        description="Run your own code in the dashboard: `make()` gives a module and a function from text to inputs.",
+    )
+    serving.add_argument("model", metavar="FILE.py:FUNCTION", help="your file, and the function that makes the model")
+    _add_arguments(serving)
+    serving.set_defaults(run=serve)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=int, metavar="N", help=f"default: the first free one from {FIRST_PORT}")
+    parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
+
+
+def open_file(arguments: argparse.Namespace) -> int:
+    """Serve until Ctrl-C: the first page, or what a file of one's own shows.
+
+    Raises:
+        InputError: there is no such file, or the dashboard is not installed.
+    """
+    file: Path | None = arguments.file
+    if file is None:
+        return _served(arguments, "", [])
+    if not file.exists():
+        raise InputError("no_such_path", path=str(file))
+    file = file.resolve()
+    query = "" if file.is_dir() else f"?{urlencode({MODEL: f'{OWN}{file.name}'}, safe='/')}"
+    return _served(arguments, PAGE + query, ["--checkpoints", str(file)])
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Serve a model of one's own code until Ctrl-C.
+
+    Raises:
+        InputError: the dashboard is not installed.
+    """
+    return _served(arguments, f"{PAGE}?{MODEL}={LIVE}", ["--model", arguments.model])
+
+
+def _served(arguments: argparse.Namespace, page: str, options: list[str]) -> int:
+    if find_spec("streamlit") is None or not (DASHBOARD / "app.py").is_file():
+        raise InputError("dashboard_not_installed")
+    port = arguments.port or _free_port()
+    # -P: no module of the folder that this is called in may stand in for one of the dashboard's
+    command = [sys.executable, "-P", "-m", "streamlit", "run", str(DASHBOARD / "app.py"), "--server.port", str(port)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    server = subprocess.Popen([*command, "--", *options], env={"MALLOC_ARENA_MAX": "1", **os.environ})  # noqa: S603
+    try:
+        if not arguments.no_browser:
+            Thread(target=_open_browser, args=(server, port, page), daemon=True).start()
+        return server.wait()
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _free_port() -> int:
+    for port in range(FIRST_PORT, FIRST_PORT + PORTS):
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)):
+                return port
+    raise InputError("no_free_port", first=FIRST_PORT, last=FIRST_PORT + PORTS - 1)
+
+
+def _open_browser(server: "subprocess.Popen[bytes]", port: int, page: str) -> None:
+    """Once the server answers."""
+    until = time.monotonic() + STARTS_WITHIN
+    while server.poll() is None and time.monotonic() < until:
+        try:
+            urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5).close()
+        except (URLError, OSError):
+            time.sleep(0.2)
+        else:
+            webbrowser.open(f"http://localhost:{port}/{page}")
+            return

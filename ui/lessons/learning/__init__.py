@@ -1,0 +1,1 @@
+"""The lesson "Learning": a small Transformer that is trained while the reader looks on."""

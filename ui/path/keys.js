@@ -1,0 +1,64 @@
+// The keys of the tour: Left and Right step, R reveals, digits answer; in the presenter view B blanks, C shows
+// the controls, and Esc ends it.
+// A page that is presented is drawn as large as the window allows: its styles read --present-zoom.
+
+(() => {
+  const root = document.documentElement;
+  const query = new URLSearchParams(location.search);
+  const asked = ["present", "print"].find((view) => query.get(view) === "1");
+  if (asked) root.dataset.view = asked;
+  /** Layout is done for a page of this width, and then enlarged: at 1920 pixels numbers of 12 become 24. */
+  const WIDTH = 960;
+  const fit = () => {
+    const zoom = root.dataset.view === "present" ? Math.max(1, innerWidth / WIDTH) : 1;
+    root.style.setProperty("--present-zoom", String(zoom));
+  };
+  addEventListener("resize", fit);
+  new MutationObserver(() => {
+    fit();
+    dispatchEvent(new Event("resize")); // pictures are drawn anew, as sharp as they are large
+  }).observe(root, { attributeFilter: ["data-view"] });
+  fit();
+  const find = (/** @type {string} */ selector) => /** @type {HTMLElement | null} */ (document.querySelector(selector));
+  const press = (/** @type {string} */ selector) => {
+    const found = find(selector);
+    found?.click();
+    return found !== null;
+  };
+  const GUESS = "[class*=st-key-path-guess]";
+  const TYPING = "input, textarea, select, [contenteditable=true]";
+  const MOVING = "canvas, svg, [role=slider], [role=tab], [role=radio], [role=grid], [role=listbox], [role=option]";
+  /** @param {KeyboardEvent} event */
+  const done = (event) => {
+    const { key } = event;
+    const at = event.composedPath().find((one) => one instanceof Element);
+    const inField = at instanceof Element && at.matches(TYPING);
+    if (inField) return false;
+    const moves = at instanceof Element && event.composedPath().some((one) => one instanceof Element && one.matches(MOVING));
+    if (key === "ArrowLeft" || key === "ArrowRight") {
+      const way = key === "ArrowLeft" ? ["path-back a", "previous button"] : ["path-next a", "next button"];
+      return !moves && (press(`.st-key-${way[0]}`) || (root.dataset.view === "present" && press(`.st-key-${way[1]}`)));
+    }
+    if (key === "r" || key === "R") return press(".st-key-path-reveal button");
+    if (/^[0-9]$/.test(key)) {
+      const field = find(`${GUESS} input`);
+      if (field) field.focus(); // the digit is typed into it
+      else press(`${GUESS} button:nth-of-type(${key})`);
+      return !field;
+    }
+    if (root.dataset.view !== "present") return false;
+    if (/^[bc]$/i.test(key)) {
+      root.toggleAttribute(key.toLowerCase() === "b" ? "data-blank" : "data-controls");
+      return true;
+    }
+    return key === "Escape" && press(".st-key-path-end button");
+  };
+  addEventListener("keyup", ({ key, target }) => {
+    // What was typed is sent by now; the keys are the tour's again.
+    if (key === "Enter" && target instanceof HTMLInputElement && target.closest(GUESS)) target.blur();
+  });
+  addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.isComposing) return;
+    if (done(event)) event.preventDefault();
+  });
+})();

@@ -1,0 +1,166 @@
+"""The page "Tour and questions": steps, all questions on any sentence, misconceptions, the glossary, the handout."""
+
+from collections.abc import Callable, Mapping
+from html import escape
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from transformer.errors import HeedmapError
+from transformer.teaching.data import Card, Term, cards, questions, steps, terms
+from transformer.teaching.handout import Sheet, handout
+from ui.path import asking, place, strip
+from ui.shared import address, controls
+from ui.texts import KEY, in_language, language, plain, t
+
+TERM = "term"
+"""The query parameter of the term that is looked for."""
+
+
+def tour_view() -> None:
+    """Every step with its sentence, whether it is done, and a link."""
+    for branch in dict.fromkeys(one.branch for one in steps()):
+        st.subheader(t(f"tour.branch_{branch}"), anchor=False)
+        for one in (one for one in steps() if one.branch == branch):
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.page_link(
+                    f"pages/{one.page}.py", label=t("tour.to_step", label=one.label), query_params=place.link_to(one),
+                    width=150,
+                )  # fmt: skip
+                st.markdown(strip.sentence_of(one), width="stretch")
+                st.caption(
+                    t("tour.done") if place.is_done(one) else t("tour.minutes", count=one.minutes), width="content"
+                )
+
+
+def questions_view() -> None:
+    """One question, on the lesson's sentence or the reader's own."""
+    names = list(questions())
+    shown = {name: f"{i} · {plain(f'{questions()[name].page}.title')}" for i, name in enumerate(names, 1)}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = address.choice(
+            t("questions.pick"), names, key="question", form="list", text=shown.__getitem__, width=260
+        )
+        question = questions()[name]
+        text = ""
+        if question.reads in {"toy", "translator"}:
+            text = address.line(t("questions.sentence"), "", key="text", help=t("questions.sentence_help"), width=420)
+    address.belong_to((name, text), place.GUESS, place.SHOWN)
+    asking.panel(question, text, None)
+    if not asking.is_open(name):
+        with st.container(horizontal=True):
+            st.button(t("questions.again"), key="path-again", on_click=_ask_again)
+            _open(question.page, question.address, t("questions.open"))
+    st.caption(t("questions.keys"))
+
+
+def _ask_again() -> None:
+    address.put(**{place.GUESS: None, place.SHOWN: None})
+
+
+def _open(page: str, where: Mapping[str, str], label: str) -> None:
+    spoken = {KEY: language()} if language() != "en" else {}
+    st.page_link(f"pages/{page}.py", label=label, query_params={**where, **spoken}, width="content")
+
+
+def cards_view() -> None:
+    """Misconceptions, each with the run that contradicts it, once it is asked for."""
+    for one in cards():
+        with st.container(border=True):
+            st.markdown(f"**{t('tour.card_claim')}** · {t(f'cards.{one.name}')}")
+            if address.parameter("card") == one.name:
+                _contradicted(one)
+            else:
+                st.button(t("tour.card_show"), key=f"path-card-{one.name}", on_click=_turn_card, args=(one.name,))
+
+
+def _turn_card(name: str) -> None:
+    address.put(card=name)
+
+
+def _contradicted(one: Card) -> None:
+    try:
+        found = asking.case(one.truth, one.reads, "")
+    except HeedmapError as error:
+        controls.explain(error)
+        return
+    st.markdown(f"**{t('tour.card_here')}** · {t(f'cards.{one.name}_here', answer=found.answer[0], **found.told)}")
+    st.markdown(f"**{t('tour.card_so')}** · {t(f'cards.{one.name}_so')}")
+    _open(one.page, one.address, t("questions.open"))
+
+
+def glossary_view() -> None:
+    """Every term with its symbol, shape and sentence; a text finds terms in every language."""
+    text = address.line(t("tour.term_find"), "", key=TERM, width=320)
+    found = [one for one in terms().values() if _has(one, text)]
+    if found:
+        st.html(f'<div class="path-table path-terms"><table>{"".join(map(_row, found))}</table></div>')
+    else:
+        st.caption(t("tour.term_none", text=text))
+
+
+def _row(one: Term) -> str:
+    """A term as a row of HTML, with a link that keeps the language."""
+    spoken = {KEY: language()} if language() != "en" else {}
+    where = escape(f"{place.page_path(one.page) or '.'}?{urlencode({**one.address, **spoken})}")
+    cells = (plain(f"glossary.{one.name}"), one.symbol, one.shape, plain(f"glossary.{one.name}_is"))
+    told = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+    return f'<tr>{told}<td><a href="{where}" data-ours>{escape(plain("tour.term_open"))}</a></td></tr>'
+
+
+def _has(one: Term, text: str) -> bool:
+    names = (one.name, *(in_language(code, f"glossary.{one.name}") for code in ("en", "zh")))
+    return any(text.strip().lower() in name.lower() for name in names)
+
+
+def handout_view() -> None:
+    """Make the tour's handout, and hand it over as one file."""
+    st.markdown(t("tour.handout_intro"))
+    branches = list(dict.fromkeys(one.branch for one in steps()))
+    which = address.choice(
+        t("tour.handout_which"), branches, key="branch", text=lambda one: plain(f"tour.branch_{one}"), form="list"
+    )
+    if address.parameter("made") != which:
+        st.button(t("tour.handout_make"), key="path-make", on_click=_make, args=(which,))
+        return
+    st.download_button(
+        t("tour.handout_download"), document(which), f"handout-{which}-{language()}.html",
+        "application/octet-stream",
+        key="path-handout", on_click="ignore", icon=":material/print:",
+    )  # fmt: skip
+
+
+def _make(which: str) -> None:
+    address.put(made=which)
+
+
+def document(branch: str) -> str:
+    """The handout of a branch: a page a question, on the sentences of the lesson."""
+    sheets = []
+    for one in (one for one in steps() if one.branch == branch and one.question):
+        question, where = questions()[one.question], place.url(one.page, {**one.address, KEY: language()})
+        title = f"{one.label} · {plain('questions.title')}"
+        sentence = plain(f"tour.at_{one.name}")
+        try:
+            found = asking.case(question.name, question.reads, "", one.address.get("model"))
+        except HeedmapError as error:
+            reason = controls.plain_sentence(error.message)
+            sheets.append(Sheet(title, sentence, plain("tour.handout_missing", reason=reason), "", where))
+            continue
+        answer = asking.answer_text(question, found, found.answer)
+        why = asking.text_of(question, found, "_why")
+        asked = asking.text_of(question, found)
+        sheets.append(
+            Sheet(title, sentence, asked, f"{answer}. {why}", where, asking.options_of(question, found), found.given)
+        )
+    return handout(plain("tour.handout_answers" if not sheets else "tour.title"), sheets, language())
+
+
+VIEWS: dict[str, Callable[[], None]] = {
+    "tour": tour_view,
+    "questions": questions_view,
+    "cards": cards_view,
+    "glossary": glossary_view,
+    "handout": handout_view,
+}
+"""The page's views."""

@@ -1,0 +1,348 @@
+"""The panel of a long sequence: its track with known exons, the sites that were called, changes, and files."""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import InputError
+from transformer.plots.export import plot_config
+from transformer.plots.scan import Arrow, Exons, Mark, ScanPicture, scan_track
+from transformer.runs.sequences.held_out import THRESHOLDS, HeldOut, known_held_out
+from transformer.runs.sequences.scan import Block, ScanPlan, ScanTrack, Strands, find_hits, plan_scan
+from transformer.runs.sequences.variants import Delta, changed_sites, deltas
+from transformer.sequences.annotation import Place, is_known, judged, known_sites
+from transformer.sequences.hits import Hit, place_of, site_of
+from transformer.sequences.task import SequenceTask
+from transformer.sequences.tracks import intervals, track_line
+from transformer.sequences.variants import read_changes
+from ui.markdown import as_text
+from ui.sequences.sites import MOST_HITS, SHOWN, SITE, TRACK, changes_table, downloads, point_out, sites_table, stem_of
+from ui.sequences.source import Brought
+from ui.shared.address import belong_to, choice, line, parameter, put, switch, whole_numbers
+from ui.shared.theme import is_dark
+from ui.store import render_slots, store
+from ui.store.cache import cached_result, in_session
+from ui.texts import language, plain, said, t
+
+MAX_LETTERS = 10_000_000
+"""Longest sequence that the page scans; the command line has no limit."""
+
+WORKERS = 2
+"""Threads that share the windows of a block."""
+
+SLICE_SECONDS = 0.3
+"""How long one rerun reads: the page shows how far it is between two slices, and hears Stop."""
+
+AT_ONCE = 6_000
+"""A scan of more windows waits for its button."""
+
+BINS, STEMS = 1_200, 9_600
+"""Most points of a line, since a screen has no more; and most windows of which each read one has its own stem."""
+
+LETTERS_SHOWN = 100
+"""Up to so many letters are written under the axis."""
+
+MOST_ASKED = 20
+"""Most changes that the page computes; the command line takes more."""
+
+JOB = "scan-job"
+"""The kind of result that a scan on its way is."""
+
+
+@dataclass
+class Job:
+    """A scan on its way, in one session; it will read `total` windows."""
+
+    plan: ScanPlan
+    track: ScanTrack
+    classes: tuple[str, ...]
+    parts: Iterator[Block]
+    total: int
+    seconds: float = 0.0
+    started: bool = False
+    done: bool = False
+    cancelled: bool = False
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, task: SequenceTask, text: str, strands: Strands, every: bool) -> "Job":
+        """A scan of which nothing is read yet."""
+        plan = plan_scan(checkpoint, task.alphabet.read(text), 1, strands, every)
+        track = ScanTrack(plan, tuple(map(task.classes.index, task.findable)))
+        return cls(plan, track, task.findable, plan.blocks(WORKERS), plan.reads)
+
+    def advance(self, seconds: float) -> None:
+        """Read on for a while, one block at least."""
+        with render_slots.aside():
+            began = time.monotonic()
+            for block in self.parts:
+                self.track.add(block)
+                if time.monotonic() - began > seconds:
+                    break
+            else:
+                self.done = True
+            self.seconds += time.monotonic() - began
+
+    def start(self) -> None:
+        """Go on past what was measured."""
+        self.started = True
+
+    def cancel(self) -> None:
+        """Leave the rest; threads behind the parts end with them."""
+        self.cancelled = self.done = True
+        self.parts = iter(())
+
+    @property
+    def left(self) -> str:
+        """The time that is left at the rate so far: in minutes, from a minute and a half on."""
+        share = max(1e-9, self.track.read / self.plan.n_windows)
+        seconds = self.seconds * (1 - share) / share
+        long = seconds >= 90
+        return plain(
+            "sequences.minutes" if long else "sequences.seconds", count=round(seconds / 60 if long else seconds)
+        )
+
+    def hits(self, threshold: float) -> list[Hit]:
+        """What was found so far."""
+        columns = {name: column for column, name in enumerate(self.classes)}
+        return find_hits(self.plan, self.track.blocks(), columns, threshold)
+
+    def bedgraph(self, sequence: str) -> str:
+        """A track for each strand and class."""
+        plan, parts = self.plan, list[str]()
+        for row, sign in enumerate(plan.strands.signs):
+            for column, name in enumerate(self.classes):
+                parts.append(track_line(f"{name} {sign}"))
+                for block in self.track.blocks():
+                    values = block.probabilities[row, :, column]
+                    parts.append(intervals(sequence, values, plan.centre(block.first), plan.step, len(plan.letters)))
+        return "".join(parts)
+
+
+def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Brought, row: DeltaGenerator) -> None:
+    """The track of a sequence and its sites, as it is read; what changes do to them; and what to take away.
+
+    Its controls go on in the `row` in which the sequence is chosen.
+    """
+    record = source.record
+    if len(record.sequence) > MAX_LETTERS:
+        raise InputError("scan_long", found=len(record.sequence), most=MAX_LETTERS)
+    known = known_sites(source.genes)
+    with row:
+        written = line(
+            t("sequences.changes"),
+            "",
+            key="variant",
+            width=180,
+            placeholder=_suggestion(source),
+            help=t("sequences.changes_help", most=MOST_ASKED),
+        )
+        least = [f"{one:g}" for one in THRESHOLDS]
+        threshold = float(
+            choice(t("sequences.scan_threshold"), least, default="0.9", key="least", form="list", width=100, text=str)
+        )
+        first, after = _shown(source)
+        with st.popover(t("sequences.more"), key="gene-more"):
+            of_one_strand = bool(known) and {strand for _, strand, _ in known} == {"+"}
+            strands = _strands(task, Strands.GIVEN if of_one_strand else Strands.BOTH)
+            every = switch(t("sequences.every"), False, key="every", help=t("sequences.every_help"))
+            st.button(t("sequences.read_whole"), on_click=put, kwargs={"read": "one"}, key="read-whole")
+            _say_errors(task, known_held_out(checkpoint), threshold)
+        files = st.empty()
+    key = (name, store.revision(name), source.digest, strands, every)
+    job = in_session(JOB, key, lambda: Job.of(checkpoint, task, record.sequence, strands, every), 1, pinned=True)
+    if not _is_begun(job):
+        return
+    hits = job.hits(threshold)
+    found = _deltas(name, source, written, job) if job.done else []
+    chosen = next((hit for hit in hits if hit.window == parameter(SITE)), None)
+    _picture(source, job, hits, found, chosen, threshold, (first, after), task)
+    _say(job, hits, known, source)
+    if found:
+        changes_table(found, record.id)
+    sites_table(hits, known, chosen, bool(source.genes), len(record.sequence))
+    with files.popover(t("sequences.files"), key="gene-files"):
+        downloads(source, hits, known, name, partial(job.bedgraph, record.id))
+    if not job.done:
+        st.rerun()
+
+
+def _strands(task: SequenceTask, usual: Strands) -> Strands:
+    known = [one.value for one in Strands] if task.alphabet.complement else [Strands.GIVEN.value]
+    return Strands(
+        choice(
+            t("sequences.scan_strands"),
+            known,
+            key="strands",
+            default=usual.value if len(known) > 1 else known[0],
+            text=lambda one: plain(f"sequences.scan_{one}"),
+        )
+    )
+
+
+def _suggestion(source: Brought) -> str:
+    """A change that can be tried: the first letter of the first known intron on the given strand."""
+    places = sorted(place for _, strand, place in known_sites(source.genes) if strand == "+")
+    if not places:
+        return "568 G>A"
+    letter = source.record.sequence[places[0] - 1].upper()
+    return f"{places[0]} {letter}>{'A' if letter != 'A' else 'G'}"
+
+
+def _shown(source: Brought) -> tuple[int, int]:
+    """The letters to draw (from 1, both within): what the reader wrote, else all."""
+    length = len(source.record.sequence)
+    belong_to(source.digest, SHOWN, SITE)
+    written = line(t("sequences.letters_shown"), f"1-{length}", key=SHOWN, width=130)
+    found = whole_numbers(re.sub("[, ]", "", written), "-") or ()
+    first, last = (*found, 1, length)[:2] if len(found) == 2 else (1, length)
+    first, last = max(1, min(first, last, length)), min(length, max(first, last))
+    middle, half = (first + last) // 2, max(LETTERS_SHOWN, last - first + 1) // 2
+    for text, size in (("scan_zoom_in", max(LETTERS_SHOWN // 2, half // 4)), ("scan_zoom_out", 4 * half)):
+        ends = f"{max(1, middle - size)}-{min(length, middle + size)}"
+        icon = ":material/zoom_in:" if text == "scan_zoom_in" else ":material/zoom_out:"
+        shown = None if size >= length else ends
+        st.button(t(f"sequences.{text}"), icon=icon, key=text, on_click=put, kwargs={SHOWN: shown})
+    return first, last
+
+
+def _is_begun(job: Job) -> bool:
+    """Read on for a slice; False where a long scan waits to be asked for, once its first block was measured."""
+    if not job.track.read:
+        job.advance(0)
+    if not job.done and not job.started and job.total > AT_ONCE:
+        st.info(t("sequences.scan_cost", count=job.total, left=job.left))
+        st.button(t("sequences.scan_start"), type="primary", on_click=job.start, icon=":material/play_arrow:")
+        return False
+    if not job.done:
+        job.started = True
+        job.advance(SLICE_SECONDS)
+    if not job.done:
+        share = job.track.read / job.plan.n_windows
+        st.button(t("sequences.stop"), on_click=job.cancel, icon=":material/stop_circle:", key="stop-scan")
+        st.progress(share, t("sequences.scan_progress", share=share, left=job.left))
+    return True
+
+
+def _deltas(name: str, source: Brought, written: str, job: Job) -> list[Delta]:
+    """What the changes do that were written or dropped; what is wrong with them is said here."""
+    text = "\n".join(filter(None, [written, source.changes]))
+    if not text.strip():
+        return []
+    plan = job.plan
+
+    def compute() -> list[Delta]:
+        asked = read_changes(text, source.record.id, plan.letters)
+        if len(asked) > MOST_ASKED:
+            raise InputError("changes_many", most=MOST_ASKED)
+        with st.spinner(t("sequences.reading"), show_time=True):
+            return [one for change in asked for one in changed_sites(deltas(plan.checkpoint, plan.letters, change))]
+
+    try:
+        return cached_result("changes", (store.revision(name), source.digest, source.record.id, text), compute)
+    except InputError as error:
+        st.error(as_text(said(error.message)))
+        return []
+
+
+def _picture(
+    source: Brought,
+    job: Job,
+    hits: Sequence[Hit],
+    found: Sequence[Delta],
+    chosen: Hit | None,
+    threshold: float,
+    shown: tuple[int, int],
+    task: SequenceTask,
+) -> None:
+    plan, half = job.plan, job.plan.width // 2
+    first = min(max(0, shown[0] - 1 - half - 1), max(0, job.track.read - 1))
+    after = max(first + 1, min(job.track.read, shown[1] - half + 2))
+    bins = STEMS if plan.is_sparse else BINS
+    starts, values = job.track.maxima(first, after, bins)
+    places = np.empty(values.shape, int)
+    for row, sign in enumerate(plan.strands.signs):
+        for column, label in enumerate(job.classes):
+            mark = task.landmark(label)
+            offset = half + 1
+            if mark is not None:
+                offset = place_of(site_of(0, plan.width, sign, mark), sign, mark.term)
+            places[row, column] = starts + offset
+    known = known_sites(source.genes)
+    letters = ""
+    if shown[1] - shown[0] < LETTERS_SHOWN:
+        letters = plan.letters.text[shown[0] - 1 : shown[1]]
+    marks = [
+        Mark(
+            hit.place, hit.strand, job.classes.index(hit.label), hit.probability, said(hit.said()),
+            is_known(hit, known), hit == chosen,
+        )
+        for hit in sorted(hits, key=lambda hit: -hit.probability)[:MOST_HITS]
+    ]  # fmt: skip
+    arrows = [
+        Arrow(one.place, one.site.strand, one.before, one.after, f"{one.change}: {one.before:.2f} → {one.after:.2f}")
+        for one in found
+        if one.site.strand in plan.strands.signs
+    ]
+    genes = [Exons(gene.name, [(begin + 1, end) for begin, end in gene.exons]) for gene in source.genes if gene.exons]
+    together = -(-(after - first) // bins)
+    picture = ScanPicture(
+        source.record.id, [_class_name(task, one) for one in job.classes], plan.strands.signs, places, values, together,
+        threshold, shown, plan.is_sparse, marks, arrows, genes, letters,
+    )  # fmt: skip
+    figure = scan_track(picture, dark=is_dark())
+    st.plotly_chart(
+        figure, key=TRACK, config=plot_config(f"{stem_of(source)}-scan"), selection_mode="points",
+        on_select=partial(point_out, hits, len(plan.letters)),
+    )  # fmt: skip
+
+
+def _class_name(task: SequenceTask, label: str) -> str:
+    """A class with the name of its landmark: `EI, donor GT`."""
+    mark = task.landmark(label)
+    return f"{label}, {task.in_language(mark.name, language())}" if mark else label
+
+
+def _say(job: Job, hits: Sequence[Hit], known: set[Place], source: Brought) -> None:
+    """How many sites were called, how many of the known ones are among them, and what was read."""
+    signs = job.plan.strands.signs
+    kilobases = max(1, job.track.read) * len(signs) / 1_000
+    numbers = dict(hits=len(hits), rate=len(hits) / kilobases)
+    found = judged(hits, known, signs)
+    if source.genes and found.n_known and found.precision is not None:
+        ranks = ", ".join(map(str, found.ranks)) or "-"
+        st.markdown(
+            t(
+                "sequences.judged",
+                found=len(found.ranks),
+                known=found.n_known,
+                ranks=ranks,
+                share=found.precision,
+                **numbers,
+            )
+        )
+    else:
+        st.markdown(t("sequences.called", **numbers))
+    if job.plan.letters.notes:
+        st.caption(as_text("; ".join(map(said, job.plan.letters.notes))))
+    if job.cancelled:
+        st.caption(t("sequences.scan_cancelled", share=job.track.read / job.plan.n_windows))
+
+
+def _say_errors(task: SequenceTask, known: HeldOut | None, threshold: float) -> None:
+    """How often the threshold errs on held-out rows, and what that makes in a kilobase."""
+    if known is None:
+        st.caption(t("sequences.scan_not_measured"))
+        return
+    for name in task.findable:
+        for point in known.points.get(name, ()):
+            if point.threshold == threshold:
+                told = dict(name=name, threshold=threshold, rows=known.rows, found=point.found, false=point.false)
+                code = "scan_errors" if point.false else "scan_no_errors"
+                st.caption(t(f"sequences.{code}", kilobase=1_000 * point.false, **told))
