@@ -122,6 +122,7 @@ def test_the_training_plays_in_the_browser_and_rests_in_the_address(align):
 LONG = "+and+a+dog".join(["text=A+man", *[""] * 12])
 """A sentence whose map is larger than any window."""
 
+
 def test_long_maps_fit_their_page(align, serve, visit):
     opened = visit(
         f"{serve(APP)}/align?{LONG}&beam=1&longest=10&force={'ein+Hund+und+' * 12}&second=multi30k-en-de@001600",

@@ -175,9 +175,7 @@ def test_a_link_to_a_saved_page_shows_the_same_and_back_undoes(record: Record, o
     expect(again.locator(".heatmap .title")).to_have_text("decoder.1.cross · head 2")
 
 
-@pytest.mark.parametrize(
-    ("ground", "nested"), [(("#fff", "#111", "light"), False), (("#111", "#eee", "dark"), True)]
-)
+@pytest.mark.parametrize(("ground", "nested"), [(("#fff", "#111", "light"), False), (("#111", "#eee", "dark"), True)])
 def test_cells_of_a_notebook_do_not_meet_and_are_as_high_as_they_need(
     record: Record, opened: Opened, ground: tuple[str, str, str], nested: bool
 ) -> None:

@@ -1,6 +1,5 @@
 """What an encoder costs: counted multiply-adds are those that PyTorch counts, and times are of the encoder alone."""
 
-
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel

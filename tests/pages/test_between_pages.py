@@ -78,18 +78,11 @@ def go(session: AppTest, page: str, **address: str) -> AppTest:
 def controls(session: AppTest) -> dict[str, Any]:
     """The values of a page's controls by key."""
     kinds = ("button_group", "selectbox", "slider", "number_input", "toggle", "text_input", "text_area")
-    return {
-        f"{kind} {one.key}": one.value
-        for kind in kinds
-        for one in session.get(kind)
-        if one.key not in SUBJECT
-    }
+    return {f"{kind} {one.key}": one.value for kind in kinds for one in session.get(kind) if one.key not in SUBJECT}
 
 
 def address(session: AppTest) -> str:
-    found = {
-        key: value for key, value in dict(session.query_params).items() if key not in SUBJECT
-    }
+    found = {key: value for key, value in dict(session.query_params).items() if key not in SUBJECT}
     return json.dumps(found, sort_keys=True)
 
 

@@ -65,9 +65,7 @@ def site_text(site: str) -> str:
     return plain("sequences.pooling") if site == POOLING else site
 
 
-def typed_sequence(
-    checkpoint: Checkpoint, longest: int = LETTERS_AT_ONCE, opening: str | None = None
-) -> FastaRecord:
+def typed_sequence(checkpoint: Checkpoint, longest: int = LETTERS_AT_ONCE, opening: str | None = None) -> FastaRecord:
     """The sequence that was pasted, or an example (at first `opening`): bare letters, or a record of FASTA.
 
     `longest` is what the page runs.
