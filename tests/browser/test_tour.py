@@ -33,7 +33,7 @@ def at_step(page, one) -> bool:
 def answer(opened, one) -> None:
     """Predict with digits, as the question asks."""
     page, kind = opened.page, questions()[one.question].kind
-    page.locator("[class*=st-key-path-guess] :is(input, button)").first.wait_for()
+    page.locator("[class*=st-key-path-guess] :is(input, button, canvas)").first.wait_for()
     if kind == "number":
         page.keyboard.press("7")
         with opened.run():
@@ -55,7 +55,9 @@ def test_the_whole_tour_is_walked_by_the_keyboard_alone(opened, language):
         if predicts:
             answer(visit, one)
         page.locator(".st-key-path-reveal button").wait_for()
-        expect(page.locator("[class*=st-key-matrices], canvas")).to_have_count(0)
+        expect(
+            page.locator("[class*=st-key-matrices], canvas:not([data-matrix=answer], [data-matrix=given])")
+        ).to_have_count(0)
         with visit.run():
             page.keyboard.press("r")
         lit = ".st-key-" + re.sub("[^a-zA-Z0-9_-]", "-", one.lit)
@@ -83,6 +85,41 @@ def test_the_whole_tour_is_walked_by_the_keyboard_alone(opened, language):
     with visit.run():
         page.keyboard.press("ArrowLeft")
     until(page, at_step, page, TOUR[-2])
+
+
+def test_a_prediction_is_clicked_on_the_picture(opened):
+    """A word, several cells, a row that is drawn; a second click takes a cell back."""
+    visit = opened(START, width=1280, height=800)
+    click(visit, 0, 4)
+    assert address(visit.page)["guess"] == "4"
+    visit.move("./masks?mask=both&tour=10")
+    for column, expected in ((0, "0"), (2, "0.2"), (1, "0.1.2"), (0, "1.2")):
+        click(visit, 0, column)
+        assert address(visit.page)["guess"] == expected
+    visit.move("./teaching?view=questions&question=drawn_row")
+    for row, column, expected in ((4, 1, "0.60.0.0"), (9, 3, "0.60.0.10"), (9, 3, "0.60.0.0")):
+        click(visit, row, column)
+        assert address(visit.page)["guess"] == expected
+    visit.page.keyboard.press("ArrowUp")  # the picture's own keys
+    with visit.run():
+        visit.page.keyboard.press("Enter")
+    assert address(visit.page)["guess"] == "0.60.0.20"
+
+
+def click(visit, row: int, column: int) -> None:
+    """Click a cell of the prediction."""
+    canvas = visit.page.locator("canvas[data-matrix=answer]")
+    canvas.wait_for()
+
+    def sizes() -> list[float]:
+        return [float(canvas.get_attribute(f"data-{name}")) for name in ("left", "top", "cell-width", "cell-height")]
+
+    found = [*sizes(), None]
+    while found != (found := sizes()):  # the picture is fitted to the page
+        visit.page.wait_for_timeout(300)
+    left, top, width, height = found
+    with visit.run():
+        canvas.click(position={"x": left + (column + 0.5) * width, "y": top + (row + 0.5) * height})
 
 
 SIZES = """() => {

@@ -338,6 +338,8 @@ def test_a_wrong_prediction_says_by_how_much() -> None:
     middle = (p + q) / 2
     bits = 0.5 * (p * np.log2(p / middle)).sum() + 0.5 * (q * np.log2(q / middle)).sum()
     assert flat.off == pytest.approx(np.sqrt(bits))
+    tenths = tuple(np.round(p, 1).tolist())
+    assert judged(known["drawn_row"], row, tenths).right  # the picture's steps are fine enough
     flattened = TRUTHS["most_flattened_row"](live)
     wrong = (int(flattened.answer[0]) + 1) % len(flattened.options)
     expected = abs(flattened.scores[int(flattened.answer[0])] - flattened.scores[wrong])

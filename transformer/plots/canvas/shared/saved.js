@@ -9,7 +9,7 @@ const BAR = { wide: 200, tall: 12, ticks: 20 };
 const MARK = 14;
 const GAP = 10;
 
-/** @typedef {{ title: string, lines: string[] }} About What Python says of the picture: About in about.py. */
+/** @typedef {{ title: string, lines: string[], formulas?: string[] }} About What Python says of the picture: About in about.py. */
 
 /** @typedef {{ text: string, x: number, y: number, size: number, bold: boolean }} Written A line, `y` its middle. */
 
