@@ -208,19 +208,29 @@ def test_the_print_view_of_a_page_has_its_address_and_no_buttons(opened):
         assert all(not one.is_visible() for one in page.get_by_test_id(gone).all()), gone
 
 
-TERM = """() => {
-  const range = [...(CSS.highlights.get("heedmap-term") ?? [])].find((one) => `${one}` === "attention");
-  const box = range?.getBoundingClientRect();
-  return box && { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+UNDER = """one => {
+  const { x, y, width, height } = one.getBoundingClientRect();
+  return document.elementsFromPoint(x + width / 2, y + height / 2).map(({ tagName }) => tagName);
 }"""
 
 
-def test_a_term_in_a_caption_opens_its_entry(opened):
+def test_a_term_in_a_caption_opens_its_entry_by_mouse_and_by_keyboard(opened):
     page = opened("attention_steps").page
-    until(page, lambda: page.evaluate(TERM) is not None)
-    with page.context.expect_page() as pending:
-        page.mouse.click(**page.evaluate(TERM))
-    entry = pending.value
-    assert "term=attention" in entry.url
-    expect(entry.locator(".path-terms tr").first).to_be_visible()
-    entry.close()
+    link = page.locator("[data-testid=stCaptionContainer] > a.heedmap-term[href*='term=attention']").first
+    link.wait_for()
+    assert link.get_attribute("aria-label") == "attention"
+    assert {"A", "P"} <= set(link.evaluate(UNDER))  # it lies over the caption's own word
+    before = link.evaluate_handle("one => one.closest('[data-testid=stCaptionContainer]').firstElementChild")
+    for act in (link.click, lambda: (reached(page, link), page.keyboard.press("Enter"))):
+        with page.context.expect_page() as pending:
+            act()
+        entry = pending.value
+        assert "term=attention" in entry.url
+        expect(entry.locator(".path-terms tr").first).to_be_visible()
+        entry.close()
+    assert before.evaluate("one => one.isConnected")
+
+
+def reached(page, link) -> None:
+    """Press Tab until the focus is on a link."""
+    until(page, lambda: page.keyboard.press("Tab") or link.evaluate("one => one === document.activeElement"))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.pages.opening import fine, opened
+from tests.pages.opening import fine, matrices, opened
+from transformer.lessons.notation import MEANINGS
 from transformer.plots.canvas import blob
 
 STATES = {
@@ -10,8 +11,8 @@ STATES = {
     "attention_steps?stage=softmax": ("the cat sat on", "Σ_k e^(S''_0[i,k])"),
     "attention_steps?screen=why&topic=cosine": ("Why?", "S_0[i,j] = q_i · k_j = |q_i| |k_j| G[i,j]"),
     "attention_steps?screen=why&topic=mean": ("Why?", "1 / 2 Σ_h A_h"),
-    "masks?mask=padding": ("Masks: Build", "M_(ij) = r_j"),
-    "masks?mask=both": ("Masks: Build", "M_(ij) = T_(ij) ∧ r_j"),
+    "masks?mask=padding": ("Masks: Build", "M_(ij) = e_j"),
+    "masks?mask=both": ("Masks: Build", "M_(ij) = T_(ij) ∧ e_j"),
     "masks?screen=scores": ("Scores and weights", "A = softmax(QKᵀ / √d_k + log M)"),
     "masks?screen=break&how=shift": ("Break it", "shifted by one"),
     "masks?screen=break&how=axes": ("Break it", "axes mixed up"),
@@ -34,3 +35,10 @@ def test_a_saved_picture_names_its_screen_its_choice_and_its_formula(address: st
     for part in STATES[address]:
         assert part in said, said
     assert not set(said) & set("\\{}")
+
+
+def test_the_lesson_on_masks_writes_the_notation_of_all_lessons() -> None:
+    names = {"before": "scaled scores", "after": "masked scores", "weights": "attention weights"}
+    shown = matrices(fine(opened("masks", screen="scores")))[0] | matrices(fine(opened("masks", mask="both")))[0]
+    assert {name: MEANINGS[shown[name]["symbol"]] for name in names} == names
+    assert all(one["symbol"] in MEANINGS for one in shown.values())

@@ -22,16 +22,16 @@ def build_panel(shown: Example, bar: DeltaGenerator) -> None:
     parts: list[Matrix] = []
     if kind != "causal":
         real = view.keys_real[None, :]
-        parts.append(matrix("real", "r", real, ("",), view.keys, ~real))
+        parts.append(matrix("real", "e", real, ("",), view.keys, ~real))
     if kind in {"causal", "both"}:
         past = np.tri(len(view.queries), len(view.keys), dtype=bool)
         parts.append(matrix("triangle", "T", past, view.queries, view.keys, ~past))
     parts.append(matrix("result", "M", view.visible, view.queries, view.keys, ~view.visible))
     formula = {
-        "padding": r"M_{ij} = r_j, \qquad r_j = 1 \enspace " + in_formula("masks.formula_padding", j="j"),
+        "padding": r"M_{ij} = e_j, \qquad e_j = 1 \enspace " + in_formula("masks.formula_padding", j="j"),
         "causal": r"M_{ij} = 1 \enspace " + in_formula("masks.formula_causal", condition=r"j \le i"),
-        "both": r"M_{ij} = T_{ij} \wedge r_j",
-        "cross": "M_{ij} = r_j",
+        "both": r"M_{ij} = T_{ij} \wedge e_j",
+        "cross": "M_{ij} = e_j",
     }[kind]
     left, right = shared.columns()
     with left:
@@ -50,8 +50,8 @@ def scores_panel(shown: Example, bar: DeltaGenerator) -> None:
     hidden = ~view.visible
     board = Board.of(
         [
-            matrix("before", "S", found.before, view.queries, view.keys, None),
-            matrix("after", "S'", found.after, view.queries, view.keys, hidden),
+            matrix("before", "S'", found.before, view.queries, view.keys, None),
+            matrix("after", "S''", found.after, view.queries, view.keys, hidden),
             matrix("weights", "A", found.weights, view.queries, view.keys, hidden),
         ]
     )
