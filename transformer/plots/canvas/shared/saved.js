@@ -98,7 +98,7 @@ export function legendOf(ruler, { name, ticks, marks, note }, width, theme) {
       context.fillRect(left + at, top + head.height, 1.5, BAR.tall);
     }
     context.fillStyle = theme.text;
-    context.font = `11px ${theme.font}`;
+    context.font = `12px ${theme.font}`;
     for (const [text, position] of ticks) {
       context.textAlign = position === 0 ? "left" : "center";
       context.fillText(text, left + wide * position, top + head.height + BAR.tall + 9);
