@@ -9,8 +9,8 @@ import torch
 from transformer.training.snapshots import SCHEDULE, Learning, Measures
 from transformer.training.tasks import Settings
 
-DEEP = Settings(n_layers=4, norm_first=False, rate=0.006)
-REPEAT = Settings(task="repeat", n_layers=2, n_heads=1, rate=0.005)
+DEEP = Settings(n_layers=4, n_heads=2, norm_first=False, rate=0.006)
+REPEAT = Settings(task="repeat", n_layers=2)
 
 
 def first(

@@ -165,7 +165,7 @@ def test_a_trained_model_is_an_upload_of_the_session_and_opens_on_the_other_page
     assert not at.exception
     held = at.session_state["session_resources"]
     (ref,) = held.uploads
-    assert str(ref) == "upload/reverse-2000"
+    assert str(ref) == "upload/reverse-1000"
     assert held.n_bytes > 10_000
     links = [one.proto for one in at.get("page_link") if "upload" in one.proto.query_string]
     assert len(links) == 5
