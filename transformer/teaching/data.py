@@ -32,6 +32,8 @@ class Question:
     tolerance: float = 0.0
     fixed: int = 0
     """How many options stand in the texts; 0 where they come from the run."""
+    formula: str = ""
+    """What the answer rests on, for paper: plain text, `_` before what is set lower, `^` before what is higher."""
 
 
 @dataclass(frozen=True)
