@@ -1,13 +1,13 @@
 """Every view fits its window, is not crowded and can be read, and its policy stops nothing that it needs.
 
 `fits.toml` lists the views by address, and what is known to be too much: a view may not get worse than that. One window
-goes from view to view and is made wider and narrower, darker and lighter, while a view is open.
+goes from view to view, and is made wider and narrower while a view is open.
 """
 
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 HERE = Path(__file__).parent
 LOOK = (HERE / "fits.js").read_text("utf-8")
 LISTED: dict[str, Any] = tomllib.loads((HERE / "fits.toml").read_text("utf-8"))
-WINDOWS = {1280: 800, 1920: 1080, 853: 533, 390: 844}
+WINDOWS = {390: 844, 853: 533, 1920: 1080, 1280: 800}
 """Widths and heights; 853 is 1280 at a zoom of 150 %."""
 
 FIRST_SCREEN = {"words": 60, "controls": 12}
@@ -47,20 +47,20 @@ def reader(browser: Browser, serve: Callable[[Path], str]) -> Iterator[Watched]:
 
 @pytest.mark.parametrize("page", LISTED["views"])
 def test_every_view_fits_its_window_and_can_be_read(reader: Watched, page: str) -> None:
-    """In English at all widths, in Chinese the first view of each page at the two that differ most."""
-    root, problems = reader.page.evaluate("location.origin"), list[str]()
-    views = [("en", view) for view in LISTED["views"][page]] + [("zh", LISTED["views"][page][0])]
-    for number, (language, view) in enumerate(views):
-        _resize(reader, 1280)
-        reader.go(f"{root}/{page}?{view}{'&' if view else ''}lang={language}")
+    """In English and in the light; the first one of a page at four widths, and once more in Chinese and in the dark."""
+    root, problems, views = reader.page.evaluate("location.origin"), list[str](), LISTED["views"][page]
+    for number, view in enumerate((*views, views[0])):
+        language, scheme = ("en", "light") if number < len(views) else ("zh", "dark")
         address = f"/{page}{'?' if view else ''}{view}"
-        for width in WINDOWS if number == 0 else (1280, 390):
+        _resize(reader, 1280)
+        reader.page.emulate_media(color_scheme=scheme)
+        reader.go(f"{root}/{page}?{view}{'&' if view else ''}lang={language}")
+        for width in WINDOWS if number == 0 else (390, 1280):
             _resize(reader, width)
             found = reader.page.evaluate(LOOK)
             assert not found["failed"], address
             problems += [f"{address} {language} {width}: {one}" for one in _too_much(address, found, width, language)]
-        _resize(reader, 1280)
-        _can_be_read(reader.page, address)
+        _can_be_read(reader.page, address, scheme)
         assert reader.stopped() == [], address
     assert not problems, "\n".join(problems)
 
@@ -69,25 +69,18 @@ def _resize(reader: Watched, width: int) -> None:
     reader.page.set_viewport_size({"width": width, "height": WINDOWS[width]})
 
 
-def _can_be_read(page: Page, address: str) -> None:
-    """Its texts stand out in the dark and in the light, but for what is known, and its controls have names."""
+def _can_be_read(page: Page, address: str, scheme: str) -> None:
+    """Its texts stand out, but for what is known, and its controls have names."""
     expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)  # Streamlit's own, while a run goes on
-
-    def stand_out(figures: bool) -> None:  # which are drawn in other colours by the next run alone
-        faint = faint_texts(page, figures=figures)
-        assert len(faint) <= LISTED["known"].get(address, {}).get("faint", 0), (address, faint)
-
-    for scheme in ("dark", "light"):
-        _light_up(page, scheme)
-        until(page, stand_out, scheme == "light")
-    until(page, lambda: nameless_controls(page) == [])
-
-
-def _light_up(page: Page, scheme: Literal["light", "dark"]) -> None:
-    """Wait until the page has these colours, and nothing glides to another any more."""
-    page.emulate_media(color_scheme=scheme)
     expect(page.locator(".stApp")).to_have_css("background-color", GROUNDS[scheme])
     page.wait_for_function(AT_REST)
+
+    def stand_out() -> None:
+        faint = faint_texts(page, figures=scheme == "light")  # their colours in the dark have a test of theirs
+        assert len(faint) <= LISTED["known"].get(address, {}).get("faint", 0), (address, faint)
+
+    until(page, stand_out)
+    until(page, lambda: nameless_controls(page) == [])
 
 
 def _too_much(address: str, found: dict[str, Any], width: int, language: str) -> Iterator[str]:

@@ -50,11 +50,11 @@ def until(page: Page, holds: Callable[..., object], *of: object) -> None:
 
 
 @contextmanager
-def chromium_opened() -> Iterator[Browser]:
-    """A Chromium, closed after the block."""
+def chromium_opened(*arguments: str) -> Iterator[Browser]:
+    """A Chromium, closed after the block; `arguments` are more of its command line."""
     path = chromium.find_or_install()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(chromium.ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=path, args=[*chromium.ARGUMENTS, *arguments])
         yield browser
         browser.close()
 
