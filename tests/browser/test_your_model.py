@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.test_guard import FOREIGN, handshake
 from tests.browser.visiting import PATIENCE, ROOT, start_server
 from transformer import Record
 from ui.checkpoints.ways import EXAMPLE
@@ -69,11 +70,13 @@ def test_type_look_switch_a_head_off_save_the_record_and_drop_it_in(address: str
     assert record[SITE].shape == (COUNT, COUNT)
 
 
-def test_a_server_that_others_can_reach_says_at_its_start_that_they_may_run_the_code(tmp_path: Path) -> None:
+def test_a_server_that_others_can_reach_says_so_at_its_start_and_refuses_other_sites(tmp_path: Path) -> None:
     code, log = tmp_path / "my_model.py", tmp_path / "server.log"
     code.write_text("1 / 0\n")
     arguments = "--model", f"{code}:make"
-    server, _ = start_server(ROOT / "app.py", log, *arguments, STREAMLIT_SERVER_ADDRESS="0.0.0.0")
+    server, address = start_server(ROOT / "app.py", log, *arguments, STREAMLIT_SERVER_ADDRESS="0.0.0.0")
+    assert [handshake(address, Origin=origin) for origin in FOREIGN] == [403] * len(FOREIGN)
+    assert handshake(address, Origin=address) == 101
     server.terminate()
     assert server.wait(timeout=PATIENCE) is not None
     said = log.read_text()
