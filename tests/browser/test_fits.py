@@ -26,7 +26,7 @@ WINDOWS = {390: 844, 853: 533, 1920: 1080, 1280: 800}
 
 FIRST_SCREEN = {"words": 60, "controls": 12}
 """What may stand on a first screen of 1280 x 800 besides a picture: words of explanation, and controls besides the
-sentence. A row of buttons is one control."""
+sentence. What the Tab key stops at once, such as a row of buttons or the parts of a map, is one control."""
 
 AT_REST = """() => document.getAnimations().every(
   (one) => one.playState !== "running" || one.effect.getComputedTiming().iterations === Infinity)"""

@@ -37,9 +37,6 @@ VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
 
-TASK = "task"
-"""The answer that no layout asks for: what letters and classes are, as JSON, where no config says it."""
-
 CONFIG_BYTES = 1024 * 1024
 """The most that a config.json may have: one of ours has a kilobyte."""
 
@@ -134,7 +131,6 @@ class Bundle:
         Raises:
             CheckpointError: an answer is no possible one, or contradicts the file; or a vocabulary cannot be read.
         """
-        answers = {name: answer for name, answer in answers.items() if name != TASK}
         first = recognise(self.contents, answers)
         told = self._told(first, answers)
         return recognise(self.contents, {**answers, **told}) if told else first
@@ -147,9 +143,8 @@ class Bundle:
         Raises:
             CheckpointError: as `worker.search.find_answers`; or an answer is no possible one.
         """
-        kept = {name: answer for name, answer in answers.items() if name != TASK}
-        told = self._told(recognise(self.contents, kept), kept)
-        return search.find_answers(self.contents, expected, {**kept, **told}, on_progress, self.limits)
+        told = self._told(recognise(self.contents, answers), answers)
+        return search.find_answers(self.contents, expected, {**answers, **told}, on_progress, self.limits)
 
     def _told(self, first: Recognition, answers: Mapping[str, Any]) -> dict[str, int]:
         """The special ids that a vocabulary names and a question asks for."""
@@ -162,10 +157,7 @@ class Bundle:
         Raises:
             CheckpointError: it fits no layout, or a vocabulary fits neither source nor target.
         """
-        settings = self.contents.settings
-        if TASK in answers:
-            settings = {**settings, TASK: json.loads(answers[TASK])}
-        built = _described(build(self.recognised(answers), name or self.name), settings)
+        built = _described(build(self.recognised(answers), name or self.name), self.contents.settings)
         source, target = self._tokenizers(built.model.config)
         if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
             return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both
