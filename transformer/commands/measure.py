@@ -195,15 +195,14 @@ def _faithfulness(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Pa
     targets = None if arguments.target is None else both_sides(arguments.source, arguments.target)[1]
     if not lines:
         raise InputError("file_without_lines", file=str(arguments.source))
-    measured = faithfulness.of_sentences(checkpoint, lines, targets, only)
     count = len(lines) if arguments.rows is None else min(arguments.rows, len(lines))
     numbers = [i * len(lines) // count for i in range(count)]
-    table, out = out.with_suffix(".csv"), out.with_suffix(".json")
-    with _bar(arguments, len(numbers), "line") as bar:
-        failed = faithfulness.measure(measured, table, numbers, bar.update)
+    pairs = [(lines[i], None if targets is None else targets[i]) for i in numbers]
+    with _bar(arguments, count, "line") as bar:
+        fares, failed = faithfulness.measured(checkpoint, pairs, only, bar.update)
     if failed:
         sys.stderr.write(f"{failed} of {count} lines could not be run: they are empty, too short or too long\n")
-    found = faithfulness.summarised(table, own_target=arguments.target is None)
+    found = faithfulness.Faithfulness(arguments.target is None, fares)
     if only and out.is_file():
         found = faithfulness.updated(faithfulness.read(out), found, only)
     faithfulness.saved(found, out)
@@ -314,8 +313,7 @@ KINDS = (
     Kind(
         "faithfulness", faithfulness.SUMMARY,
         "How far each method of attribution can be trusted. Takes the source words away that each method names first, "
-        "and those alone leave in, and keeps what the written words lose (nats): a row a line in a CSV beside the "
-        "summary, with which a run that was stopped goes on.",
+        "and those alone leave in, and keeps what the written words lose (nats).",
         _faithfulness, ("source",), ("target", "rows", "methods"),
     ),
     Kind(
