@@ -19,7 +19,7 @@ from torch import Tensor
 from transformer.attention.blocks import reduced_blocks
 from transformer.attention.changed import SoftmaxInputs
 from transformer.attention.in_notebook import InNotebook
-from transformer.attention.interventions.text import to_json
+from transformer.attention.interventions.text import to_text
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.softmax_inputs import ROWS_AT_ONCE, row_groups
 from transformer.errors import RecordError
@@ -381,11 +381,12 @@ class Record(Mapping[Site, AttentionMap], InNotebook):
     def npz(self) -> bytes:
         """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.
 
-        A run that was changed brings `interventions` as well: their JSON; `notes` are what must be known of the maps.
+        A run that was changed brings `interventions` as well, as addresses write them; `notes` are what must be known
+        of the maps.
         """
         arrays: dict[str, Any] = {"notes": np.array(list(map(str, self.notes)))} if self.notes else {}
         if self.interventions:
-            arrays["interventions"] = np.array(to_json(self.interventions))
+            arrays["interventions"] = np.array(to_text(self.interventions))
         for site, attention in self.maps.items():
             arrays[site] = attention.all_weights()
             arrays[f"{site}.mask"] = attention.mask()

@@ -1,6 +1,5 @@
 """Interventions in a record file: each is written once, with its donor's weights where the picture needs them."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs
 from transformer.attention.interventions.donors import Donor
 from transformer.attention.interventions.edits import check_positions
-from transformer.attention.interventions.text import MOST_PARTS, from_json, to_json
+from transformer.attention.interventions.text import MOST_PARTS, read, written
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.record_files.contents import MOST_CHANGED_POSITIONS
 from transformer.attention.record_files.entries import Entry
@@ -55,15 +54,15 @@ class WrittenChanges:
 
     def table(self) -> dict[str, Any]:
         """All interventions, and donors by the names that they have in them."""
-        written = []
+        every = []
         for one in self._places:
             value = one.value
             if isinstance(value, Donor):
                 self._donors.setdefault(id(value), (value, {}))
                 value = replace(value, name=str(list(self._donors).index(id(value))))
-            written.append(replace(one, value=value))
+            every.append(written(replace(one, value=value)))
         donors = [{"name": donor.name, "weights": weights} for donor, weights in self._donors.values()]
-        return {"interventions": json.loads(to_json(written)), "donors": donors}
+        return {"interventions": every, "donors": donors}
 
     def _keep_weights(self, one: Intervention, batch: int) -> None:
         donor: Donor = one.value
@@ -86,10 +85,10 @@ class ReadChanges:
         self._every: tuple[Intervention, ...] = ()
         changes = entry.at("interventions")
         if not changes.is_missing:
-            changes.items(MOST_PARTS)
+            parts = [one.text() for one in changes.items(MOST_PARTS)]
             try:
-                self._every = from_json(json.dumps(changes.value), named)
-            except (InputError, TypeError, OverflowError, RecursionError) as error:
+                self._every = tuple(read(part, named) for part in parts)
+            except InputError as error:
                 changes.file.refuse("record_intervention", place=changes.place, why=said(error))
 
     def at(self, entry: Entry) -> tuple[Intervention, ...]:
