@@ -103,11 +103,6 @@ class AttentionMap(InNotebook):
         query = self._position("query", query, self.shape[0])
         return self._weights(self._head(head), slice(query, query + 1), slice(0, self.shape[1]))[0].numpy()
 
-    def column(self, head: int, key: int) -> Float[np.ndarray, " query"]:
-        """Who looks at one key."""
-        key = self._position("key", key, self.shape[1])
-        return self.tile(head, slice(0, self.shape[0]), slice(key, key + 1))[:, 0]
-
     def tile(self, head: int, queries: slice, keys: slice) -> Float[np.ndarray, "query key"]:
         """A rectangle of the map; equals the slice of the whole, at the cost of its own rows.
 

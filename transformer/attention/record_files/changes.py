@@ -18,7 +18,7 @@ from transformer.attention.record_files.softmaxes import (
     written_weights,
 )
 from transformer.attention.record_files.tensors import Stored, read_tensor
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.softmax_inputs import Weights
 from transformer.errors import HeedmapError, InputError
 from transformer.safe.refusal import said, shown
 from transformer.sites import Site
@@ -42,12 +42,12 @@ class WrittenChanges:
         """What is kept of one attention, as JSON."""
         if isinstance(source, Weights):
             return written_weights(source, batch, name, self._stored)
-        if isinstance(source, AttentionInputs):
-            return written_inputs(source, batch, name, self._stored)
+        base = written_inputs(source, batch, name, self._stored)
+        if not isinstance(source, ChangedAttentionInputs):
+            return base
         for one in source.interventions:
             if one.action == "patch_weights":
                 self._keep_weights(one, batch)
-        base = written_inputs(source.base, batch, name, self._stored)
         places = self.places(source.interventions)
         first = {} if source.first_row is None else {"first_row": source.first_row}
         return {"kind": "changed", "base": base, "interventions": places, **first}
@@ -113,7 +113,7 @@ class ReadChanges:
             return read_inputs(entry)
         entry.table("kind", "base", "interventions", "first_row")
         first = entry.at("first_row")
-        found = ChangedAttentionInputs(
+        found = ChangedAttentionInputs.of(
             read_inputs(entry.at("base")),
             self.at(entry.at("interventions")),
             None if first.is_missing else first.count(),
