@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from transformer.attention.changed import ChangedAttentionInputs
-from transformer.attention.interventions.donors import Donor
-from transformer.attention.interventions.value import Intervention
+from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.masks_and_biases import BiasTable, MaskTable, RelativeBias, WindowMask
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import AttentionInputs, Weights

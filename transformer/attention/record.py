@@ -331,16 +331,14 @@ class Record(Mapping[Site, AttentionMap], InNotebook):
         """
         from transformer.attention.record_files.reading import read_path  # late: most runs never touch a file
 
-        found = read_path(Path(path))
-        return cls({one.site: AttentionMap(**vars(one)) for one in found.maps}, found.model, found.text)
+        return read_path(Path(path))
 
     @classmethod
     def of_bytes(cls, data: bytes | bytearray, name: str) -> "Record":
         """As `open`, of the bytes of a file that messages call `name`."""
         from transformer.attention.record_files.reading import read
 
-        found = read(io.BytesIO(data), name)
-        return cls({one.site: AttentionMap(**vars(one)) for one in found.maps}, found.model, found.text)
+        return read(io.BytesIO(data), name)
 
     def save(self, path: Path | str) -> None:
         """Write the record to a file, which is whole or not there; `Record.open` reads it, also on another machine.
@@ -355,10 +353,9 @@ class Record(Mapping[Site, AttentionMap], InNotebook):
 
     def blocks(self) -> "Iterator[bytes | memoryview]":
         """The bytes that `save` writes, tensor by tensor."""
-        from transformer.attention.record_files.contents import RecordContents
         from transformer.attention.record_files.writing import blocks
 
-        return blocks(RecordContents.of(self.maps.values(), self.model, self.text))
+        return blocks(self)
 
     def to_bytes(self) -> bytes:
         """The bytes that `save` writes, in one piece."""

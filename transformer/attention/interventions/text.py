@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from transformer.attention.interventions.donors import Donor
-from transformer.attention.interventions.value import MOST_POSITIONS, Intervention, ranges
+from transformer.attention.interventions.value import MOST_POSITIONS, Donor, Intervention, ranges
 from transformer.errors import InputError
 
 MOST_CHARACTERS = 20_000

@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs
-from transformer.attention.interventions.donors import Donor
 from transformer.attention.interventions.edits import check_positions
 from transformer.attention.interventions.text import MOST_PARTS, read, written
-from transformer.attention.interventions.value import Intervention
+from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record_files.contents import MOST_CHANGED_POSITIONS
 from transformer.attention.record_files.entries import Entry
 from transformer.attention.record_files.softmaxes import (
