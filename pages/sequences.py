@@ -40,7 +40,7 @@ try:
             reading.way_back(here)
     else:
         subject.show(name, here.text)
-    read = runs.classification(name, here.text)
+    read = runs.classification(name, here.text, here.places)
     on_other_strand = runs.other_strand(name, task, read)
 except HeedmapError as error:
     controls.explain(error)
@@ -51,7 +51,7 @@ shown: reading.Reading = here
 
 def looked_at() -> None:
     """What depends on the layer and head: the run is looked up anew, since a part keeps nothing."""
-    run = runs.classification(name, shown.text)
+    run = runs.classification(name, shown.text, shown.places)
     few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
     left, detail = st.columns([1, 2], gap="medium")
     overview = left if few else st.container()

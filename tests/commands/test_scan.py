@@ -1,10 +1,12 @@
 """`scan` and `held-out` on the command line: hits and tracks of every record, and what held-out rows say of them."""
 
 import csv
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+from Bio import Align
 
 from tests.classifiers import sequence_checkpoint
 from transformer import __main__ as command_line
@@ -57,18 +59,25 @@ def test_hits_and_tracks_of_every_record(folder, tmp_path, capsys) -> None:
 
 
 def test_tracks_are_what_a_converter_to_bigwig_takes(folder, tmp_path) -> None:
-    """Sorted within a record, without an overlap, and none past the end that chrom.sizes says."""
+    """Sorted, without an overlap, none past the end that chrom.sizes says; read by Biopython, to which it is BED."""
     file, tracks = tmp_path / "some.fa", tmp_path / "tracks"
     file.write_text(f">one first\n{TEXT}\n>two\n{TEXT[:41]}\n")
-    assert command_line.main(["scan", str(folder), str(file), "--tracks", str(tracks)]) == 0
+    assert command_line.main(["scan", str(folder), str(file), "--all", "--tracks", str(tracks)]) == 0
+    checkpoint = load(folder)
+    assert checkpoint.task is not None
     sizes = dict(line.split("\t") for line in (tracks / "chrom.sizes").read_text().splitlines())
     assert sizes == {"one": "47", "two": "41"}
     for path in tracks.glob("*.bedgraph"):
         ends = {"one": 0, "two": 0}
-        for line in path.read_text().splitlines()[1:]:
-            name, start, end, _ = line.split("\t")
-            assert ends[name] <= int(start) < int(end) <= int(sizes[name])
-            ends[name] = int(end)
+        label, row = path.name.partition("-")[0], int("other" in path.name)
+        for one in Align.parse(io.StringIO(path.read_text().partition("\n")[2]), "bed"):
+            name, (start, end) = one.target.id, one.coordinates[0]
+            assert ends[name] <= start < end <= int(sizes[name])
+            ends[name] = end
+            window = DNA.read(TEXT[start - 11 : start + 12])
+            text = DNA.reverse_complement(window.text) if row else window.text
+            expected = classify(checkpoint, text).probabilities[checkpoint.task.classes.index(label)]
+            assert float(one.query.id) == pytest.approx(expected, rel=1e-4)
         assert ends == {"one": 36, "two": 30}  # the middle of the last window
 
 

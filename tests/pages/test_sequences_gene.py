@@ -83,7 +83,10 @@ def test_a_shipped_gene_is_judged_by_its_exons_a_site_is_read_and_left_again() -
     at = fine(opened("sequences"))
     assert "4 of 4 known sites** are found, as number 1, 2, 7, 14 of 15 hits" in said(at)
     assert len(figure(at)["layout"]["shapes"]) == 1 + 1 + 3  # the threshold, the introns' line, three exons
+    titles = [figure(at, number)["layout"]["title"]["text"] for number in (1, 2)]
+    assert titles == ["60 examples of EI", "8 new hits of EI here"]
     table = at.dataframe[0].value
+    assert sum(table["site"].str.contains("begins") & (table["exons say"] == "new")) == 8
     assert table["site"][0] == "intron ends at 1,770 (+)"
     assert list(table["exons say"]).count("known") == 4
     at = fine(opened("sequences", site="538-597(+)"))

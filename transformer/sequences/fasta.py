@@ -58,7 +58,7 @@ def parse_fasta(lines: Iterable[str]) -> Iterator[FastaRecord]:
                 yield _record(header, parts)
             header, parts, started = line[1:].strip() or "sequence", [], True
         elif line and not line.startswith(";"):
-            parts.append(line)
+            parts.append("".join(line.split()))
             started = True
     if started:
         yield _record(header, parts)

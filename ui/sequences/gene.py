@@ -23,6 +23,7 @@ from transformer.sequences.task import SequenceTask
 from transformer.sequences.tracks import intervals, track_line
 from transformer.sequences.variants import read_changes
 from ui.markdown import as_text
+from ui.sequences.logos import known_and_new
 from ui.sequences.sites import MOST_HITS, SHOWN, SITE, TRACK, changes_table, downloads, point_out, sites_table, stem_of
 from ui.sequences.source import Brought
 from ui.shared.address import belong_to, choice, line, parameter, put, switch, whole_numbers
@@ -164,6 +165,8 @@ def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Br
     if found:
         changes_table(found, record.id)
     sites_table(hits, known, chosen, bool(source.genes), len(record.sequence))
+    if known and job.done:
+        known_and_new(name, job.plan, hits, known, chosen)
     with files.popover(t("sequences.files"), key="gene-files"):
         downloads(source, hits, known, name, partial(job.bedgraph, record.id))
     if not job.done:

@@ -148,8 +148,10 @@ def heatmap_panel(shown: Shown, groups: str) -> None:
 
 @cached()
 def _form(
-    revision: Revision,  # noqa: ARG001  (part of the cache key, as are the text and the language)
+    revision: Revision,  # noqa: ARG001  (part of the cache key, as are the text, its place and the language)
     text: str,  # noqa: ARG001
+    begins: int,  # noqa: ARG001
+    direction: int,  # noqa: ARG001
     spoken: str,  # noqa: ARG001
     sent: tuple[Site, ...],
     _run: Classification,

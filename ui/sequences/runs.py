@@ -26,8 +26,8 @@ RUN = "sequence_run"
 """What runs are called among the kept results."""
 
 
-def classification(name: str, text: str) -> Classification:
-    """A sequence's run; it runs once, whatever is looked at.
+def classification(name: str, text: str, places: range | None = None) -> Classification:
+    """A sequence's run; it runs once, whatever is looked at. `places` are its letters in a longer one.
 
     Raises:
         InputError: the sequence cannot be read, or is too long to be read as one.
@@ -36,9 +36,9 @@ def classification(name: str, text: str) -> Classification:
 
     def compute() -> Classification:
         with st.spinner(t("sequences.reading"), show_time=True):
-            return classify(store.load(revision), text, LETTERS_AT_ONCE)
+            return classify(store.load(revision), text, LETTERS_AT_ONCE, places)
 
-    return cached_result(RUN, (revision, text), compute)
+    return cached_result(RUN, (revision, text, places and (places.start, places.step)), compute)
 
 
 def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[np.ndarray, "layer head row column"]:
@@ -70,9 +70,9 @@ def other_strand(name: str, task: SequenceTask, run: Classification) -> Classifi
     return classification(name, alphabet.reverse_complement(run.letters.text)) if alphabet.complement else None
 
 
-def key_of(run: Classification) -> tuple[Revision, str]:
+def key_of(run: Classification) -> tuple[Revision, str, int, int]:
     """What tells this run from all others, in plain values."""
-    return store.revision(run.checkpoint), run.letters.text
+    return store.revision(run.checkpoint), run.letters.text, run.places.start, run.places.step
 
 
 def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Reasons] | None:

@@ -9,26 +9,22 @@ import streamlit as st
 
 from transformer.attention.measures import rank_correlation
 from transformer.plots.export import plot_config
-from transformer.plots.logo import logo
 from transformer.plots.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.runs.class_reasons import Reasons
 from transformer.runs.sequences.attribution import MAX_MUTATED, Mutations
 from transformer.runs.sequences.classify import MOST_UNKNOWN, Classification
 from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded
-from transformer.sequences.motifs import heights, letter_counts
 from transformer.sequences.task import SequenceTask
 from ui.markdown import as_text
 from ui.sequences import runs
+from ui.sequences.logos import logo_panel
 from ui.sequences.reading import Reading
 from ui.shared.address import choice, switch
 from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import language, plain, said, t
-
-FEWEST_EXAMPLES = 10
-"""Of fewer sequences no logo is drawn."""
 
 
 def verdict(run: Classification, other: Classification | None, task: SequenceTask, known: str) -> None:
@@ -101,7 +97,8 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
     figure = sequence_tracks(shown, dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{here.stem}-tracks"))
     if len(run.letters) == task.length:
-        _logo(name, task, target, here)
+        texts = runs.examples_of(store.revision(name), target, store.checkpoint(name))
+        logo_panel(texts, task, here.places, "logo_title", target)
     if effects is not None:
         _agreement(track, place, effects)
         gradients = effects[1]
@@ -110,20 +107,6 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
         st.caption(t(f"sequences.{said_of}", points=gradients.points, **told))
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
     _downloads(run, track, effects, target, here, place)
-
-
-def _logo(name: str, task: SequenceTask, label: str, here: Reading) -> None:
-    """What the checkpoint's own examples of a class have in common, letter under letter with the tracks."""
-    texts = runs.examples_of(store.revision(name), label, store.checkpoint(name))
-    if len(texts) < FEWEST_EXAMPLES:
-        return
-    tall, letters = heights(letter_counts(texts, task.alphabet.letters)), task.alphabet.letters
-    places = [str(place) if place % 10 == 0 else "" for place in here.places]
-    title = plain("sequences.logo_title", label=label, count=len(texts))
-    figure = logo(letters, tall, places, title=title, dark=is_dark())
-    figure.update_layout(margin=dict(l=54, r=66, t=36, b=40), height=180)  # as wide as the tracks above it
-    figure.update_yaxes(automargin=False, nticks=3)
-    st.plotly_chart(figure, key="logo", config=plot_config(f"{label}-logo", "svg"))
 
 
 def letter_track(run: Classification, place: Place) -> LetterTrack:

@@ -35,6 +35,9 @@ def test_the_record_names_windows_by_letters_and_place():
     np.testing.assert_allclose(run.record["encoder.0.self"].row_sums(1), 1, rtol=1e-5)
     assert run.record["pooling"].shape == (1, 40)
     assert run.spans == tuple(windows(23, (3, 5)))
+    for places, name in ((range(101, 124), "103-105 GTT"), (range(123, 100, -1), "121-119 GTT")):
+        named = classify(sequence_checkpoint(), SEQUENCE, places=places).record["pooling"].keys
+        assert (named.texts[2], named.texts[21].partition(" ")[0]) == (name, f"{places[0]}-{places[4]}")
 
 
 def test_looking_does_not_change_the_answer():

@@ -40,7 +40,8 @@ MAX_SET_LETTERS = 512
 class Classification:
     """A classified sequence: its letters, class probabilities and the attention of every head.
 
-    `spans[i]` are the letters of window i, which is position i of the record. Probabilities are calibrated.
+    `spans[i]` are the letters of window i, which is position i of the record; `places` are the letters (from 1) of a
+    longer sequence that these are. Probabilities are calibrated.
     """
 
     checkpoint: str
@@ -49,6 +50,7 @@ class Classification:
     probabilities: Float[np.ndarray, " classes"]
     spans: tuple[Window, ...]
     record: Record
+    places: range
 
     @property
     def predicted(self) -> int:
@@ -92,8 +94,10 @@ def read(checkpoint: Checkpoint, text: str, longest: int = MOST_LETTERS) -> Lett
     return letters
 
 
-def classify(checkpoint: Checkpoint, text: str, longest: int = MOST_LETTERS) -> Classification:
-    """Classify one sequence and record all attention.
+def classify(
+    checkpoint: Checkpoint, text: str, longest: int = MOST_LETTERS, places: range | None = None
+) -> Classification:
+    """Classify one sequence and record all attention; `places` are its letters in a longer one, which names windows.
 
     Raises:
         InputError: the sequence cannot be read, or is longer than `longest`.
@@ -105,11 +109,12 @@ def classify(checkpoint: Checkpoint, text: str, longest: int = MOST_LETTERS) -> 
     with run_of(checkpoint), recording() as seen:
         probabilities = calibrated(model(torch.tensor([letters.ids])), task).numpy()[0]
     pooled = pooling_queries(seen.source("pooling").n_queries if "pooling" in seen.sites else 1)
-    axis = Axis.of_tokens(Message("axis_window"), [window_name(letters.text, span) for span in spans])
+    numbers = places or range(1, len(letters) + 1)
+    axis = Axis.of_tokens(Message("axis_window"), [window_name(letters.text, span, numbers) for span in spans])
     mapped = {site: seen.map(site, pooled if site == "pooling" else axis, axis) for site in seen.sites}
     maps = {site: replace(one, notes=checkpoint.guesses) for site, one in mapped.items()}
     record = Record(maps, checkpoint.name, letters.text)
-    return Classification(checkpoint.name, letters, task.classes, probabilities, spans, record)
+    return Classification(checkpoint.name, letters, task.classes, probabilities, spans, record, numbers)
 
 
 def verdicts(checkpoint: Checkpoint, records: Iterable[FastaRecord]) -> Iterator[Verdict]:
@@ -144,6 +149,7 @@ def calibrated(logits: Float[Tensor, "batch classes"], task: SequenceTask) -> Fl
     return (logits.cpu().double() / task.temperature).softmax(-1)
 
 
-def window_name(text: str, span: Window) -> str:
-    """A window's positions, counted from 1, and its letters, which a short label may cut: `31-35 GTAAG`."""
-    return f"{span.start + 1}-{span.start + span.width} {text[span.start : span.start + span.width]}"
+def window_name(text: str, span: Window, places: range) -> str:
+    """The places of a window's letters, and these, which a short label may cut: `31-35 GTAAG`."""
+    last = span.start + span.width - 1
+    return f"{places[span.start]}-{places[last]} {text[span.start : last + 1]}"
