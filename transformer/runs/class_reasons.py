@@ -138,15 +138,13 @@ def integrated(
     words: tuple[str, ...],
     parts: Sequence[Sequence[int]],
     progress: Heard | None = None,
-    baseline: Float[Tensor, " width"] | None = None,
-    points: int | None = None,
 ) -> Reasons:
-    """Integrated gradients of `words`, whose tokens are `parts`, from `baseline` (the mean row of the table if None).
+    """Integrated gradients of `words`, whose tokens are `parts`, from the mean row of the table.
 
-    At `points` points of the straight line; if None, at as many as bring the gap to at most `CLOSE` of the difference.
+    At as many points of the straight line as bring the gap to at most `CLOSE` of the difference.
 
     Raises:
-        AttributionError: the model embeds its tokens elsewhere, or `points` is below 1.
+        AttributionError: the model embeds its tokens elsewhere.
     """
     twin: Any = share_weights_clone(question.checkpoint.model)
     table: nn.Module = twin.embedding
@@ -154,7 +152,7 @@ def integrated(
     moves[[i for part in parts for i in part]] = True
     with torch.no_grad():
         end = table(question.ids)
-        start = torch.where(moves[:, None], mean_row(table)[0] if baseline is None else baseline, end)
+        start = torch.where(moves[:, None], mean_row(table)[0], end)
 
     def at(places: Float[Tensor, " point"]) -> Float[Tensor, "point token width"]:
         return torch.lerp(start, end, places[:, None, None].to(end.dtype))
@@ -172,7 +170,7 @@ def integrated(
         added = (slope.double() * (end - start).double()).sum(-1)
         return torch.stack([added[:, list(part)].sum(1) for part in parts], dim=1)[:, None]
 
-    found = integral(slopes, values, CLOSE, LEAST, points, question.at_once, progress)
+    found = integral(slopes, values, CLOSE, LEAST, None, question.at_once, progress)
     return Reasons(words, found.added[0].numpy(), float(found.difference[0]), found.points, bool(found.converged[0]))
 
 
