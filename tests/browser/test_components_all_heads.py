@@ -79,7 +79,7 @@ def test_a_grid_is_walked_and_picked_with_the_keyboard(demo):
     page = opened.page
     expect(page.locator('.all-heads .cell[tabindex="0"]')).to_have_count(1)
     page.get_by_role("button", name="Save PNG").focus()
-    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
     expect(cell(page, 1, 2)).to_be_focused()
     for key, place in [
         ("ArrowRight", (1, 3)),
