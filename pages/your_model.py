@@ -61,7 +61,6 @@ panels: dict[str, Callable[[], None]] = {
     "attention": lambda: attention.attention_panel(name, store.checkpoint(name)),
     "check": lambda: proof.check_panel(name, store.checkpoint(name) if is_ready else None),
     "tensors": lambda: inspection.tensors_panel(name),
-    "circuits": lambda: inspection.circuits_panel(name, store.checkpoint(name)),
     "compare": lambda: inspection.compare_panel(name, bring.others(name)),
 }
 if found is not None and not is_ready:

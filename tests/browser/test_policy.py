@@ -21,7 +21,7 @@ ADDRESSES = (
     "", "translate", "translate?view=Downloads", "translate?lang=zh&layer=1", "align", "learning",
     "learning?screen=lesson", "align?screen=downloads", "sequences", "sequences?window=538-597(%2B)",
 
-    "your_model", "your_model?show=tensors", "your_model?show=circuits", "attention_steps", "inside_layer", "masks",
+    "your_model", "your_model?show=tensors", "attention_steps", "inside_layer", "masks",
     "masks?screen=test", "positions", "positions?screen=rotation", "what_if", "what_if?do=encoder.0.self~mean~h0",
     "atlas", "atlas?screen=table", "atlas?screen=map", "atlas?screen=head", "translate?view=steps",
     "translate?view=sources", "translate?view=head_view",

@@ -74,7 +74,7 @@ def test_a_model_of_one_stack_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_every_panel_opens() -> None:
     page = opened("your_model", "mine/gpt2")
-    for panel in ("tensors", "circuits", "compare"):
+    for panel in ("tensors", "compare"):
         page = page.button_group(key="show").set_value(panel).run()
         assert not page.exception
 

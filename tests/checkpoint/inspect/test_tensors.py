@@ -1,4 +1,4 @@
-"""Looking into files without running them: the tree, the numbers, ties, circuits, neighbours and differences."""
+"""Looking into files without running them: the tree, the numbers, ties and differences."""
 
 import hashlib
 from typing import Any
@@ -12,13 +12,11 @@ from torch import nn
 
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_modules import Translator
-from tests.checkpoint.references import LAYOUTS, REFERENCE, heads, model, reference_file
+from tests.checkpoint.references import LAYOUTS, REFERENCE, reference_file
 from transformer.checkpoint.inspect import statistics
-from transformer.checkpoint.inspect.circuits import head_circuits, neighbours
 from transformer.checkpoint.inspect.compare import compare, compare_contents
 from transformer.checkpoint.inspect.tensors import ModuleNode, inspect, inspect_contents, summary
 from transformer.checkpoint.inspect.ties import tied_groups
-from transformer.errors import InputError
 from transformer.safe.contents import Contents
 
 
@@ -190,36 +188,6 @@ def test_every_kind_of_number_has_a_summary(dtype):
     found = summary("x", torch.tensor([0, 1, 1]).to(dtype))
     assert found.mean == pytest.approx(2 / 3, rel=1e-2)
     assert found.dtype == str(dtype).removeprefix("torch.")
-
-
-@pytest.mark.parametrize("name", ["jadore-separate", "annotated", "encoder-only", "kmer"])
-def test_singular_values_are_those_of_the_whole_products(name):
-    checkpoint = model(REFERENCE / name, **heads(name))
-    circuits = {found.site: found for found in head_circuits(checkpoint)}
-    assert list(circuits) == list(checkpoint.attention_sites())
-    block, n_heads = checkpoint.encoder[0].self_attention, checkpoint.config.n_heads
-    query, key, value = ((m.weight.detach().double()).chunk(n_heads) for m in (block.query, block.key, block.value))
-    output = block.output.weight.detach().double().chunk(n_heads, dim=1)
-    for head in range(n_heads):
-        for left, right, found in (
-            (query[head].T, key[head], circuits["encoder.0.self"].compares[head]),
-            (value[head].T, output[head].T, circuits["encoder.0.self"].writes[head]),
-        ):
-            whole = np.linalg.svd((left @ right).numpy(), compute_uv=False)
-            np.testing.assert_allclose(found, whole[: len(found)], atol=1e-9)
-
-
-def test_a_recurrent_model_has_no_heads_to_take_apart():
-    assert head_circuits(model(REFERENCE / "rnn-tutorial-2")) == ()
-
-
-def test_neighbours_point_the_same_way():
-    table = torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [-1.0, 0.0], [0.0, 0.0]])
-    found = neighbours(table, 0, count=9)
-    assert [neighbour.token for neighbour in found] == [1, 2, 4, 3]
-    assert found[-1].cosine == pytest.approx(-1)
-    with pytest.raises(InputError, match="token=5"):
-        neighbours(table, 5)
 
 
 def test_what_moved_between_two_checkpoints(tmp_path):

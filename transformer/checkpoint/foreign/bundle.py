@@ -16,10 +16,10 @@ from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.halves import half_of
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vocabularies import SENTENCEPIECE, Vocabulary, vocabulary_of
-from transformer.checkpoint.inspect.search import Search
+from transformer.checkpoint.inspect.search import Search, Searching
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, PICKLES, parts_of
-from transformer.checkpoint.worker import isolated, search, vocabularies
+from transformer.checkpoint.worker import isolated, vocabularies
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.safe.archives import ARCHIVE_START
@@ -39,6 +39,9 @@ SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 
 TASK = "task"
 """The answer that no layout asks for: what letters and classes are, as JSON, where no config says it."""
+
+SEARCH_SECONDS = 120.0
+"""Seconds of a processor after which a search for answers ends with what it has."""
 
 CONFIG_BYTES = 1024 * 1024
 """The most that a config.json may have: one of ours has a kilobyte."""
@@ -142,14 +145,20 @@ class Bundle:
     def find_answers(
         self, expected: Contents, answers: Mapping[str, Any], on_progress: Callable[[float], None]
     ) -> Search:
-        """Try, in a worker, what these `answers` leave open until the model computes what is expected of it.
+        """Try what these `answers` leave open until the model computes what is expected of it.
+
+        `on_progress` hears the share that is done after each run, and may raise.
 
         Raises:
-            CheckpointError: as `worker.search.find_answers`; or an answer is no possible one.
+            CheckpointError: an answer is no possible one.
+            InputError: what is expected cannot be compared.
         """
         kept = {name: answer for name, answer in answers.items() if name != TASK}
         told = self._told(recognise(self.contents, kept), kept)
-        return search.find_answers(self.contents, expected, {**kept, **told}, on_progress, self.limits)
+        searching = Searching(self.contents, expected, {**kept, **told}, seconds=SEARCH_SECONDS)
+        for done in searching:
+            on_progress(done)
+        return searching.result
 
     def _told(self, first: Recognition, answers: Mapping[str, Any]) -> dict[str, int]:
         """The special ids that a vocabulary names and a question asks for."""
