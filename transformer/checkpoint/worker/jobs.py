@@ -12,7 +12,7 @@ from transformer.attention.record_files.writing import blocks as record_blocks
 from transformer.checkpoint.foreign.vocabularies import parse_sentencepiece, read_tokens
 from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_uploads
 from transformer.checkpoint.worker import trial, wire_format
-from transformer.checkpoint.worker.tokenizer_facts import About, bounded
+from transformer.checkpoint.worker.tokenizer_facts import About
 from transformer.errors import InputError
 from transformer.safe import arrays
 from transformer.safe.contents import Contents
@@ -115,7 +115,7 @@ def keep_tokenizer(request: Mapping[str, Any], blocks: list[bytearray]) -> tuple
 
     def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         call = getattr(sides[asked["side"]], asked["call"])
-        return {"found": bounded(call(asked["value"]), name)}
+        return {"found": call(asked["value"])}
 
     return {side: About.of(tokenizer).packed() for side, tokenizer in sides.items()}, answer
 
