@@ -314,8 +314,8 @@ def test_layers_that_add_up_otherwise_are_refused_by_name(odd: str, tmp_path: Pa
     kind, options, ask, reason = ODD[odd]
     random_model(kind, options).save_pretrained(tmp_path / "odd")
     model: Any = load_hugging_face(tmp_path / "odd").model
-    if odd == "not seen":  # as loading leaves a model whose attention is kept as it is returned
-        model.places, model.returned = {}, model.sites
+    if odd == "not seen":
+        model.places = {}
     with pytest.raises(AttributionError) as refused:
         ask(Reading("odd", model, SOURCE, Axis.of_tokens("token", [str(i) for i in SOURCE]), causal=True))
     assert refused.value.code == "attribution_not_followed"
