@@ -1,4 +1,4 @@
-"""The page Your model: its panels of tensors and comparison, and a button that ends the looking."""
+"""The page Your model: its panel of tensors, and a button that ends the looking."""
 
 import io
 from typing import Any
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("shipped")
 """A tiny checkpoint stands in for the shipped ones."""
 
 
-def test_tensors_and_comparison():
+def test_every_tensor_has_its_numbers():
     page = brought(opened(), **{"one.pt": ANNOTATED})
     weights = dict(torch.load(io.BytesIO(ANNOTATED), weights_only=True))
     weights["generator.proj.bias"] = weights["generator.proj.bias"] + 1
@@ -31,11 +31,6 @@ def test_tensors_and_comparison():
     assert len(page.get("plotly_chart")) == 1
     row = table[table["tensor"] == "generator.proj.bias"].iloc[0]
     assert row["norm"] == pytest.approx(float(weights["generator.proj.bias"].norm()), rel=1e-5)
-    page = open_panel(page, "compare")
-    assert page.selectbox(key="against").value == "upload/one"  # of the same names, and not the shipped one
-    moved = page.dataframe[0].value
-    assert list(moved["tensor"]) == ["generator.proj.bias"]
-    assert moved["largest change"].iloc[0] == pytest.approx(1.0, abs=1e-6)
 
 
 def test_stop_ends_the_looking_and_nothing_is_kept_of_it(monkeypatch: pytest.MonkeyPatch):
@@ -57,7 +52,7 @@ def test_stop_ends_the_looking_and_nothing_is_kept_of_it(monkeypatch: pytest.Mon
     assert not page.get("plotly_chart")
     page = fine(page.button(key="go-on-inspection").click().run())
     assert len(page.get("plotly_chart")) == 1
-    page = open_panel(open_panel(page, "compare"), "tensors")
+    page = open_panel(open_panel(page, "attention"), "tensors")
     monkeypatch.setattr(contents, "inspect_contents", None)
     assert len(fine(page.run()).get("plotly_chart")) == 1  # remembered
 
@@ -66,5 +61,3 @@ def test_shipped_checkpoints_are_inspected_too():
     page = open_panel(opened(), "tensors")
     assert "source_embedding.weight" in set(page.dataframe[0].value["tensor"])
     assert len(page.get("plotly_chart")) == 1
-    page = open_panel(page, "compare")
-    assert "nothing to compare" in page.info[0].value

@@ -172,11 +172,6 @@ def screen(panels: list[str]) -> str:
     )
 
 
-def others(name: str) -> list[str]:
-    """What a checkpoint can be compared with: every other one, and snapshots of its own training."""
-    return [other for other in (*store.snapshots(name), *store.names(*ORDER)) if other != name]
-
-
 def forget_answers(name: str) -> None:
     """A way out where answers do not suit a file."""
     if store.answers_for(name):

@@ -3,14 +3,11 @@
 from collections.abc import Callable
 from itertools import count
 
-from transformer.checkpoint.inspect.compare import TensorComparison, compare_contents
 from transformer.checkpoint.inspect.statistics import SLICE
 from transformer.checkpoint.inspect.tensors import Inspection, inspect_contents
 from transformer.runs.concurrency import forward_slot, let_others
 from ui.store import store
-from ui.store.cache import cached
 from ui.store.progress import Told, with_progress
-from ui.store.refs import Revision
 from ui.texts import plain
 
 QUICK = 10**7
@@ -46,17 +43,3 @@ def inspection(name: str) -> Inspection | None:
             return inspect_contents(contents, n_bytes, between)
 
     return with_progress("inspection", (store.revision(name),), what, what, begin, compute)
-
-
-def comparison(first: str, second: str) -> TensorComparison:
-    """Which tensors moved from one to the other.
-
-    Raises:
-        CheckpointError: one of them cannot be read.
-    """
-    return _comparison(store.revision(first), store.revision(second))
-
-
-@cached(spinner="store.comparing")
-def _comparison(first: Revision, second: Revision) -> TensorComparison:
-    return compare_contents(store.contents(str(first.ref)), store.contents(str(second.ref)))

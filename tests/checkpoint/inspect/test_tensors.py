@@ -1,4 +1,4 @@
-"""Looking into files without running them: the tree, the numbers, ties and differences."""
+"""Looking into files without running them: the tree, the numbers and ties."""
 
 import hashlib
 from typing import Any
@@ -8,13 +8,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
-from tests.checkpoint.originals.common import scramble
-from tests.checkpoint.originals.torch_modules import Translator
 from tests.checkpoint.references import LAYOUTS, REFERENCE, reference_file
 from transformer.checkpoint.inspect import statistics
-from transformer.checkpoint.inspect.compare import compare, compare_contents
 from transformer.checkpoint.inspect.tensors import ModuleNode, inspect, inspect_contents, summary
 from transformer.checkpoint.inspect.ties import tied_groups
 from transformer.safe.contents import Contents
@@ -188,63 +184,3 @@ def test_every_kind_of_number_has_a_summary(dtype):
     found = summary("x", torch.tensor([0, 1, 1]).to(dtype))
     assert found.mean == pytest.approx(2 / 3, rel=1e-2)
     assert found.dtype == str(dtype).removeprefix("torch.")
-
-
-def test_what_moved_between_two_checkpoints(tmp_path):
-    original = scramble(Translator(11, 13, (1, 1), 6, 2, 5))
-    torch.save(original.state_dict(), tmp_path / "before.pt")
-    with torch.no_grad():
-        original.src_embed.weight *= 1.5
-        original.generator.bias += 1e-3
-    original.generator.weight = nn.Parameter(torch.zeros(13, 7))
-    original.register_buffer("more", torch.ones(2))
-    del original.tgt_embed
-    torch.save(original.state_dict(), tmp_path / "after.pt")
-    found = compare(tmp_path / "before.pt", tmp_path / "after.pt")
-    assert [moved.name for moved in found.moved] == ["src_embed.weight", "generator.bias"]
-    assert found.moved[0].share == pytest.approx(0.5)
-    assert found.moved[0].cosine == pytest.approx(1)
-    assert (found.other_shape, found.only_in_first) == (("generator.weight",), ("tgt_embed.weight",))
-    assert found.only_in_second == ("more",)
-    assert len(found.unchanged) > 20
-    assert "50.00%" in found.text
-    assert "only in after.pt: more" in found.text
-
-
-@pytest.mark.parametrize("name", ["turned", "steps", "repeated", "whole"])
-@pytest.mark.parametrize("size", [1, 500])
-def test_a_move_is_worked_out_in_slices_and_never_in_a_copy_of_the_whole(name, size, monkeypatch):
-    before = _views()[name].nan_to_num(posinf=1.0)
-    after = (before.contiguous() * 1.5 + 0.25).contiguous()
-    a, b = before.flatten(), after.flatten()
-    wide, double = list[int](), torch.Tensor.double
-
-    def counted(tensor: torch.Tensor) -> torch.Tensor:
-        wide.append(tensor.numel())
-        return double(tensor)
-
-    monkeypatch.setattr(statistics, "SLICE", size)
-    monkeypatch.setattr(torch.Tensor, "double", counted)
-    (moved,) = compare_contents(Contents("first", {"x": before}), Contents("second", {"x": after})).moved
-    assert sum(wide) == 2 * before.numel()
-    assert max(wide) <= size
-    assert moved.distance == pytest.approx(float((b - a).norm()))
-    assert moved.share == pytest.approx(float((b - a).norm() / a.norm()))
-    assert moved.cosine == pytest.approx(float(torch.cosine_similarity(a, b, dim=0)))
-    assert moved.largest == pytest.approx(float((b - a).abs().max()))
-
-
-def test_what_moved_from_or_to_nothing_that_is_a_number_is_told_as_such():
-    for before, after, share, cosine in [
-        ([0.0, 0.0], [3.0, 4.0], float("inf"), 0.0),
-        ([3.0, 4.0], [0.0, 0.0], 1.0, 0.0),
-        ([float("nan"), 1.0], [1.0, 1.0], float("nan"), float("nan")),
-    ]:
-        first, second = (Contents(name, {"x": torch.tensor(one)}) for name, one in (("a", before), ("b", after)))
-        (moved,) = compare_contents(first, second).moved
-        np.testing.assert_equal((moved.share, moved.cosine), (share, cosine))
-
-
-def test_a_checkpoint_has_not_moved_from_itself():
-    found = compare(reference_file("annotated"), reference_file("annotated"))
-    assert (found.moved, found.only_in_first, found.only_in_second) == ((), (), ())
