@@ -28,7 +28,8 @@ def test_a_half_is_told_by_its_parts(name, tmp_path):
         for prefix in ("", f"{half}."):
             torch.save({f"{prefix}{key}": one for key, one in module.state_dict().items()}, tmp_path / "a.pt")
             told = report(tmp_path / "a.pt")
-            assert (told.fits, f"the {half} of a recurrent pair" in told.text) == (False, True), told.text
+            said = "the decoder of a recurrent pair" if half == "decoder" else "recurrent nets without attention"
+            assert (told.fits, said in told.text) == (False, True), told.text
             assert "choose both files at once" in told.text
 
 
