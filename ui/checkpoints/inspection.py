@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from transformer.checkpoint.inspect.tensors import Inspection, ModuleNode, TensorSummary
+from transformer.checkpoint.inspect.tensors import Inspection, TensorSummary
 from transformer.plots.bars import histogram
 from transformer.plots.export import PLOT_CONFIG
 from transformer.safe.contents import shape_text
@@ -63,7 +63,7 @@ def tensors_panel(name: str) -> None:
     )  # fmt: skip
     st.caption(t("checkpoints.histogram_note"))
     with st.expander(t("checkpoints.tree"), icon=":material/account_tree:"):
-        st.code(_tree(found.tree), language=None)
+        st.code("\n".join(found.lines()), language=None)
     st.download_button(
         t("checkpoints.tensors_csv"), lambda: frame_csv(table), "tensors.csv", "text/csv", on_click="ignore"
     )
@@ -94,7 +94,3 @@ def _flags(one: TensorSummary) -> list[str]:
 def _first(found: Inspection) -> TensorSummary:
     """The tensor to look at first: the largest."""
     return max(found.tensors, key=lambda one: one.numel)
-
-
-def _tree(node: ModuleNode) -> str:
-    return "\n".join(node.lines())
