@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from itertools import count
 
+from torch import Tensor
+
 from transformer.checkpoint.inspect.statistics import SLICE
 from transformer.checkpoint.inspect.tensors import Inspection, inspect_contents
 from transformer.runs.concurrency import forward_slot, let_others
@@ -23,7 +25,8 @@ def inspection(name: str) -> Inspection | None:
     Raises:
         CheckpointError: the weights cannot be read.
     """
-    contents, n_bytes = store.contents(name), store.n_bytes(name)
+    contents = store.contents(name)
+    blocks = {one.data_ptr(): one.nbytes() for one in map(Tensor.untyped_storage, contents.tensors.values())}
     sizes = [tensor.numel() for tensor in contents.tensors.values()]
     what, looks = plain("checkpoints.looking"), LOOKS * sum(1 + size // SLICE for size in sizes)
 
@@ -40,6 +43,6 @@ def inspection(name: str) -> Inspection | None:
                 progress(min(1.0, done / looks))
 
         with forward_slot():
-            return inspect_contents(contents, n_bytes, between)
+            return inspect_contents(contents, sum(blocks.values()), between)
 
     return with_progress("inspection", (store.revision(name),), what, what, begin, compute)

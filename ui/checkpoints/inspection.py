@@ -12,7 +12,7 @@ from ui.markdown import as_text
 from ui.shared import address
 from ui.shared.files import frame_csv
 from ui.shared.theme import is_dark
-from ui.texts import plain, t
+from ui.texts import plain, said, t
 
 TENSOR = "tensor"
 """The query parameter of the tensor whose histogram is shown."""
@@ -73,7 +73,7 @@ def _table(found: Inspection) -> pd.DataFrame:
     rows = [
         (
             one.name, shape_text(one.shape), one.dtype, one.numel, one.n_bytes, one.norm, one.mean, one.deviation,
-            one.smallest, one.largest, ", ".join(_flags(one)),
+            one.smallest, one.largest, ", ".join(map(said, one.flags)),
         )
         for one in found.tensors
     ]  # fmt: skip
@@ -84,11 +84,6 @@ def _table(found: Inspection) -> pd.DataFrame:
 def _numbers() -> list[str]:
     names = ("numel", "bytes", "norm", "mean", "deviation", "smallest", "largest")
     return [t(f"checkpoints.{name}") for name in names]
-
-
-def _flags(one: TensorSummary) -> list[str]:
-    bad = [t("checkpoints.flag_not_finite", count=one.n_not_finite)] if one.n_not_finite else []
-    return [*bad, *([t("checkpoints.flag_dead")] if one.dead else [])]
 
 
 def _first(found: Inspection) -> TensorSummary:

@@ -132,7 +132,8 @@ def guesses(name: str) -> tuple[Message, ...]:
     Raises:
         CheckpointError: there is none, or it cannot be loaded.
     """
-    return checkpoint(name).guesses if name and not is_trusted(name) else ()
+    is_shipped = CheckpointRef.parse(name).origin is Origin.SHIPPED
+    return () if is_shipped else checkpoint(name).guesses
 
 
 def base(name: str) -> str:
@@ -185,21 +186,6 @@ def vocabulary_files(name: str) -> Sequence[Path] | None:
     """
     source, ref = _found(name)
     return source.vocabulary_files(ref)
-
-
-def n_bytes(name: str) -> int:
-    """Bytes of a checkpoint's files.
-
-    Raises:
-        CheckpointError: there is none.
-    """
-    source, ref = _found(name)
-    return source.n_bytes(ref)
-
-
-def is_trusted(name: str) -> bool:
-    """Whether a checkpoint's files came with the app."""
-    return _found(name)[0].trusted
 
 
 def is_upload(name: str) -> bool:

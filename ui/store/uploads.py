@@ -19,7 +19,6 @@ from transformer import Checkpoint
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
 from transformer.checkpoint.load import vocabulary_files
-from transformer.checkpoint.weight_files import find_files
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.safe.contents import Contents
@@ -99,12 +98,6 @@ class Upload:
             raise TypeError("an upload is a bundle of files, or a folder")
         return self.bundle
 
-    def weight_bytes(self) -> int:
-        """Bytes of its weights."""
-        if self.folder is not None:
-            return sum(file.stat().st_size for file in find_files(self.folder.path).values())
-        return self._files.n_bytes
-
 
 class Uploads(CheckpointSource):
     """The checkpoints that this session uploaded; no other has a way to them."""
@@ -150,9 +143,6 @@ class Uploads(CheckpointSource):
     def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
         folder = upload(ref).folder
         return None if folder is None else vocabulary_files(folder.path)
-
-    def n_bytes(self, ref: CheckpointRef) -> int:
-        return upload(ref).weight_bytes()
 
 
 def uploads() -> dict[CheckpointRef, Upload]:

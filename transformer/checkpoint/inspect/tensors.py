@@ -54,7 +54,7 @@ class Inspection:
             modules = _modules(tensor.name)
             for depth, module in enumerate(modules, 1):
                 if module not in told:
-                    yield f"{'  ' * depth}{module.rpartition('.')[2]}  {numbers[module]:,}"
+                    yield f"{'  ' * depth}{module.split('.')[-2]}  {numbers[module]:,}"
             told.update(modules)
             flags = "".join(f"  [{say(flag)}]" for flag in tensor.flags)
             about = f"{shape_text(tensor.shape)}  {tensor.dtype}  norm {tensor.norm:.4g}{flags}"
@@ -99,6 +99,6 @@ def summaries(tensors: Mapping[str, Tensor], between: Callable[[], None] = go_on
 
 
 def _modules(name: str) -> list[str]:
-    """The modules that a tensor lies in, told from its name, the outermost first."""
+    """The modules that a tensor lies in, told from its name, the outermost first, each with a dot behind."""
     parts = name.split(".")[:-1]
-    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    return [".".join([*parts[:count], ""]) for count in range(1, len(parts) + 1)]
