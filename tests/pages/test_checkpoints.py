@@ -64,7 +64,7 @@ def test_an_upload_is_recognised_asked_about_and_shown():
     assert page.selectbox(key="model").value == "upload/model"
     assert "The Annotated Transformer" in page.warning[0].value
     assert "100%" in page.warning[0].value
-    assert page.button_group(key="show").options == ["Tensors", "Check", "Compare"]  # no maps before an answer
+    assert page.button_group(key="show").options == ["Tensors", "Check"]  # no maps before an answer
     heads = asked(page, "button_group", "n_heads")
     assert heads.value is None
     fine(with_heads(page, 3))
@@ -151,7 +151,7 @@ def test_a_file_that_does_not_fit_gets_a_report():
     tables = " ".join(frame.value.to_string() for frame in page.dataframe)
     assert all(name in tables for name in ("decoder.norm.a_2", "generator.proj.weight", "extra.weight", "3 x 7"))
     assert any("take out the 1 unexpected" in text.value for text in page.text)
-    assert page.button_group(key="show").options == ["Tensors", "Compare"]
+    assert page.button_group(key="show").options == ["Tensors"]
 
 
 def test_after_a_file_that_does_not_fit_a_good_one_opens_with_its_attention():
