@@ -4,10 +4,9 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from transformer.runs.sequences.classify import classifier
-from transformer.runs.sequences.held_out import known_held_out
 from transformer.sequences.fasta import label_of
 from ui import shell
-from ui.sequences import in_browser, reading, runs, task_form, views
+from ui.sequences import in_browser, reading, runs, views
 from ui.sequences.gene import gene_panel
 from ui.sequences.source import brought
 from ui.shared import address, controls, subject
@@ -29,10 +28,6 @@ name: str = chosen
 row = st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sequence-row")
 try:
     checkpoint = store.checkpoint(name)
-    if task_form.is_unsaid(name, checkpoint):
-        task_form.ask(name, checkpoint)
-        address.stop()
-    task_form.said_here(name)
     _, task = classifier(checkpoint)
     with row:
         source = brought(name, checkpoint, task.background)
@@ -40,15 +35,12 @@ try:
     if here is None:
         gene_panel(name, checkpoint, task, source, row)
         address.stop()
-    if not here.is_part:
-        subject.show(name, here.text)
-    if here.is_part or here.is_long:
+    if here.is_part:
         with row:
             reading.way_back(here)
-    read = runs.classification(name, here.text)
-    if read is None:
-        address.stop()
-    held_out = known_held_out(checkpoint)
+    else:
+        subject.show(name, here.text)
+    read = runs.classification(name, here.text, here.places)
     on_other_strand = runs.other_strand(name, task, read)
 except HeedmapError as error:
     controls.explain(error)
@@ -59,20 +51,19 @@ shown: reading.Reading = here
 
 def looked_at() -> None:
     """What depends on the layer and head: the run is looked up anew, since a part keeps nothing."""
-    run = runs.classification(name, shown.text)
-    if run is None:
-        return
+    run = runs.classification(name, shown.text, shown.places)
     few = max(run.record[site].n_heads for site in run.record.sites) <= FEW_HEADS
     left, detail = st.columns([1, 2], gap="medium")
     overview = left if few else st.container()
     with detail:
+        small = not any(map(is_long, run.record.values()))
         view = choice(
-            t("sequences.view"), ["letters", "windows"], key="view", bare=True, old={"heads": "windows"},
-            text=lambda one: plain(f"sequences.view_{one}"),
+            t("sequences.view"), ["letters", "windows"] if small else ["letters"], key="view", bare=True,
+            old={"heads": "windows"}, text=lambda one: plain(f"sequences.view_{one}"),
         )  # fmt: skip
         chooser = st.container()
     with left:
-        views.verdict(run, on_other_strand, task, label_of(source.record, task.classes), held_out)
+        views.verdict(run, on_other_strand, task, label_of(source.record, task.classes))
     with chooser:
         browser = in_browser.bring(run, view)
         in_browser.head_panel(browser, name, shown.fasta)
@@ -83,8 +74,6 @@ def looked_at() -> None:
     with detail:
         if view == "letters":
             views.letters_panel(name, run, browser.place, task, shown)
-        elif is_long(run.record[browser.place.site]):
-            views.long_windows(run, browser.place)
         else:
             in_browser.heatmap_panel(browser, views.groups(run))
 

@@ -52,6 +52,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What this machine cannot run is said, where nobody overlooks it."""
+    for report in terminalreporter.getreports("passed"):
+        for said in (value for name, value in report.user_properties if name == "could not run"):
+            terminalreporter.write_line(f"COULD NOT RUN: {said} ({report.nodeid})")
+
+
 def pytest_collection_finish() -> None:
     """From now on what is imported is looked through no more: it stays, and is most of all objects."""
     gc.freeze()

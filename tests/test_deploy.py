@@ -1,11 +1,14 @@
 """What `deploy/` and `docs/deploy.md` say fits the app: files, ports, commands, settings."""
 
 import configparser
+import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -86,6 +89,61 @@ def test_the_compose_file_and_the_container_file_name_what_is_there() -> None:
     assert parts | {"deploy/requirements.lock"} == set(copied)
     assert f"EXPOSE {PORTS[0]}" in container
     assert 'CMD ["python", "-m", "streamlit", "run", "app.py"]' in container
+
+
+def test_what_the_container_copies_starts_and_passes_its_health_check(tmp_path: Path) -> None:
+    """The steps of the Containerfile after its base image and its packages, taken in an empty folder."""
+    steps = dict[str, list[str]]()
+    for kind, rest in re.findall(r"^([A-Z]+) (.*)$", text("Containerfile"), re.MULTILINE):
+        steps.setdefault(kind, []).append(rest)
+    for source, target in (step.split() for step in steps["COPY"]):
+        (tmp_path / target).symlink_to(ROOT / source) if target != "." else shutil.copy(ROOT / source, tmp_path)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    said = [step.replace(PORTS[0], port) for step in (*steps["ENV"], *steps["HEALTHCHECK"], *steps["CMD"])]
+    environment = os.environ | dict(pair.split("=") for pair in said[0].split())
+    check, command = ([sys.executable, *json.loads(step[step.index("[") :])[1:]] for step in said[1:])
+    with (
+        (tmp_path / "log").open("wb") as log_file,
+        subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log_file, stderr=log_file) as server,
+    ):
+        try:
+            until = time.monotonic() + 60
+            while subprocess.run(check, capture_output=True, check=False, timeout=60).returncode:
+                assert server.poll() is None, (tmp_path / "log").read_text()
+                assert time.monotonic() < until, (tmp_path / "log").read_text()
+                time.sleep(0.1)
+        finally:
+            server.terminate()
+
+
+def test_the_image_is_built_and_answers_where_an_engine_is_there(record_property: Any) -> None:
+    """Where none is, the summary of the tests says so."""
+    (base,) = re.findall(r"^FROM (\S+)", text("Containerfile"), re.MULTILINE)
+    there = [name for name in ("docker", "podman") if shutil.which(name)]
+    pulled = [
+        one for one in there if not subprocess.run([one, "pull", base], check=False, capture_output=True).returncode
+    ]
+    if not pulled:
+        record_property("could not run", f"the container's image: no engine that answers here has {base}")
+        return
+    engine = pulled[0]
+    subprocess.run([engine, "build", "--file", DEPLOY / "Containerfile", "--tag", "heedmap-test", ROOT], check=True)
+    run = [engine, "run", "--detach", "--rm", "--publish", f"127.0.0.1::{PORTS[0]}", "heedmap-test"]
+    container = subprocess.run(run, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        asked = subprocess.run([engine, "port", container, PORTS[0]], check=True, capture_output=True, text=True)
+        until = time.monotonic() + 120
+        while True:
+            try:
+                urllib.request.urlopen(f"http://{asked.stdout.split()[0]}/_stcore/health", timeout=5).close()
+                break
+            except OSError:
+                assert time.monotonic() < until, "the container does not answer"
+                time.sleep(0.5)
+    finally:
+        subprocess.run([engine, "stop", container], check=True)
 
 
 def test_caddy_takes_its_file() -> None:

@@ -124,6 +124,7 @@ def test_from_a_file_to_its_attention(opened, annotated: Path, tmp_path: Path) -
     assert here.sent == sent  # the browser has the numbers
     whole = here.whole
     with here.run():
+        page.get_by_role("button", name="Display").click()
         page.get_by_text("Scores", exact=True).click()
     expect(page.locator(".heatmap .title")).to_contain_text("encoder.0.self")
     assert here.whole == whole  # what it has not is drawn without the rest of the page

@@ -23,7 +23,7 @@ WINDOWS = {1280: 800, 1920: 1080, 853: 533, 390: 844}
 
 FIRST_SCREEN = {"words": 60, "controls": 12}
 """What may stand on a first screen of 1280 x 800 besides a picture: words of explanation, and controls besides the
-sentence. A row of buttons is one control."""
+sentence. What the Tab key stops at once, such as a row of buttons or the parts of a map, is one control."""
 
 
 @pytest.fixture(scope="module")

@@ -98,6 +98,7 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     expect(fresh.page).to_have_url(last)
 
     with here.run():  # what the server does next knows of it, and undoes nothing
+        page.get_by_role("button", name="Display").click()
         page.get_by_text("Whole words", exact=True).click()
     expect(page).to_have_url(re.compile("words=False"))
     expect(page).to_have_url(re.compile("#kind=encoder.self&layer=3&head=mean&relative=true"))

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from urllib.parse import parse_qs, urlparse
+from urllib.parse import parse_qs, urljoin, urlparse
 
 import pytest
 from playwright.sync_api import expect
@@ -33,7 +33,7 @@ def at_step(page, one) -> bool:
 def answer(opened, one) -> None:
     """Predict with digits, as the question asks."""
     page, kind = opened.page, questions()[one.question].kind
-    page.locator("[class*=st-key-path-guess] :is(input, button)").first.wait_for()
+    page.locator("[class*=st-key-path-guess] :is(input, button, canvas)").first.wait_for()
     if kind == "number":
         page.keyboard.press("7")
         with opened.run():
@@ -55,7 +55,9 @@ def test_the_whole_tour_is_walked_by_the_keyboard_alone(opened, language):
         if predicts:
             answer(visit, one)
         page.locator(".st-key-path-reveal button").wait_for()
-        expect(page.locator("[class*=st-key-matrices], canvas")).to_have_count(0)
+        expect(
+            page.locator("[class*=st-key-matrices], canvas:not([data-matrix=answer], [data-matrix=given])")
+        ).to_have_count(0)
         with visit.run():
             page.keyboard.press("r")
         lit = ".st-key-" + re.sub("[^a-zA-Z0-9_-]", "-", one.lit)
@@ -83,6 +85,41 @@ def test_the_whole_tour_is_walked_by_the_keyboard_alone(opened, language):
     with visit.run():
         page.keyboard.press("ArrowLeft")
     until(page, at_step, page, TOUR[-2])
+
+
+def test_a_prediction_is_clicked_on_the_picture(opened):
+    """A word, several cells, a row that is drawn; a second click takes a cell back."""
+    visit = opened(START, width=1280, height=800)
+    click(visit, 0, 4)
+    assert address(visit.page)["guess"] == "4"
+    visit.move("./masks?mask=both&tour=10")
+    for column, expected in ((0, "0"), (2, "0.2"), (1, "0.1.2"), (0, "1.2")):
+        click(visit, 0, column)
+        assert address(visit.page)["guess"] == expected
+    visit.move("./teaching?view=questions&question=drawn_row")
+    for row, column, expected in ((4, 1, "0.60.0.0"), (9, 3, "0.60.0.10"), (9, 3, "0.60.0.0")):
+        click(visit, row, column)
+        assert address(visit.page)["guess"] == expected
+    visit.page.keyboard.press("ArrowUp")  # the picture's own keys
+    with visit.run():
+        visit.page.keyboard.press("Enter")
+    assert address(visit.page)["guess"] == "0.60.0.20"
+
+
+def click(visit, row: int, column: int) -> None:
+    """Click a cell of the prediction."""
+    canvas = visit.page.locator("canvas[data-matrix=answer]")
+    canvas.wait_for()
+
+    def sizes():
+        return [float(canvas.get_attribute(f"data-{name}")) for name in ("left", "top", "cell-width", "cell-height")]
+
+    found = [0]
+    while found != (found := sizes()):  # the picture is fitted to the page
+        visit.page.wait_for_timeout(300)
+    left, top, width, height = found
+    with visit.run():
+        canvas.click(position={"x": left + (column + 0.5) * width, "y": top + (row + 0.5) * height})
 
 
 SIZES = """() => {
@@ -129,14 +166,24 @@ def test_a_presented_page_is_large_and_has_nothing_but_its_picture(opened):
     expect(page.locator("h1")).to_be_visible()
 
 
-def test_all_pages_of_a_class_can_be_presented(opened):
+PRESENTED = (
+    "?", "translate?", "translate?view=beams&", "align?", "what_if?", "attention_steps?stage=scores&",
+    "attention_steps?screen=why&", "inside_layer?stage=norm&", "masks?", "masks?screen=break&", "masks?screen=module&",
+    "positions?", "positions?screen=rotation&", "learning?", "learning?screen=lesson&",
+)  # fmt: skip
+
+
+def test_a_presented_page_has_large_numbers_and_no_tools(opened):
+    """Every number at least 24 pixels, every formula 28; words of a sentence stay, which are its picture."""
     visit = opened("?present=1", width=1920, height=1080)
-    for page in ("translate", "align", "what_if", "inside_layer", "masks", "positions", "learning", "."):
-        visit.move(f"./{page}?present=1")
-        found = visit.page.evaluate("document.documentElement.style.getPropertyValue('--present-zoom')")
-        assert float(found) == 2
+    visit.page.add_init_script(path=Path(__file__).parent / "presented.js")
+    for one in PRESENTED:
+        with visit.run():
+            visit.page.goto(urljoin(visit.page.url, f"/{one}present=1"))
+        visit.page.locator("[data-testid=stMain] :is(canvas, table, [data-testid=stPlotlyChart])").first.wait_for()
+        until(visit.page, lambda: visit.page.evaluate("presented(23.9, 28)") == [])
         assert not visit.page.get_by_test_id("stSidebar").is_visible()
-        assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page
+        assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), one
 
 
 def test_the_handout_is_a_file_that_prints_a_question_a_page_with_the_answers_last(opened, tmp_path: Path):
@@ -171,19 +218,33 @@ def test_the_print_view_of_a_page_has_its_address_and_no_buttons(opened):
         assert all(not one.is_visible() for one in page.get_by_test_id(gone).all()), gone
 
 
-TERM = """() => {
-  const range = [...(CSS.highlights.get("heedmap-term") ?? [])].find((one) => `${one}` === "attention");
-  const box = range?.getBoundingClientRect();
-  return box && { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+UNDER = """one => {
+  const { x, y, width, height } = one.getBoundingClientRect();
+  return document.elementsFromPoint(x + width / 2, y + height / 2).map(({ tagName }) => tagName);
 }"""
 
 
-def test_a_term_in_a_caption_opens_its_entry(opened):
+def test_a_term_in_a_caption_opens_its_entry_by_mouse_and_by_keyboard(opened):
     page = opened("attention_steps").page
-    until(page, lambda: page.evaluate(TERM) is not None)
-    with page.context.expect_page() as pending:
-        page.mouse.click(**page.evaluate(TERM))
-    entry = pending.value
-    assert "term=attention" in entry.url
-    expect(entry.locator(".path-terms tr").first).to_be_visible()
-    entry.close()
+    link = page.locator("[data-testid=stCaptionContainer] > a.heedmap-term[href*='term=attention']").first
+    link.wait_for()
+    assert link.get_attribute("aria-label") == "attention"
+    assert {"A", "P"} <= set(link.evaluate(UNDER))  # it lies over the caption's own word
+    before = link.evaluate_handle("one => one.closest('[data-testid=stCaptionContainer]').firstElementChild")
+    for key in ("", "Enter"):
+        with page.context.expect_page() as pending:
+            if key:
+                reached(page, link)
+                page.keyboard.press(key)
+            else:
+                link.click()
+        entry = pending.value
+        assert "term=attention" in entry.url
+        expect(entry.locator(".path-terms tr").first).to_be_visible()
+        entry.close()
+    assert before.evaluate("one => one.isConnected")
+
+
+def reached(page, link) -> None:
+    """Press Tab until the focus is on a link."""
+    until(page, lambda: page.keyboard.press("Tab") or link.evaluate("one => one === document.activeElement"))

@@ -10,10 +10,8 @@ import pytest
 import torch
 
 from tests import toy
-from tests.classifiers import sequence_checkpoint
 from transformer import __main__ as command_line
 from transformer.checkpoint import load
-from transformer.checkpoint.ours.folder import save_folder
 from transformer.errors import CheckpointError
 from transformer.runs.attribution import every_question, trusted
 from transformer.runs.measures import faithfulness
@@ -167,31 +165,3 @@ def test_nothing_that_could_be_run_is_said(folder: Path, tmp_path: Path, capsys:
     empty.write_text("\n \n", encoding="utf-8")
     assert run(folder, "--source", empty, "--out", tmp_path / "blank.csv") == 2
     assert "holds no sentence" in capsys.readouterr().err
-
-
-def test_a_classifier_is_measured_on_rows_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rows evenly spread over the file; what was cut off is run again; the summary says what mutations find."""
-    made = sequence_checkpoint(pooling="mean")
-    save_folder(tmp_path / "reads", "kmer", made.model, task=made.task)
-    rows = ["ACGTTGCANGTG", "ACGTACGTAGTC", "ACG", "TTGACGTTGCAA", "GTGTCAGTTGAC", "CCGTTGCAAGTG"]
-    table_of = tmp_path / "rows.tsv"
-    lines = [f"r{i}\t{row}\tN\n" for i, row in enumerate(rows)]
-    table_of.write_text("id\tsequence\tlabel\n" + "".join(lines), encoding="utf-8")
-    out = tmp_path / "found.csv"
-    given = (tmp_path / "reads", "--source", table_of, "--rows", 3, "--out", out)
-    assert run(*given) == 0
-    said = capsys.readouterr()
-    assert "1 of 3 lines could not be run" in said.err  # of rows 0, 2 and 4 the second is too short
-    assert "of mutations, rank correlation" in said.out
-    whole = out.read_bytes()
-    out.write_bytes(whole[:-40])
-    assert run(*given) == 0
-    assert out.read_bytes() == whole
-    found = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
-    assert (found["methods"]["mutations"]["sentences"], found["methods"]["mutations"]["share"]) == (2, 1.0)
-    assert {row["sentence"] for row in table(out)} == {"0", "4"}, "numbers of the file, not of those that were taken"
-    capsys.readouterr()
-    assert run(*given, "--target", table_of) == 2
-    assert "writes no target" in capsys.readouterr().err
-    assert run(*given, "--rows", 0) == 2
-    assert "rows=0" in capsys.readouterr().err

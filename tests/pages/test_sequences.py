@@ -13,7 +13,6 @@ from tests.pages.opening import figure, gone, numbers, opened, options, ran, sen
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.nn.kmer import KmerClassifier
-from transformer.runs.measures.faithfulness import SUMMARY, Faithfulness, Fare, saved
 from transformer.runs.sequences.attribution import mutations
 from transformer.runs.sequences.classify import classify
 
@@ -155,14 +154,6 @@ def test_an_example_is_one_click_away() -> None:
     assert at.text_area(key="sequence").value == ">second N\nACGTACGTACGT"
 
 
-def test_a_long_sequence_is_shown_without_effects(passes: list[int]) -> None:
-    at = fine(page(read="one", sequence="ACGTT" * 120))
-    assert "at most 512 letters" in at.info[0].value
-    assert passes == [1, 1]
-    assert [trace["type"] for trace in figure(at)["data"]] == ["bar", "bar"]
-    assert fine(page(read="one", sequence="ACGTT" * 120, view="windows"))
-
-
 REFUSED = {
     "en": {
         ">only a header": "empty", "ACG": "widest window needs 5", "MKVLAAGEFPW": "looks like protein",
@@ -179,16 +170,6 @@ def test_what_cannot_be_read_gets_a_sentence(lang: str) -> None:
         ran(at, sequence=text)
         assert says in at.warning[0].value.lower()
         assert not at.get("plotly_chart")
-
-
-def test_trust_figures_stand_beside_the_tracks(tmp_path: Path) -> None:
-    shares = {"random": 0.11, "integrated_gradients": 0.83, "weights": 0.29}
-    fares = {name: Fare((2.5,) * 5, (1.0,) * 5, 2.5, share, 0.61, 40, 40) for name, share in shares.items()}
-    saved(Faithfulness(True, fares), tmp_path / "small" / SUMMARY)
-    at = fine(page())
-    lines = [one.value for one in at.caption if "How far the tracks can be trusted" in one.value]
-    assert len(lines) == 1
-    assert all(number in lines[0] for number in ("40 sequences", "83%", "29%", "11%"))
 
 
 def test_a_classifier_that_averages_its_windows_has_a_page(

@@ -33,7 +33,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
     one = sequence_checkpoint()
     save_folder(tmp_path / "small", "kmer", one.model, task=one.task)
     points = {"EI": (Point(0.9, 0.8, 0.1),), "IE": (Point(0.9, 0.8, 0.0),), "N": (Point(0.9, 0.8, 0.2),)}
-    held_out.write_held_out(tmp_path / "small" / held_out.FILE, HeldOut(200, points, (0.2, 0.8), 2.0, 0.03))
+    held_out.write_held_out(tmp_path / "small" / held_out.FILE, HeldOut(200, points))
     (tmp_path / "small" / source.GENES).write_text(f"{EXONS}##FASTA\n>g\n{GENE}\n")
     monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
     return load(tmp_path / "small")
@@ -83,7 +83,10 @@ def test_a_shipped_gene_is_judged_by_its_exons_a_site_is_read_and_left_again() -
     at = fine(opened("sequences"))
     assert "4 of 4 known sites** are found, as number 1, 2, 7, 14 of 15 hits" in said(at)
     assert len(figure(at)["layout"]["shapes"]) == 1 + 1 + 3  # the threshold, the introns' line, three exons
+    titles = [figure(at, number)["layout"]["title"]["text"] for number in (1, 2)]
+    assert titles == ["60 examples of EI", "8 new hits of EI here"]
     table = at.dataframe[0].value
+    assert sum(table["site"].str.contains("begins") & (table["exons say"] == "new")) == 8
     assert table["site"][0] == "intron ends at 1,770 (+)"
     assert list(table["exons say"]).count("known") == 4
     at = fine(opened("sequences", site="538-597(+)"))
@@ -156,4 +159,4 @@ def test_a_long_scan_says_what_it_costs_waits_shows_what_is_read_and_can_be_stop
 def test_what_is_unlike_the_training_data_is_said_before_the_class(small) -> None:
     at = opened("sequences", sequence="N" * WIDTH)
     assert not at.exception
-    assert "100% of its letters are unknown" in at.warning[0].value
+    assert "100% of the letters are unknown" in at.warning[0].value

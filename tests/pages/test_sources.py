@@ -72,7 +72,7 @@ def test_methods_of_every_unit_have_a_picture() -> None:
     """Every method that the first test leaves, in both languages, with its question, its limit and its file."""
     pairs = [
         ("gradients", "rollout"), ("weights", "value_zeroing"), ("integrated_gradients", "deletion_unknown"),
-        ("gradients_published", "norms_residual"), ("deletion_removed", "contributions"),
+        ("deletion_removed", "contributions"),
     ]  # fmt: skip
     assert {method for pair in pairs for method in pair} | {"deletion", "norms"} == set(methods.METHODS)
     for number, pair in enumerate(pairs):
@@ -113,12 +113,12 @@ def test_what_did_not_converge_says_so_and_names_no_word(language: str, monkeypa
 
 def test_a_bar_of_shares_stands_only_where_something_is_shared_out() -> None:
     """Beside the matrix of a method whose rows are shares of source and prefix; not of losses and slopes."""
-    for method, bars in (("contributions", 1), ("norms_residual", 1), ("deletion", 0), ("integrated_gradients", 0),
+    for method, bars in (("contributions", 1), ("norms", 0), ("deletion", 0), ("integrated_gradients", 0),
                          ("gradients", 0), ("weights", 0)):  # fmt: skip
         page = looking(by=method, also="none")
         charts = [json.loads(part.proto.spec)["layout"] for part in page.get("plotly_chart")]
         assert [chart["yaxis"]["title"]["text"] for chart in charts] == ["share of what a step received"] * bars
-        assert ("speaks of the source alone" in texts(page)) == (method == "weights")
+        assert ("speaks of the source alone" in texts(page)) == (method in ("norms", "weights"))
 
 
 def test_trust_is_what_lies_beside_the_checkpoint_or_is_said_to_be_unknown(

@@ -75,21 +75,30 @@ def test_before_it_is_revealed_the_answer_is_in_nothing_that_the_page_sends() ->
 
 
 def test_every_question_can_be_asked_without_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The panel is drawn from `asked`, `options` and `given` alone: the rest is not looked at."""
+    """The panel is drawn from `asked`, `options`, `given` and `cells` alone: the rest is not looked at."""
 
     class Sealed:
         def __init__(self, case: Any) -> None:
             self._case = case
 
         def __getattr__(self, name: str) -> Any:
-            assert name in {"asked", "options", "given"}, name
+            assert name in {"asked", "options", "given", "cells"}, name
             return getattr(self._case, name)
 
     real = asking.case
     monkeypatch.setattr(asking, "case", lambda *given: Sealed(real(*given)))
-    for name in ("score_by_hand", "keys_in_order", "drawn_row", "deciding_word", "most_hurtful_head", "plus_five"):
+    on_a_picture = set()
+    for name in questions():
         at = fine(opened("teaching", view="questions", question=name))
         assert at.button(key="path-reveal")
+        if "path-cells" not in keys_of(at._tree):
+            continue
+        on_a_picture.add(name)
+        values = matrices(at)[1]
+        assert not np.nan_to_num(values["answer"]).any()
+        assert all(np.isfinite(one).all() for label, one in values.items() if label != "answer")
+    words, heads = {"deciding_word", "visible_words", "keys_in_order"}, {"most_hurtful_head", "most_helpful_cut"}
+    assert on_a_picture == words | heads | {"drawn_row", "most_flattened_row", "table_with_a_slip"}
 
 
 def test_a_step_without_a_prediction_is_not_done_and_leaving_the_tour_is_one_click() -> None:

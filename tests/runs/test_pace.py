@@ -7,30 +7,51 @@ import torch
 from torch.nn import functional as F
 
 from tests.classifiers import sequence_checkpoint
+from transformer.attention.capture import Recording, recording
+from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.nn import fused
 from transformer.runs import pace as paces
-from transformer.runs.pace import Pace, refuse_large
-from transformer.runs.sequences.classify import Classification, classify, pace, read
+from transformer.runs.pace import Heard, Pace, pace_of, refuse_large
+from transformer.sequences.alphabet import DNA
 
 LETTERS = "ACGTTGCANGTACCAGTTGACGTCATTGA" * 57  # 1,653: two widths make 3,300 windows
 
 
+def run_of(checkpoint: Checkpoint, length: int = len(LETTERS)) -> tuple[torch.Tensor, Recording]:
+    """Logits of the first letters, and what was recorded of them."""
+    with torch.inference_mode(), recording() as seen:
+        return checkpoint.model(torch.tensor([DNA.ids(LETTERS[:length])])), seen
+
+
+def kept_bytes(seen: Recording) -> int:
+    return sum(seen.source(site).kept_bytes for site in seen.sites)
+
+
+def pace(checkpoint: Checkpoint) -> Pace:
+    return pace_of(checkpoint.model, len(LETTERS) - 5, lambda length: kept_bytes(run_of(checkpoint, length + 5)[1]))
+
+
+def followed(checkpoint: Checkpoint, heard: Heard) -> tuple[torch.Tensor, Recording]:
+    with pace(checkpoint).followed(len(LETTERS), heard):
+        return run_of(checkpoint)
+
+
 @pytest.fixture(scope="module")
-def plain() -> Classification:
-    return classify(sequence_checkpoint(), LETTERS)
+def plain() -> tuple[torch.Tensor, Recording]:
+    return run_of(sequence_checkpoint())
 
 
 def test_a_run_that_is_followed_says_the_same_bits_and_how_far_it_is(
-    plain: Classification, monkeypatch: pytest.MonkeyPatch
+    plain: tuple[torch.Tensor, Recording], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paces, "CELLS_AT_ONCE", 3_300 * 2_048)
     monkeypatch.setattr(paces, "LISTENING", 0.0)
     told = list[float]()
-    run = classify(sequence_checkpoint(), LETTERS, progress=told.append)
-    assert (run.probabilities == plain.probabilities).all()
-    for site in run.record:
-        one, other = run.record[site].source, plain.record[site].source
+    logits, seen = followed(sequence_checkpoint(), told.append)
+    assert torch.equal(logits, plain[0])
+    for site in seen.sites:
+        one, other = seen.source(site), plain[1].source(site)
         assert torch.equal(one.q, other.q)  # type: ignore[union-attr]
         if site.kind == "self":
             assert torch.equal(one.known, other.known)  # type: ignore[union-attr, arg-type]
@@ -41,7 +62,7 @@ def test_a_run_that_is_followed_says_the_same_bits_and_how_far_it_is(
 
 def test_a_stop_ends_the_run_within_an_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = sequence_checkpoint()
-    pace(checkpoint, read(checkpoint, LETTERS))
+    pace(checkpoint)
     monkeypatch.setattr(paces, "CELLS_AT_ONCE", 3_300 * 2_048)
     monkeypatch.setattr(paces, "LISTENING", 0.0)
     ran = list[int]()
@@ -62,7 +83,7 @@ def test_a_stop_ends_the_run_within_an_attention(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(paces, "_in_pieces", counted)
     with pytest.raises(InterruptedError):
-        classify(checkpoint, LETTERS, progress=stop)
+        followed(checkpoint, stop)
     assert ran == [2_048, 3_300 - 2_048, 2_048]
     assert F.relu(torch.ones(1)).item() == 1  # nothing is watched any more
 
@@ -92,13 +113,13 @@ def test_pieces_of_an_attention_are_what_it_is_as_a_whole(
 
 
 def test_what_a_run_takes_grows_as_it_should_and_is_near_the_truth(
-    plain: Classification, monkeypatch: pytest.MonkeyPatch
+    plain: tuple[torch.Tensor, Recording], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paces, "ENOUGH", float("inf"))  # however slow this machine is at present
     checkpoint = sequence_checkpoint()
-    found = pace(checkpoint, read(checkpoint, LETTERS))
-    assert found is pace(checkpoint, read(checkpoint, LETTERS))  # measured once
-    kept = plain.record.kept_bytes
+    found = pace(checkpoint)
+    assert found is pace(checkpoint)  # measured once
+    kept = kept_bytes(plain[1])
     costs = [found.cost(length) for length in (len(LETTERS), 10 * len(LETTERS), 100 * len(LETTERS))]
     assert 0.9 * kept < costs[0].kept_bytes - paces.LABELS * len(LETTERS) < 1.1 * kept
     assert costs[1].kept_bytes == pytest.approx(10 * costs[0].kept_bytes, rel=0.05)

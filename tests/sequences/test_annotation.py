@@ -1,10 +1,20 @@
 """Known exons: GFF3, GTF and BED name the same splice sites on either strand, and hits are held against them."""
 
+import io
+from pathlib import Path
+
 import pytest
+from Bio import SeqIO
+from Bio.Seq import Seq
+from Bio.SeqFeature import CompoundLocation, SeqFeature, SimpleLocation
+from Bio.SeqRecord import SeqRecord
 
 from transformer.errors import InputError
-from transformer.sequences.annotation import Judged, judged, known_sites, read_genes
+from transformer.sequences.annotation import Gene, Judged, judged, known_sites, read_genes
+from transformer.sequences.fasta import read_fasta
 from transformer.sequences.hits import Hit
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "sequences.md"
 
 FIRST, LAST = "SO:0000163", "SO:0000164"
 GFF = """##gff-version 3
@@ -48,3 +58,18 @@ def test_hits_are_ranked_by_probability_and_counted_on_the_strands_that_were_rea
     assert judged(hits[:3], known, "+") == Judged((2, 3), 2, 3)
     assert judged(hits, known, "+-").precision == 0.5
     assert judged([], known, "+").precision is None
+
+
+def test_what_the_guide_makes_of_genbank_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gene of each strand, written by Biopython as GenBank."""
+    record = SeqRecord(Seq("ACGTTGCAAC" * 20), id="x", annotations={"molecule_type": "DNA"})
+    for name, strand, exons in (("A", 1, [(10, 40), (60, 100)]), ("B", -1, [(160, 180), (110, 140)])):
+        place = CompoundLocation([SimpleLocation(*exon, strand) for exon in exons])
+        record.features.append(SeqFeature(place, type="CDS", qualifiers={"gene": [name]}))
+    monkeypatch.chdir(tmp_path)
+    SeqIO.write([record], "gene.gb", "genbank")
+    exec((GUIDE.read_text(encoding="utf-8").partition("```python\n")[2]).partition("```")[0])
+    genes = {"x": [Gene("A", "+", ((10, 40), (60, 100))), Gene("B", "-", ((110, 140), (160, 180)))]}
+    assert read_genes(Path("gene.bed").read_text(encoding="utf-8")) == genes
+    (found,) = read_fasta(io.BytesIO(Path("gene.fa").read_bytes()))
+    assert (found.id, found.sequence) == ("x", str(record.seq))

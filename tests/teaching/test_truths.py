@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from tests.teaching.by_hand import ByHand, future, past, past_and_next, softmax
 from transformer import Checkpoint, load
+from transformer.lessons.breaking import LONGEST
 from transformer.messages import LANGUAGES, catalogue
 from transformer.messages.counted import numbered
 from transformer.teaching import on_cards, on_positions, on_toys, on_training, on_translations
@@ -30,11 +32,6 @@ def translator() -> Checkpoint:
 @pytest.fixture(scope="module")
 def lives(translator: Checkpoint) -> list[Live]:
     return [Live(translator, text) for text in SENTENCES]
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    powers = np.exp(x - x.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
 
 
 def nats(weights: np.ndarray) -> np.ndarray:
@@ -281,17 +278,27 @@ def test_broken_masks_are_broken_by_hand(translator: Checkpoint, text: str) -> N
     names = ("shifted_mask_loss", "transposed_mask_text", "without_padding_mask")
     shift, transposed, padding = (TRUTHS[name](live) for name in names)
     pairs = [on_translations.PAIRS[0], (text, live.translation.text)] if text else on_translations.PAIRS
-    lost = []
-    for source, target in pairs:
-        asked = Translator(translator, source)
-        ids = asked.writer.target_ids(target)[1:]
-        lost += list(-asked.log_p(ids)[np.arange(len(ids)), ids])
-    assert shift.told["right"] == pytest.approx(np.mean(lost), abs=1e-3)
+    by_hand, tokens = ByHand(translator), translator.tokenizer
+    sources = [tokens.source_ids(source) for source, _ in pairs]
+    targets = [tokens.target_ids(target) for _, target in pairs]
+    for told, sees in (("right", past), ("broken", past_and_next)):
+        lost = [one for pair in zip(sources, targets, strict=True) for one in by_hand.loss(*pair, sees)]
+        assert shift.told[told] == pytest.approx(np.mean(lost), abs=1e-6)
     assert shift.answer == (0 if shift.told["broken"] > shift.told["right"] else 2,)
-    assert transposed.answer == (float(str(transposed.told["broken"]) != str(transposed.told["right"])[:80]),)
-    lengths = [len(translator.tokenizer.source_ids(one)) for one in padding.options]
+    start, *_, end = targets[0]
+    written = {
+        sees: [tokens.decode(by_hand.greedy(source, start, end, LONGEST, sees)) for source in sources]
+        for sees in (past, past_and_next, future)
+    }
+    assert shift.told["same"] == (written[past] == written[past_and_next])
+    assert (transposed.told["right"], transposed.told["broken"]) == (written[past][0], written[future][0][:80])
+    assert transposed.answer == (float(written[future] != written[past]),)
+    lengths, shares = [len(one) for one in sources], []
+    for ids in sources:
+        by_hand.encoded([*ids, *[0] * (max(lengths) - len(ids))])
+        shares.append(by_hand.first[: len(ids), len(ids) :].sum(1).mean())
+    assert padding.scores == pytest.approx(shares, abs=1e-6)
     assert padding.answer == (int(np.argmin(lengths)),)
-    assert padding.scores[int(np.argmax(lengths))] == 0
 
 
 def test_every_question_and_card_has_its_function_and_its_sentences_in_every_language(lives: list[Live]) -> None:
@@ -338,6 +345,8 @@ def test_a_wrong_prediction_says_by_how_much() -> None:
     middle = (p + q) / 2
     bits = 0.5 * (p * np.log2(p / middle)).sum() + 0.5 * (q * np.log2(q / middle)).sum()
     assert flat.off == pytest.approx(np.sqrt(bits))
+    tenths = tuple(np.round(p, 1).tolist())
+    assert judged(known["drawn_row"], row, tenths).right  # the picture's steps are fine enough
     flattened = TRUTHS["most_flattened_row"](live)
     wrong = (int(flattened.answer[0]) + 1) % len(flattened.options)
     expected = abs(flattened.scores[int(flattened.answer[0])] - flattened.scores[wrong])

@@ -45,15 +45,13 @@ from transformer.runs.measures.mean_outputs import means_of_pairs, means_of_sequ
 from transformer.runs.measures.pairs import mean_loss, tokenised
 from transformer.runs.sequences import held_out
 from transformer.runs.sequences.classify import read
-from transformer.runs.sequences.trust import METHODS as LETTER_METHODS
-from transformer.runs.sequences.trust import MUTATIONS
 from transformer.sequences.fasta import FastaRecord, read_fasta
 from transformer.text.lines import read_lines
 
 T = TypeVar("T")
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "source": dict(type=Path, metavar="FILE", help="a sentence a line; of a sequence classifier FASTA or a table"),
+    "source": dict(type=Path, metavar="FILE", help="a sentence a line; of a sequence classifier FASTA"),
     "target": dict(type=Path, metavar="FILE", help="its translation, line by line"),
     "table": dict(type=Path, metavar="FILE", help="a table with the columns id, sequence, label, divided by tabs"),
     "links": dict(type=Path, metavar="FOLDER", help="sentences.SOURCE, sentences.TARGET and links.txt"),
@@ -138,10 +136,7 @@ def _held_out(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) 
     for name, points in found.points.items():
         for point in points:
             yield f"{name} from {point.threshold}: {point.found:.1%} found, {point.false:.2%} false\n"
-    yield (
-        f"{found.rows} rows; unlike: GC outside {found.gc[0]:.2f} to {found.gc[1]:.2f}, or pairs of under "
-        f"{found.pairs:.2f} bits; {found.false_alarms:.1%} false alarms\n"
-    )
+    yield f"{found.rows} rows\n"
 
 
 def _means(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
@@ -194,33 +189,26 @@ def _alignment(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path)
 def _faithfulness(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
     if arguments.rows is not None and arguments.rows < 1:
         raise InputError("rows_too_few", rows=arguments.rows)
-    windows, only = checkpoint.model.abilities.reads_windows, arguments.methods
-    _check_methods(only, LETTER_METHODS if windows else METHODS)
-    if windows:
-        if arguments.target is not None:
-            raise InputError("classifier_walks_no_target", name=checkpoint.name)
-        lines = [one.sequence for one in labelled_rows(arguments.source)[0]]
-        measured = faithfulness.of_sequences(checkpoint, lines, only)
-    else:
-        lines = read_lines(arguments.source)
-        targets = None if arguments.target is None else both_sides(arguments.source, arguments.target)[1]
-        if not lines:
-            raise InputError("file_without_lines", file=str(arguments.source))
-        measured = faithfulness.of_sentences(checkpoint, lines, targets, only)
+    only = arguments.methods
+    _check_methods(only, METHODS)
+    lines = read_lines(arguments.source)
+    targets = None if arguments.target is None else both_sides(arguments.source, arguments.target)[1]
+    if not lines:
+        raise InputError("file_without_lines", file=str(arguments.source))
+    measured = faithfulness.of_sentences(checkpoint, lines, targets, only)
     count = len(lines) if arguments.rows is None else min(arguments.rows, len(lines))
     numbers = [i * len(lines) // count for i in range(count)]
     table, out = out.with_suffix(".csv"), out.with_suffix(".json")
-    reference = MUTATIONS if windows else "deletion"
     with _bar(arguments, len(numbers), "line") as bar:
         failed = faithfulness.measure(measured, table, numbers, bar.update)
     if failed:
         sys.stderr.write(f"{failed} of {count} lines could not be run: they are empty, too short or too long\n")
-    found = faithfulness.summarised(table, own_target=arguments.target is None, reference=reference)
+    found = faithfulness.summarised(table, own_target=arguments.target is None)
     if only and out.is_file():
         found = faithfulness.updated(faithfulness.read(out), found, only)
     faithfulness.saved(found, out)
     for method, fare in sorted(found.fares.items(), key=lambda pair: -pair[1].area):
-        share = f"{fare.share:7.1%} of {reference}"
+        share = f"{fare.share:7.1%} of deletion"
         yield f"{method:24} area {fare.area:7.3f} nats {share}, rank correlation {fare.spearman:.3f}\n"
 
 
@@ -306,7 +294,7 @@ KINDS = (
     Kind(
         "held-out", held_out.FILE,
         "A classifier's thresholds on held-out rows. For each class and threshold the share found and the share called "
-        "falsely, and bounds of the rows' composition.", _held_out, ("table",),
+        "falsely.", _held_out, ("table",),
     ),
     Kind(
         "means", means.FILE,
@@ -327,7 +315,7 @@ KINDS = (
         "faithfulness", faithfulness.SUMMARY,
         "How far each method of attribution can be trusted. Takes the source words away that each method names first, "
         "and those alone leave in, and keeps what the written words lose (nats): a row a line in a CSV beside the "
-        "summary, with which a run that was stopped goes on. A classifier reads a table (--source).",
+        "summary, with which a run that was stopped goes on.",
         _faithfulness, ("source",), ("target", "rows", "methods"),
     ),
     Kind(

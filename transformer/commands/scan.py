@@ -3,6 +3,7 @@
 import argparse
 import csv
 import io
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -41,6 +42,10 @@ With --variants, what each change does to the sites within 50 letters is written
 probability changes by 0.2 or more, or whose letters are lost, and the largest difference where there is none."""
 
 
+THREADS = os.cpu_count() or 1
+"""Threads that read windows."""
+
+
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser(
@@ -53,15 +58,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "checkpoint", type=checkpoint_path, metavar="CHECKPOINT", help="folder of a sequence classifier"
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="FASTA, plain or .gz; - reads stdin")
-    parser.add_argument("--step", type=int, default=1, metavar="N", help="letters between windows (default: 1)")
     parser.add_argument("--all", action="store_true", help="read every window, whatever letters it holds")
     parser.add_argument("--strands", type=Strands, choices=list(Strands), default=Strands.BOTH, help="default: both")
-    parser.add_argument("--classes", nargs="+", metavar="CLASS", help="what to look for (default: all but background)")
     parser.add_argument("--threshold", type=float, default=0.9, metavar="P", help="probability of a hit (default: 0.9)")
     parser.add_argument("--variants", metavar="CHANGES", help='a VCF file, or changes such as "568 G>A, 572 G>C"')
     parser.add_argument("--format", choices=("bed", "gff3"), default="bed", help="of the hits (default: bed)")
     parser.add_argument("--tracks", type=Path, metavar="FOLDER", help="write every probability there, as bedGraph")
-    parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads that read windows (default: 2)")
     parser.set_defaults(run=run)
 
 
@@ -70,15 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
     torch.set_num_threads(1)  # threads share out windows, not the small matrices of a pass
     checkpoint = load(arguments.checkpoint)
     _, task = classifier(checkpoint)
-    wanted = tuple(arguments.classes or task.findable)
-    if foreign := sorted(set(wanted) - set(task.classes)):
-        raise InputError("scan_class", label=foreign[0], classes=task.classes)
-    if arguments.threads < 1:
-        raise InputError("scan_threads", threads=arguments.threads)
     if not 0 < arguments.threshold <= 1:
         raise InputError("scan_threshold", threshold=arguments.threshold)
-    _say_errors(checkpoint, wanted, arguments.threshold)
-    columns, status = {name: task.classes.index(name) for name in wanted}, 0
+    _say_errors(checkpoint, arguments.threshold)
+    columns, status = {name: task.classes.index(name) for name in task.findable}, 0
     with ExitStack() as files:
         tracks, sizes = dict[tuple[str, int], TextIO](), cast(TextIO, io.StringIO())
         if arguments.tracks:
@@ -93,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         for record in _records(files, arguments.file):
             try:
                 letters = task.alphabet.read(record.sequence)
-                plan = plan_scan(checkpoint, letters, arguments.step, arguments.strands, arguments.all)
+                plan = plan_scan(checkpoint, letters, arguments.strands, arguments.all)
                 if changes:
                     table.writerows(_deltas(plan, record.id, changes))
                     continue
@@ -102,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
                 sys.stderr.write(f"note: {record.id}: {error.message}\n")
                 continue
             sizes.write(f"{column_name(record.id)}\t{len(plan.letters)}\n")
-            hits = find_hits(plan, _blocks(plan, record.id, tracks, arguments.threads), columns, arguments.threshold)
+            hits = find_hits(plan, _blocks(plan, record.id, tracks), columns, arguments.threshold)
             gff = arguments.format == "gff3"
             sys.stdout.write(gff3(record.id, hits, checkpoint.name) if gff else bed(record.id, hits))
             sys.stdout.flush()
@@ -145,10 +142,10 @@ def _records(files: ExitStack, path: Path) -> Iterator[FastaRecord]:
     yield from read_fasta(cast(io.BufferedIOBase, opened))  # which both are
 
 
-def _say_errors(checkpoint: Checkpoint, wanted: tuple[str, ...], threshold: float) -> None:
+def _say_errors(checkpoint: Checkpoint, threshold: float) -> None:
     """What the held-out rows say of the nearest measured threshold that is not above the one asked for."""
     known = known_held_out(checkpoint)
-    for name in wanted:
+    for name in classifier(checkpoint)[1].findable:
         points = [point for point in (known.points.get(name, ()) if known else ()) if point.threshold <= threshold]
         if known is not None and points:
             point = points[-1]
@@ -158,12 +155,12 @@ def _say_errors(checkpoint: Checkpoint, wanted: tuple[str, ...], threshold: floa
             )
 
 
-def _blocks(plan: ScanPlan, record: str, tracks: Mapping[tuple[str, int], TextIO], threads: int) -> Iterator[Block]:
+def _blocks(plan: ScanPlan, record: str, tracks: Mapping[tuple[str, int], TextIO]) -> Iterator[Block]:
     """What a plan reads, written to the tracks on its way."""
     with tqdm(total=plan.reads, unit="window", desc=record, disable=None) as bar:
-        for block in plan.blocks(threads):
+        for block in plan.blocks(THREADS):
             for (sign, column), file in tracks.items():
                 values = block.probabilities[plan.strands.signs.index(sign), :, column]
-                file.write(intervals(record, values, plan.centre(block.first), plan.step, len(plan.letters)))
+                file.write(intervals(record, values, plan.centre(block.first)))
             bar.update(int((~np.isnan(block.probabilities[..., 0])).sum()))
             yield block

@@ -239,8 +239,9 @@ def _letters_axis(tracks: Tracks, anchor: str) -> dict[str, Any]:
         positions = [0, *range(step - 1, len(text), step)]
         return axis | dict(tickvals=positions, ticktext=[str(numbers[i]) for i in positions])
     every = 10 if numbers[-1] < 1_000 else 20
+    has_room = all(place % every for place in numbers[1:4])
     shown = [
-        f"{letter}<br>{place}" if i == 0 or place % every == 0 else letter
+        f"{letter}<br>{place}" if place % every == 0 or (i == 0 and has_room) else letter
         for i, (letter, place) in enumerate(zip(text, numbers, strict=True))
     ]
     return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=9))

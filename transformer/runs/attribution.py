@@ -48,7 +48,7 @@ class Cost:
     seconds: float
 
 
-BACKWARD = {"gradients": 1.5, "gradients_published": 1.6, "integrated_gradients": 0.9}
+BACKWARD = {"gradients": 1.5, "integrated_gradients": 0.9}
 """How long a backward pass of a method takes, with what it does beside, against a forward pass (256 tokens)."""
 
 SHARED = 120

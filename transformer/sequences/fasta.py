@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from transformer.errors import InputError
 from transformer.text.lines import BYTE_ORDER_MARK
@@ -59,7 +58,7 @@ def parse_fasta(lines: Iterable[str]) -> Iterator[FastaRecord]:
                 yield _record(header, parts)
             header, parts, started = line[1:].strip() or "sequence", [], True
         elif line and not line.startswith(";"):
-            parts.append(line)
+            parts.append("".join(line.split()))
             started = True
     if started:
         yield _record(header, parts)
@@ -83,7 +82,7 @@ def read_fasta(file: io.BufferedIOBase) -> Iterator[FastaRecord]:
     Raises:
         InputError: the file is broken, is no text, is of another format, or unpacks to more than `MAX_BYTES`.
     """
-    yield from parse_fasta(_lines(file))
+    yield from parse_fasta(io.StringIO(_text(file), newline=None))  # old lines end in CR alone
 
 
 def fasta_of(data: bytes) -> Iterator[FastaRecord]:
@@ -91,48 +90,20 @@ def fasta_of(data: bytes) -> Iterator[FastaRecord]:
     return read_fasta(io.BytesIO(data))
 
 
-class _Bounded(io.RawIOBase):
-    """Bytes of another file, up to `MAX_BYTES` of them; closing it leaves that file open."""
-
-    def __init__(self, file: io.BufferedIOBase) -> None:
-        super().__init__()
-        self.file, self.left = file, MAX_BYTES
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # a memory view
-        """The next bytes.
-
-        Raises:
-            InputError: there are more than are read from one file.
-        """
-        # `read1` gives what is there, before it is seen that the rest is broken.
-        found = self.file.read1(min(len(buffer), self.left + 1))
-        self.left -= len(found)
-        if self.left < 0:
-            raise InputError("fasta_large", most=MAX_BYTES // 1_000_000)
-        buffer[: len(found)] = found
-        return len(found)
-
-
-def _lines(file: io.BufferedIOBase) -> Iterator[str]:
-    """Lines of UTF-8, or of UTF-16 that begins with its mark, whichever way they end (old ones end in CR alone)."""
-    packed = io.BufferedReader(file)
-    unpacked: io.BufferedIOBase = packed
+def _text(file: io.BufferedIOBase) -> str:
+    """What a file holds as UTF-8, or as UTF-16 that begins with its mark."""
     try:
-        if packed.peek(2)[:2] == GZIP:
-            unpacked = gzip.GzipFile(fileobj=packed)
-        text = io.BufferedReader(_Bounded(unpacked))
-        wide = text.peek(2)[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}
-        yield from io.TextIOWrapper(text, "utf-16" if wide else "utf-8", newline=None)
+        data = file.read(MAX_BYTES + 1)
+        if data[:2] == GZIP:
+            data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError("fasta_broken", reason=str(error)) from error
+    if len(data) > MAX_BYTES:
+        raise InputError("fasta_large", most=MAX_BYTES // 1_000_000)
+    try:
+        return data.decode("utf-16" if data[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} else "utf-8")
     except UnicodeError as error:
         raise InputError("fasta_binary") from error
-    finally:
-        packed.detach()  # or the caller's file would be closed with it
 
 
 def _record(header: str, parts: list[str]) -> FastaRecord:

@@ -35,19 +35,15 @@ def track_line(title: str) -> str:
     return f'track type=bedGraph name="{quoted}"\n'
 
 
-def intervals(
-    sequence: str, values: Float[np.ndarray, " letter"], start: int = 0, step: int = 1, end: int | None = None
-) -> str:
-    """The lines of bedGraph for values that lie `step` letters apart, the first at letter `start` (from 0).
+def intervals(sequence: str, values: Float[np.ndarray, " letter"], start: int = 0) -> str:
+    """The lines of bedGraph for values along letters, the first at letter `start` (from 0).
 
-    Equal neighbours share a line; NaN has none. Intervals are half-open and count from 0, as bedGraph asks, and none
-    goes past `end`, the length of the sequence: UCSC's bedGraphToBigWig refuses a file of which one does.
+    Equal neighbours share a line; NaN has none. Intervals are half-open and count from 0, as bedGraph asks.
     """
     name = column_name(sequence)
-    last = start + step * len(values) if end is None else end
     edges = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
     return "".join(
-        f"{name}\t{start + step * first}\t{min(last, start + step * after)}\t{values[first]:.6g}\n"
+        f"{name}\t{start + first}\t{start + after}\t{values[first]:.6g}\n"
         for first, after in pairwise(edges)
         if after > first and not np.isnan(values[first])
     )

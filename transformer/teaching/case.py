@@ -38,7 +38,8 @@ class Case:
 
     `asked`, `options` and `given` are shown before the prediction. `answer` is a number, the index of an option,
     several indices, or the weights of a row; `told` are the fields of the explanation, `scores` one number an option
-    that says how far a wrong choice was from the right one, and `shown` the numbers behind the answer.
+    that says how far a wrong choice was from the right one, and `shown` the numbers behind the answer. Options that
+    are cells of a picture, in reading order, have `cells`: the labels of its rows and of its columns.
     """
 
     answer: tuple[float, ...]
@@ -48,6 +49,7 @@ class Case:
     scores: tuple[float, ...] = ()
     given: Table | None = None
     shown: Table | None = None
+    cells: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
 
 class Live:

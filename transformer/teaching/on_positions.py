@@ -53,7 +53,8 @@ def table_with_a_slip(live: Live) -> Case:
     )
     worst = int(np.argmax(spreads))
     found = choice(letters, spreads, worst, letter=letters[worst], spread=spreads[worst])
-    return Case(found.answer, letters, {"distance": PAIRS[0][1]}, found.told, found.scores, given)
+    asked = {"distance": PAIRS[0][1]}
+    return Case(found.answer, letters, asked, found.told, found.scores, given, cells=(letters, ("",)))
 
 
 @truth

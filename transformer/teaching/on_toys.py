@@ -1,5 +1,7 @@
 """Answers to questions about scores and weights: of the toy that the lesson about attention draws."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from transformer.attention.measures import entropy
@@ -57,7 +59,8 @@ def keys_in_order(live: Live) -> Case:
     order = tuple(np.argsort(-weights[row], kind="stable").astype(float).tolist())
     shown = Table((scaled.rows[row],), scaled.columns, weights[[row]])
     given = Table((scaled.rows[row],), scaled.columns, scaled.values[[row]])
-    return Case(order, scaled.columns, asked={"query": scaled.rows[row]}, told={}, given=given, shown=shown)
+    cells = ((scaled.rows[row],), scaled.columns)
+    return Case(order, scaled.columns, asked={"query": scaled.rows[row]}, given=given, shown=shown, cells=cells)
 
 
 @truth
@@ -65,7 +68,7 @@ def drawn_row(live: Live) -> Case:
     """The weights of one row, from its scores."""
     found, weights = keys_in_order(live), live.board()["A0"].values
     row = weights[min(1, len(weights) - 1)]
-    return Case(tuple(row.tolist()), found.options, found.asked, {}, given=found.given, shown=found.shown)
+    return replace(found, answer=tuple(row.tolist()), cells=None)
 
 
 @truth
@@ -80,7 +83,8 @@ def most_flattened_row(live: Live) -> Case:
     )
     given = Table(weights.rows, weights.columns, weights.values)
     shown = Table(weights.rows, ("T = 1", f"T = {HOT:g}"), np.stack([cold, hot], axis=1))
-    return Case(found.answer, found.options, {"hot": HOT}, found.told, found.scores, given, shown)
+    cells = (weights.rows, ("",))
+    return Case(found.answer, found.options, {"hot": HOT}, found.told, found.scores, given, shown, cells)
 
 
 @truth
@@ -156,7 +160,8 @@ def visible_words(live: Live) -> Case:
     seen = tuple(np.flatnonzero(view.visible[query]).astype(float).tolist())
     fields = {"query": view.queries[query], "count": len(seen), "n": len(view.keys)}
     shown = Table((view.queries[query],), view.keys, view.visible[[query]].astype(float), 0)
-    return Case(seen, view.keys, asked=fields, told=fields, shown=shown)
+    asked = {name: fields[name] for name in ("query", "n")}
+    return Case(seen, view.keys, asked=asked, told=fields, shown=shown, cells=(shown.rows, view.keys))
 
 
 def _entropy(live: Live, d_model: int, n_heads: int, recipe: Recipe) -> float:

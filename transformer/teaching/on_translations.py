@@ -67,7 +67,8 @@ def deciding_word(live: Live) -> Case:
     fields = {"written": found.steps.labels[row], "word": names[best], "lost": float(lost[best])}
     case = choice(names, lost, best, **fields)
     shown = Table((found.steps.labels[row],), names, lost[None], 2)
-    return Case(case.answer, names, {"written": fields["written"]}, fields, case.scores, shown=shown)
+    asked, cells = {"written": fields["written"]}, (shown.rows, names)
+    return Case(case.answer, names, asked, fields, case.scores, shown=shown, cells=cells)
 
 
 @truth
@@ -257,7 +258,10 @@ def _swept(live: Live, smallest: bool) -> Case:
     best = int(changes.argmin() if smallest else changes.argmax())
     names = tuple(f"{site} · {head}" for site, head, _ in found)
     case = choice(names, changes, best, head=names[best], change=float(changes[best]))
-    return Case(case.answer, names, {"n": len(names), "text": live.translation.text}, case.told, case.scores)
+    asked = {"n": len(names), "text": live.translation.text}
+    sites, heads = (tuple(dict.fromkeys(str(one[i]) for one in found)) for i in range(2))
+    cells = (sites, heads) if len(sites) * len(heads) == len(names) else None
+    return Case(case.answer, names, asked, case.told, case.scores, cells=cells)
 
 
 def _batch(live: Live) -> tuple[Batch, tuple[str, ...]]:

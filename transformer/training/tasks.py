@@ -130,10 +130,10 @@ class Settings:
 
     task: str = "reverse"
     n_layers: int = 1
-    n_heads: int = 2
+    n_heads: int = 1
     d_model: int = 32
     norm_first: bool = True
-    rate: float = 0.003
+    rate: float = 0.005
     warmup: bool = False
     smoothing: bool = False
     dropout: bool = False

@@ -10,7 +10,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint
-from transformer.checkpoint.foreign.bundle import TASK
 from transformer.checkpoint.inspect.expected import Check
 from transformer.checkpoint.inspect.search import Search
 from transformer.checkpoint.worker import isolated
@@ -49,7 +48,7 @@ with torch.no_grad(), recording(model) as seen:
 seen.expected("expected.npz", inputs=ids, output=output)        # targets=target"""
 """How such a file is made, beside the original model."""
 
-KEPT_ANSWERS = ("ignore", TASK, *SPECIAL_IDS)
+KEPT_ANSWERS = ("ignore", *SPECIAL_IDS)
 """Answers that a search takes as they were given: what is to be left out, and ids."""
 
 

@@ -19,6 +19,7 @@ from transformer.lessons.toy import MAX_TOKENS, toy_recurrent, toy_sentences, to
 from transformer.nn.recurrent import Recurrent
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.plots.archive import archive
+from transformer.plots.canvas.about import About
 from transformer.plots.export import harmless
 from ui.components.matrices.readable import readable
 from ui.shared.address import belong_to, choice, line, parameter, put, whole
@@ -148,6 +149,13 @@ def _set(key: str, items: Mapping[str, Mapping[str, Any]], defaults: Mapping[str
     settings = items[st.session_state[key]]
     put(**dict.fromkeys((CELL, *defaults)))
     put(**{key: value for key, value in settings.items() if value != defaults.get(key)})
+
+
+def about(screen: str, *lines: str, formulas: Sequence[str] = ()) -> About:
+    """What a saved picture says of a screen of a lesson: what was chosen for it, and its formulas, given in LaTeX."""
+    page, _, _ = screen.partition(".")
+    title = f"{plain(f'{page}.title')}: {plain(screen)}"
+    return About(title, [one for one in lines if one], [readable(one) for one in formulas])
 
 
 def columns() -> tuple[DeltaGenerator, DeltaGenerator]:

@@ -14,6 +14,7 @@ from transformer.teaching.data import Question, Reads
 from transformer.teaching.handout import table_html
 from transformer.teaching.judged import Judged, judged
 from ui.markdown import as_text
+from ui.path import picture
 from ui.path.place import GUESS, SHOWN
 from ui.shared import address, controls
 from ui.store import store
@@ -23,12 +24,6 @@ from ui.texts import in_language, language, plain, t
 
 MODULES = (on_cards, on_positions, on_toys, on_training, on_translations)
 """The modules whose functions know the answers."""
-
-MANY = 16
-"""Options up to this number are buttons; more are a list."""
-
-PARTS = 100
-"""The largest weight that a reader draws; only the proportions count."""
 
 _READERS: dict[Reads, tuple[str, ...]] = {"translator": store.TRANSLATORS, "classifier": ("kmer",)}
 
@@ -98,7 +93,7 @@ def panel(question: Question, text: str, model: str | None, on_reveal: Callable[
         controls.explain(error)
         return None
     st.markdown(f"**{t('questions.pick')}** · {as_text(text_of(question, found))}")
-    if found.given is not None and is_open(question.name):
+    if found.given is not None and is_open(question.name) and not picture.clickable(question.kind, found):
         st.html(f'<div class="path-table">{table_html(found.given)}</div>')
     guess = guessed(question, found)
     if is_open(question.name):
@@ -135,35 +130,15 @@ def _prediction(question: Question, found: Case, guess: tuple[float, ...]) -> No
             on_change=_take,
             args=(key,),
         )
-    elif kind == "row":
-        for i, name in enumerate(options):
-            st.session_state[f"{key}-{i}"] = indices[i] if indices else 0
-            st.slider(
-                as_text(name), 0, PARTS, key=f"{key}-{i}", on_change=_take_row, args=(key, len(options)), width=120
-            )
-    elif kind == "choice" and len(options) > MANY:
-        st.session_state[key] = indices[0] if indices else None
-        st.selectbox(
-            t("questions.predict"), range(len(options)), key=key, format_func=options.__getitem__, on_change=_take,
-            args=(key,), width=260,
-        )  # fmt: skip
-    elif kind == "choice":
+    elif picture.clickable(kind, found):
+        with st.container(key=key):
+            picture.draw(kind, found, tuple(indices), "path-cells", _take_cells)
+    else:
         st.session_state[key] = indices[0] if indices else None
         st.pills(
             t("questions.predict"), range(len(options)), key=key, on_change=_take, args=(key,),
             format_func=lambda i: as_text(options[i]),
         )  # fmt: skip
-    else:
-        st.session_state[key] = indices
-        st.pills(
-            t("questions.predict"), range(len(options)), key=key, on_change=_take_several, args=(key, kind == "order"),
-            selection_mode="multi",
-            format_func=lambda i: as_text(_ranked(options, indices, i) if kind == "order" else options[i]),
-        )  # fmt: skip
-
-
-def _ranked(options: Sequence[str], order: Sequence[int], i: int) -> str:
-    return f"{order.index(i) + 1}: {options[i]}" if i in order else options[i]
 
 
 def _take(key: str) -> None:
@@ -171,16 +146,8 @@ def _take(key: str) -> None:
     address.put(**{GUESS: None if value in (None, "") else str(value).strip()})
 
 
-def _take_several(key: str, ordered: bool) -> None:
-    chosen: list[int] = list(st.session_state[key])
-    before = list(address.whole_numbers(address.parameter(GUESS) or "", ".") or ())
-    kept = [one for one in before if one in chosen]
-    now = [*kept, *(one for one in chosen if one not in kept)] if ordered else sorted(chosen)
+def _take_cells(now: Sequence[int]) -> None:
     address.put(**{GUESS: ".".join(map(str, now)) or None})
-
-
-def _take_row(key: str, count: int) -> None:
-    address.put(**{GUESS: ".".join(str(st.session_state[f"{key}-{i}"]) for i in range(count))})
 
 
 def _revealed(question: Question, found: Case, guess: tuple[float, ...]) -> None:

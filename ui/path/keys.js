@@ -26,6 +26,16 @@
     return found !== null;
   };
   const GUESS = "[class*=st-key-path-guess]";
+  const ANSWER = "canvas[data-matrix=answer]";
+  /** Pick a cell as its own keys do, where all cells stand in one row or column; elsewhere arrows and Enter follow. */
+  const pick = (/** @type {HTMLElement} */ canvas, /** @type {number} */ cell) => {
+    const [rows, columns] = ["aria-rowcount", "aria-colcount"].map((name) => Number(canvas.getAttribute(name)));
+    canvas.focus();
+    if (Math.min(rows, columns) > 1 || cell >= rows * columns) return;
+    const way = rows > 1 ? ["ArrowUp", "ArrowDown"] : ["ArrowLeft", "ArrowRight"];
+    const keys = [...Array(rows * columns).fill(way[0]), ...Array(cell).fill(way[1]), "Enter"];
+    for (const key of keys) canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
+  };
   const TYPING = "input, textarea, select, [contenteditable=true]";
   const MOVING = "canvas, svg, [role=slider], [role=tab], [role=radio], [role=grid], [role=listbox], [role=option]";
   /** @param {KeyboardEvent} event */
@@ -42,7 +52,9 @@
     if (key === "r" || key === "R") return press(".st-key-path-reveal button");
     if (/^[0-9]$/.test(key)) {
       const field = find(`${GUESS} input`);
+      const cells = [...document.querySelectorAll(`${GUESS} *`)].map(({ shadowRoot }) => shadowRoot?.querySelector(ANSWER)).find(Boolean);
       if (field) field.focus(); // the digit is typed into it
+      else if (cells instanceof HTMLElement) pick(cells, Number(key) - 1);
       else press(`${GUESS} button:nth-of-type(${key})`);
       return !field;
     }

@@ -23,6 +23,7 @@ from transformer.sequences.task import SequenceTask
 from transformer.sequences.tracks import intervals, track_line
 from transformer.sequences.variants import read_changes
 from ui.markdown import as_text
+from ui.sequences.logos import known_and_new
 from ui.sequences.sites import MOST_HITS, SHOWN, SITE, TRACK, changes_table, downloads, point_out, sites_table, stem_of
 from ui.sequences.source import Brought
 from ui.shared.address import belong_to, choice, line, parameter, put, switch, whole_numbers
@@ -31,7 +32,7 @@ from ui.store import render_slots, store
 from ui.store.cache import cached_result, in_session
 from ui.texts import language, plain, said, t
 
-MAX_LETTERS = 10_000_000
+MAX_LETTERS = 4_000_000
 """Longest sequence that the page scans; the command line has no limit."""
 
 WORKERS = 2
@@ -73,7 +74,7 @@ class Job:
     @classmethod
     def of(cls, checkpoint: Checkpoint, task: SequenceTask, text: str, strands: Strands, every: bool) -> "Job":
         """A scan of which nothing is read yet."""
-        plan = plan_scan(checkpoint, task.alphabet.read(text), 1, strands, every)
+        plan = plan_scan(checkpoint, task.alphabet.read(text), strands, every)
         track = ScanTrack(plan, tuple(map(task.classes.index, task.findable)))
         return cls(plan, track, task.findable, plan.blocks(WORKERS), plan.reads)
 
@@ -111,18 +112,16 @@ class Job:
     def hits(self, threshold: float) -> list[Hit]:
         """What was found so far."""
         columns = {name: column for column, name in enumerate(self.classes)}
-        return find_hits(self.plan, self.track.blocks(), columns, threshold)
+        return find_hits(self.plan, [self.track.known], columns, threshold)
 
     def bedgraph(self, sequence: str) -> str:
         """A track for each strand and class."""
-        plan, parts = self.plan, list[str]()
-        for row, sign in enumerate(plan.strands.signs):
-            for column, name in enumerate(self.classes):
-                parts.append(track_line(f"{name} {sign}"))
-                for block in self.track.blocks():
-                    values = block.probabilities[row, :, column]
-                    parts.append(intervals(sequence, values, plan.centre(block.first), plan.step, len(plan.letters)))
-        return "".join(parts)
+        values, first = self.track.known.probabilities, self.plan.centre(0)
+        return "".join(
+            track_line(f"{name} {sign}") + intervals(sequence, values[row, :, column], first)
+            for row, sign in enumerate(self.plan.strands.signs)
+            for column, name in enumerate(self.classes)
+        )
 
 
 def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Brought, row: DeltaGenerator) -> None:
@@ -152,7 +151,6 @@ def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Br
             of_one_strand = bool(known) and {strand for _, strand, _ in known} == {"+"}
             strands = _strands(task, Strands.GIVEN if of_one_strand else Strands.BOTH)
             every = switch(t("sequences.every"), False, key="every", help=t("sequences.every_help"))
-            st.button(t("sequences.read_whole"), on_click=put, kwargs={"read": "one"}, key="read-whole")
             _say_errors(task, known_held_out(checkpoint), threshold)
         files = st.empty()
     key = (name, store.revision(name), source.digest, strands, every)
@@ -167,6 +165,8 @@ def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Br
     if found:
         changes_table(found, record.id)
     sites_table(hits, known, chosen, bool(source.genes), len(record.sequence))
+    if known and job.done:
+        known_and_new(name, job.plan, hits, known, chosen)
     with files.popover(t("sequences.files"), key="gene-files"):
         downloads(source, hits, known, name, partial(job.bedgraph, record.id))
     if not job.done:

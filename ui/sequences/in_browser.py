@@ -35,7 +35,6 @@ from ui.shared.files import head_stem
 from ui.shared.record_views import one_of
 from ui.shared.sequence_controls import MAX_ADDRESS, MEAN, POOLING, SEQUENCE, Place
 from ui.shared.what_if_link import what_if_query
-from ui.shared.zooming import is_long
 from ui.store.cache import cached
 from ui.store.refs import Revision
 from ui.texts import plain, t
@@ -82,11 +81,7 @@ def bring(run: Classification, view: str) -> Shown:
     head = one_of([*map(str, range(run.record[site].n_heads)), MEAN], "head", MEAN)
     maps = [run.record[one] for one in run.record.sites]
     is_whole = 4 * sum(one.n_heads * one.shape[0] * one.shape[1] for one in maps) <= MOST_BYTES and view == "windows"
-    sent: tuple[Site, ...] = (site,)
-    if view == "letters" or (view == "windows" and any(map(is_long, maps))):
-        sent = ()
-    elif is_whole:
-        sent = tuple(run.record.sites)
+    sent = () if view == "letters" else tuple(run.record.sites) if is_whole else (site,)
     form = _form(*runs.key_of(run), language(), sent, run)
     post(form.packed, key="record")
     held = address.held(*KEYS, *OLD)
@@ -124,8 +119,6 @@ def all_heads_panel(shown: Shown) -> None:
     """Every layer and head over the windows, and what the decision pools, small; a click opens one."""
     sites = tuple(shown.run.record.sites)
     thumbnails = runs.thumbnails(shown.run, sites, LARGEST_SIDE)
-    if thumbnails is None:
-        return
     st.markdown(t("sequences.all_heads"), help=t("sequences.all_heads_help"))
     places = {site: (kind, of_kind.index(site)) for kind, of_kind in enumerate(shown.form.kinds) for site in of_kind}
     all_heads_of_kinds(
@@ -155,8 +148,10 @@ def heatmap_panel(shown: Shown, groups: str) -> None:
 
 @cached()
 def _form(
-    revision: Revision,  # noqa: ARG001  (part of the cache key, as are the text and the language)
+    revision: Revision,  # noqa: ARG001  (part of the cache key, as are the text, its place and the language)
     text: str,  # noqa: ARG001
+    begins: int,  # noqa: ARG001
+    direction: int,  # noqa: ARG001
     spoken: str,  # noqa: ARG001
     sent: tuple[Site, ...],
     _run: Classification,

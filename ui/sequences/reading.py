@@ -14,8 +14,8 @@ from ui.texts import t
 LONGER = 1.5
 """A sequence of more than so many times the letters that a classifier was trained on is scanned, not read as one."""
 
-WINDOW, READ = "window", "read"
-"""What the address calls the letters that are read (`538-597(+)`), and whether a long sequence is read as one."""
+WINDOW = "window"
+"""What the address calls the letters that are read (`538-597(+)`)."""
 
 _WINDOW = re.compile(r"(\d{1,9})-(\d{1,9})\(([+-])\)", re.ASCII)
 
@@ -30,8 +30,6 @@ class Reading:
     last: int
     strand: str
     is_part: bool
-    is_long: bool = False
-    """Whether the whole of a long sequence is read as one, as was asked for."""
 
     @property
     def places(self) -> range:
@@ -59,10 +57,8 @@ def asked_for(record: FastaRecord, task: SequenceTask) -> Reading | None:
     length = len(record.sequence)
     written = parameter(WINDOW)
     if written is None:
-        is_long = length > LONGER * task.length
-        if is_long and parameter(READ) != "one":
-            return None
-        return Reading(record.id, record.sequence, 1, length, "+", False, is_long)
+        whole = Reading(record.id, record.sequence, 1, length, "+", is_part=False)
+        return None if length > LONGER * task.length else whole
     found = _WINDOW.fullmatch(written)
     first, last = (int(found[1]), int(found[2])) if found else (0, 0)
     if found is None or not 1 <= first <= last <= length:
@@ -75,6 +71,5 @@ def asked_for(record: FastaRecord, task: SequenceTask) -> Reading | None:
 
 def way_back(here: Reading) -> None:
     """The button that leads back to the whole sequence, and whose letters are read."""
-    sites = {WINDOW: None, READ: None}
-    st.button(t("sequences.back", name=here.record), icon=":material/arrow_back:", on_click=put, kwargs=sites)
+    st.button(t("sequences.back", name=here.record), icon=":material/arrow_back:", on_click=put, kwargs={WINDOW: None})
     st.markdown(t("sequences.part", name=here.record, first=here.first, last=here.last, strand=here.strand))

@@ -8,49 +8,30 @@ import pandas as pd
 import streamlit as st
 
 from transformer.attention.measures import rank_correlation
-from transformer.plots.canvas.about import About
 from transformer.plots.export import plot_config
-from transformer.plots.logo import logo
 from transformer.plots.sequence_tracks import Span, Tracks, sequence_tracks
 from transformer.runs.class_reasons import Reasons
-from transformer.runs.measures.faithfulness import shipped
 from transformer.runs.sequences.attribution import MAX_MUTATED, Mutations
-from transformer.runs.sequences.classify import Classification
-from transformer.runs.sequences.held_out import HeldOut, composition
-from transformer.runs.sequences.trust import GRADIENTS, WEIGHTS
+from transformer.runs.sequences.classify import MOST_UNKNOWN, Classification
 from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded
-from transformer.sequences.motifs import heights, letter_counts
 from transformer.sequences.task import SequenceTask
 from ui.markdown import as_text
 from ui.sequences import runs
+from ui.sequences.logos import logo_panel
 from ui.sequences.reading import Reading
 from ui.shared.address import choice, switch
 from ui.shared.sequence_controls import MEAN, POOLING, Place
 from ui.shared.theme import is_dark
-from ui.shared.zooming import Said, zoom_panel, zoomed
 from ui.store import store
 from ui.texts import language, plain, said, t
 
-FEWEST_EXAMPLES = 10
-"""Of fewer sequences no logo is drawn."""
 
-
-def verdict(
-    run: Classification, other: Classification | None, task: SequenceTask, known: str, held_out: HeldOut | None
-) -> None:
-    """The class and its probability, on the strand given and on the other one; `known` is the header's own class.
-
-    Without `other`, a long sequence was not read on it, and that is said.
-
-    What makes the sequence unlike those that the classifier was trained on is said before, by `held_out`.
-    """
-    reasons = _unlike(run, task, held_out)
-    if reasons and held_out is not None:
-        st.warning(
-            t("sequences.unlike", reasons="; ".join(reasons), rows=held_out.rows, alarms=held_out.false_alarms),
-            icon=":material/warning:",
-        )
+def verdict(run: Classification, other: Classification | None, task: SequenceTask, known: str) -> None:
+    """The class and its probability, on the strand given and on the other one; `known` is the header's own class."""
+    unknown = sum(run.letters.ambiguous.values()) / len(run.letters)
+    if unknown > MOST_UNKNOWN:
+        st.warning(t("sequences.unlike", share=unknown), icon=":material/warning:")
     best = run.classes[run.predicted]
     meaning = task.in_language(task.meanings.get(best, ""), language())
     probability = float(run.probabilities[run.predicted])
@@ -69,26 +50,16 @@ def verdict(
     facts = [plain("sequences.facts_size", letters=len(run.letters), windows=len(run.spans))]
     facts += [plain("sequences.facts_known", name=known)] * (known in run.classes)
     other_length = len(run.letters) != task.length
-    facts += [plain("sequences.facts_length", length=task.length)] * (other_length and not reasons)
-    is_calibrated = task.temperature != 1 and not reasons and not other_length
+    facts += [plain("sequences.facts_length", length=task.length)] * other_length
+    is_calibrated = task.temperature != 1 and unknown <= MOST_UNKNOWN and not other_length
     st.caption(
         t(
             "sequences.facts" if is_calibrated else "sequences.facts_uncalibrated",
             facts=plain("sequences.facts_between").join(facts),
         )
     )
-    if other is None and task.alphabet.complement:
-        st.caption(t("sequences.one_strand"))
     if run.letters.notes:
         st.caption(as_text("; ".join(map(said, run.letters.notes))))
-
-
-def _unlike(run: Classification, task: SequenceTask, held_out: HeldOut | None) -> list[str]:
-    """Why a sequence is unlike what the classifier was trained on; nothing where that was not measured."""
-    if held_out is None:
-        return []
-    found = composition(run.letters.text, task.alphabet)
-    return [said(reason) for reason in held_out.reasons(found, len(run.letters), task)]
 
 
 def groups_note(run: Classification) -> None:
@@ -114,8 +85,6 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
         marked = bool(known) and switch(t("sequences.consensus"), True, key="consensus")
     label = run.classes.index(target)
     track = letter_track(run, place)
-    if track is None:
-        return
     effects = None
     if len(run.letters) <= MAX_MUTATED:
         effects = runs.effects(name, run, label)
@@ -128,57 +97,21 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
     figure = sequence_tracks(shown, dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{here.stem}-tracks"))
     if len(run.letters) == task.length:
-        _logo(name, task, target, here)
+        texts = runs.examples_of(store.revision(name), target, store.checkpoint(name))
+        logo_panel(texts, task, here.places, "logo_title", target)
     if effects is not None:
-        _agreement(run, track, place, label, effects)
+        _agreement(track, place, effects)
         gradients = effects[1]
         told = dict(sum=float(gradients.added.sum()), whole=gradients.difference, gap=gradients.gap)
         said_of = "gap" if gradients.converged else "not_converged"
         st.caption(t(f"sequences.{said_of}", points=gradients.points, **told))
-        _say_trust(name)
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
     _downloads(run, track, effects, target, here, place)
 
 
-def _logo(name: str, task: SequenceTask, label: str, here: Reading) -> None:
-    """What the checkpoint's own examples of a class have in common, letter under letter with the tracks."""
-    texts = runs.examples_of(store.revision(name), label, store.checkpoint(name))
-    if len(texts) < FEWEST_EXAMPLES:
-        return
-    tall, letters = heights(letter_counts(texts, task.alphabet.letters)), task.alphabet.letters
-    places = [str(place) if place % 10 == 0 else "" for place in here.places]
-    title = plain("sequences.logo_title", label=label, count=len(texts))
-    figure = logo(letters, tall, places, title=title, dark=is_dark())
-    figure.update_layout(margin=dict(l=54, r=66, t=36, b=40), height=180)  # as wide as the tracks above it
-    figure.update_yaxes(automargin=False, nticks=3)
-    st.plotly_chart(figure, key="logo", config=plot_config(f"{label}-logo", "svg"))
-
-
-def long_windows(run: Classification, place: Place) -> None:
-    """One head over many windows, grouped by width, through a window that zooms."""
-    zoom = zoomed(runs.key_of(run), run.record[place.site], place.head)
-    if zoom is None:
-        return
-    st.caption(as_text(groups(run)))
-    widths = [span.width for span in run.spans]
-    edges = tuple(widths.index(width) for width in dict.fromkeys(widths))[1:]
-    pools = place.site == POOLING
-    facts = plain("sequences.facts_size", letters=len(run.letters), windows=len(run.spans))
-    shown = Said(
-        query_axis=plain("sequences.query_decision" if pools else "sequences.query_window"),
-        key_axis=plain("sequences.key_window"),
-        stem=place.stem,
-        about=About(place.text, [facts, run.checkpoint]),
-        edges=(() if pools else edges, edges),
-    )
-    zoom_panel(zoom, (run.checkpoint, run.letters.text), shown, key="windows-tiles")
-
-
-def letter_track(run: Classification, place: Place) -> LetterTrack | None:
-    """What each letter received from the chosen head, or from all heads on average; None once that was stopped."""
+def letter_track(run: Classification, place: Place) -> LetterTrack:
+    """What each letter received from the chosen head, or from all heads on average."""
     heads = runs.received_by_windows(run, place.site)
-    if heads is None:
-        return None
     return folded(heads.mean(0) if place.head == MEAN else heads[place.head], run.spans, len(run.letters))
 
 
@@ -213,20 +146,8 @@ def _tracks(
     return replace(shown, letters=changes.letters, change=changes.change, contribution=walked)
 
 
-def _say_trust(name: str) -> None:
-    """How far the tracks were found to be right, on sequences that were not trained on; nothing if not measured."""
-    measured = shipped(store.checkpoint(name))
-    if measured is not None and {GRADIENTS, WEIGHTS} <= measured.fares.keys():
-        gradients, weights, chance = (measured.fares[name] for name in (GRADIENTS, WEIGHTS, "random"))
-        fewest = min(fare.sentences for fare in (gradients, weights, chance))
-        numbers = dict(sequences=fewest, gradients=gradients.share, weights=weights.share, chance=chance.share)
-        st.caption(t("sequences.measured_tracks", **numbers))
-
-
-def _agreement(
-    run: Classification, track: LetterTrack, place: Place, target: int, effects: tuple[Mutations, Reasons]
-) -> None:
-    """How far attention and effect on the class `target` order the letters alike, for this head and for every other."""
+def _agreement(track: LetterTrack, place: Place, effects: tuple[Mutations, Reasons]) -> None:
+    """How far attention and effect on a class order the letters alike."""
     changes, gradients = effects
     rho = rank_correlation(track.relative, changes.effect)
     told = t("sequences.agreement", rho=rho, place=place.text)
@@ -234,12 +155,6 @@ def _agreement(
         other = rank_correlation(np.abs(gradients.added), changes.effect)
         told = f"{told} {t('sequences.agreement_of_gradients', rho=other)}"
     st.markdown(told)
-    rows = runs.agreement_of_heads(run, target, changes)
-    if rows is None:
-        return
-    with st.expander(t("sequences.every_head")):
-        table = pd.DataFrame.from_dict(rows, orient="index")
-        st.dataframe(table.rename(columns=lambda i: plain("sequences.head_number", head=i)).round(3))
 
 
 def _downloads(
@@ -262,16 +177,12 @@ def _downloads(
             columns["integrated gradients"] = gradients.added
     browser = {name: columns[name] for name in columns if name.startswith(("attention, ", "mutation", "integrated"))}
     stem = f"{here.stem}-{place.stem}"
+    text, places = run.letters.text, here.places
     files: dict[str, tuple[str, Callable[[], str | bytes], str]] = {
-        "tracks_csv": (f"{stem}.csv", lambda: tracks.csv(run.letters.text, columns, here.places), "text/csv"),
-        "tracks_bedgraph": (
-            f"{stem}.bedgraph",
-            lambda: tracks.bedgraph(here.record, browser, here.places),
-            "text/plain",
-        ),
+        "tracks_csv": (f"{stem}.csv", lambda: tracks.csv(text, columns, places), "text/csv"),
+        "tracks_bedgraph": (f"{stem}.bedgraph", lambda: tracks.bedgraph(here.record, browser, places), "text/plain"),
+        "record": (f"{here.stem}.npz", run.record.npz, "application/octet-stream"),
     }
-    if len(run.spans) <= 1_000:
-        files["record"] = f"{here.stem}.npz", run.record.npz, "application/octet-stream"
     with st.container(horizontal=True):
         for name, (file, data, kind) in files.items():
             st.download_button(t(f"sequences.download_{name}"), data, file, kind, on_click="ignore")

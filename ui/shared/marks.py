@@ -7,7 +7,7 @@ from ui.shared import subject
 _MARKS = st.components.v2.component(
     "heedmap.marks",
     js="""
-let told = null, send = null;
+let told = "", send = null;
 const tell = () => {
   const pair = globalThis.heedmapAddress.values().pair ?? "";
   if (send && pair !== told) send("pair", (told = pair));
@@ -16,11 +16,11 @@ addEventListener("heedmap-address", tell);
 export default ({ setTriggerValue }) => {
   send = setTriggerValue;
   tell();
-  return () => (send = told = null);
+  return () => ([told, send] = ["", null]);
 };
 """,
 )
-"""Tells which pair of a written and a source word the address marks behind #."""
+"""Tells which pair of a written and a source word the address marks behind #; that it marks none, only after one."""
 
 
 def listen() -> None:

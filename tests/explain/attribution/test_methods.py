@@ -12,16 +12,15 @@ from tests.explain.attribution.reference import DIALECTS, READ, SOURCE, WRITTEN,
 from transformer.attention.capture import recording, watch
 from transformer.attention.record import Record
 from transformer.errors import AttributionError
-from transformer.explain.attribution import decomposed_sublayer as sums_module
 from transformer.explain.attribution import gradients as gradients_module
+from transformer.explain.attribution import sublayers as sums_module
 from transformer.explain.attribution.contributions import contributions, sublayer_contributions
-from transformer.explain.attribution.decomposed_sublayer import DecomposedSublayer
 from transformer.explain.attribution.gradients import gradients
 from transformer.explain.attribution.norms import norms
-from transformer.explain.attribution.own_sublayers import pair_sublayers, text_sublayers
 from transformer.explain.attribution.result import Attribution, answer
 from transformer.explain.attribution.scored_sequence import Reading
 from transformer.explain.attribution.shares import normalise_rows
+from transformer.explain.attribution.sublayers import Sublayer, asked_sublayers, decoder_sublayers, source_sublayers
 from transformer.explain.attribution.value_zeroing import value_zeroing, zeroed
 from transformer.explain.attribution.weights import rollout, weights
 from transformer.nn.encoder import Encoder, EncoderConfig
@@ -82,12 +81,14 @@ def contributions_by_hand(kept: Attended, own: bool) -> np.ndarray:
     return np.array(rows)
 
 
-def matches(layer: DecomposedSublayer, kept: Attended) -> None:
+def matches(layer: Sublayer, kept: Attended) -> None:
     """The parts of a sub-layer are those by hand, and with the constants sum to what the model computes."""
     by_hand = parts_by_hand(kept, layer.site.kind == "self")
-    for rows, parts, constant in layer.parts():
-        np.testing.assert_allclose(parts.detach(), by_hand[rows], atol=1e-9)
-        np.testing.assert_allclose((parts.sum(1) + constant).detach(), layer.output[rows].detach(), atol=1e-9)
+    given = list(layer.parts())
+    assert len(given) == -(-layer.shape[0] // max(1, 200 // (layer.shape[1] * layer.x.shape[1])))
+    parts, constant = (torch.cat(each).detach() for each in zip(*given, strict=True))
+    np.testing.assert_allclose(parts, by_hand, atol=1e-9)
+    np.testing.assert_allclose(parts.sum(1) + constant, layer.output.detach(), atol=1e-9)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -95,9 +96,10 @@ def test_parts_sum_to_the_real_output_of_every_sub_layer(dialect: str, monkeypat
     monkeypatch.setattr(sums_module, "CELLS_AT_ONCE", 200)  # groups of two rows
     made = reference.model(dialect)
     run = reference.run(made, SOURCE, READ)
-    for layer, kept in zip(text_sublayers(made, SOURCE), run.encoder, strict=True):
+    given = reference.scored_sequence(made)
+    for layer, kept in zip(source_sublayers(given), run.encoder, strict=True):
         matches(layer, kept)
-    for layers, both in zip(pair_sublayers(made, SOURCE, READ), run.decoder, strict=True):
+    for layers, both in zip(decoder_sublayers(given), run.decoder, strict=True):
         for layer, kept in zip(layers, both, strict=True):
             matches(layer, kept)
 
@@ -151,10 +153,6 @@ def test_norms_are_of_sums_over_heads(dialect: str) -> None:
             for t in range(N_READ)
         ]
         np.testing.assert_allclose(norms(given, layer=number, head=2).values, single, atol=1e-9)
-        whole = norms(given, layer=number, with_residual=True)
-        by_hand = np.linalg.norm(np.array(parts_by_hand(cross, own=False)), axis=-1)
-        np.testing.assert_allclose(whole.of_source, by_hand[:, :-1], atol=1e-9)
-        np.testing.assert_allclose(whole.of_prefix, np.diag(by_hand[:, -1]), atol=1e-9)
     np.testing.assert_allclose(norms(given).values, np.mean(shares, axis=0), atol=1e-9)
 
 
@@ -199,7 +197,7 @@ def test_value_zeroing_runs_the_whole_block_again(dialect: str, monkeypatch: pyt
     tables = [zeroed_by_hand(made, "decoder", number, "cross") for number in range(3)]
     np.testing.assert_allclose(value_zeroing(given, layer=1).values, tables[1], atol=1e-9)
     np.testing.assert_allclose(value_zeroing(given).values, np.mean(tables, axis=0), atol=1e-9)
-    own = zeroed(list(pair_sublayers(made, SOURCE, READ))[2][0])
+    own = zeroed(list(decoder_sublayers(given))[2][0])
     np.testing.assert_allclose(own, zeroed_by_hand(made, "decoder", 2, "self"), atol=1e-9)
     reading = Reading("small", made, SOURCE, given.source)
     product = zeroed_by_hand(made, "encoder", 1, "self") @ zeroed_by_hand(made, "encoder", 0, "self")
@@ -228,7 +226,7 @@ def logits_with(made: Any, added: dict[str, torch.Tensor]) -> torch.Tensor:
             hook.remove()
 
 
-def relevance_by_hand(made: Any, record: Record, published: bool) -> np.ndarray:
+def relevance_by_hand(made: Any, record: Record) -> np.ndarray:
     rows = []
     for t, token in enumerate(WRITTEN):
         tables = {site: torch.tensor(record[site].all_weights()) for site in record.sites}
@@ -248,8 +246,7 @@ def relevance_by_hand(made: Any, record: Record, published: bool) -> np.ndarray:
         for number in range(3):
             own, cross = kept[f"decoder.{number}.self"], kept[f"decoder.{number}.cross"]
             r_dd, r_de = r_dd + own @ r_dd, r_de + own @ r_de
-            left = normal(r_dd).T if published else np.eye(N_READ)
-            r_de = r_de + left @ cross @ normal(r_ee)
+            r_de = r_de + cross @ normal(r_ee)
         rows.append(np.concatenate([r_de[t], (r_dd - np.eye(N_READ))[t]]))
     return np.array(rows)
 
@@ -259,16 +256,15 @@ def test_gradients_follow_the_rules_one_step_at_a_time(dialect: str, monkeypatch
     made = reference.model(dialect)
     given, record = reference.scored_sequence(made), record_of(made)
     monkeypatch.setattr(gradients_module, "CELLS_AT_ONCE", 1_000)  # two steps at once
-    for published in (False, True):
-        told: list[float] = []
-        found = gradients(given, published, told.append)
-        assert told[-1] == 1.0
-        assert len(told) == 3
-        np.testing.assert_allclose(found.values, relevance_by_hand(made, record, published), atol=1e-9)
-    assert not gradients(given).values[~found.visible].any()
+    told: list[float] = []
+    found = gradients(given, told.append)
+    assert told[-1] == 1.0
+    assert len(told) == 3
+    np.testing.assert_allclose(found.values, relevance_by_hand(made, record), atol=1e-9)
+    assert not found.values[~found.visible].any()
     for parameter in made.parameters():
         parameter.requires_grad_(False)
-    np.testing.assert_allclose(gradients(given, published=True).values, found.values, atol=1e-12)
+    np.testing.assert_allclose(gradients(given).values, found.values, atol=1e-12)
     assert all(parameter.grad is None for parameter in made.parameters())
 
 
@@ -314,7 +310,6 @@ def test_a_model_that_reads_one_text_has_its_own_answers(causal: bool) -> None:
     answers = [
         contributions(reading),
         norms(reading),
-        norms(reading, with_residual=True),
         value_zeroing(reading),
         rollout(reading, record),
         weights(reading, record),
@@ -325,7 +320,7 @@ def test_a_model_that_reads_one_text_has_its_own_answers(causal: bool) -> None:
         assert found.source_share is None
         assert (len(found.source), len(found.prefix)) == ((0, N_SOURCE) if causal else (N_SOURCE, 0))
         assert found.visible.sum() == (N_SOURCE * (N_SOURCE + 1) // 2 if causal else N_SOURCE**2)
-    layers = list(text_sublayers(reading.model, SOURCE))
+    layers = list(asked_sublayers(reading))
     tables = [sublayer_contributions(layer) for layer in layers]
     np.testing.assert_allclose(answers[0].values, tables[2] @ tables[1] @ tables[0], atol=1e-12)
     for layer, after in pairwise(layers):

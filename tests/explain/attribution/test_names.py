@@ -68,10 +68,10 @@ def test_a_recurrent_model_is_asked_what_is_defined(attention: str) -> None:
 
 
 def test_a_method_that_fails_on_a_layer_is_not_named_as_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a text alone too: value zeroing runs a layer once more, which some layers do not take."""
+    """Of a text alone too."""
 
     def refused(layer: object) -> None:
-        raise NotDefinedError("attribution_layer_alone", name="small", site="encoder.0.self")
+        raise NotDefinedError("attribution_needs_layers", name="small")
 
     monkeypatch.setattr("transformer.explain.attribution.value_zeroing.zeroed", refused)
     sequence, record = asked(reference.scored_sequence(reference.model("torch")))
@@ -85,7 +85,7 @@ def test_a_method_that_fails_on_a_layer_is_not_named_as_a_remedy(monkeypatch: py
         with pytest.raises(NotDefinedError) as raised:
             ask()
         named = raised.value.fields["methods"]
-        assert "run once more" in raised.value.message
+        assert "Transformer layers" in raised.value.message
         assert named == tuple(name for name in known if name not in ("value_zeroing", "deletion_unknown"))
 
 
@@ -106,7 +106,6 @@ def test_what_does_not_exist_is_refused_by_name() -> None:
         ("saliency", None, None): "attribution_not_known",
         ("rollout", 1, None): "attribution_of_the_whole",
         ("value_zeroing", 1, 1): "attribution_of_the_whole",
-        ("norms_residual", 1, 0): "attribution_of_the_whole",
         ("norms", 0, 7): "attribution_no_head",
         ("norms", 9, None): "attribution_no_layer",
         ("norms", -1, None): "attribution_no_layer",

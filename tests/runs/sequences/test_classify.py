@@ -1,7 +1,5 @@
 """The door for sequences: one with all its attention, or many as a table."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.nn.encoder import Encoder, EncoderConfig
 from transformer.nn.kmers import windows
-from transformer.runs.sequences.classify import classify, read, verdicts
+from transformer.runs.sequences.classify import classify, verdicts
 from transformer.sequences.fasta import FastaRecord
 
 SEQUENCE = "ACGTTGCANGTACCAGTTGACGT"
@@ -37,6 +35,9 @@ def test_the_record_names_windows_by_letters_and_place():
     np.testing.assert_allclose(run.record["encoder.0.self"].row_sums(1), 1, rtol=1e-5)
     assert run.record["pooling"].shape == (1, 40)
     assert run.spans == tuple(windows(23, (3, 5)))
+    for places, name in ((range(101, 124), "103-105 GTT"), (range(123, 100, -1), "121-119 GTT")):
+        named = classify(sequence_checkpoint(), SEQUENCE, places=places).record["pooling"].keys
+        assert (named.texts[2], named.texts[21].partition(" ")[0]) == (name, f"{places[0]}-{places[4]}")
 
 
 def test_looking_does_not_change_the_answer():
@@ -48,9 +49,10 @@ def test_looking_does_not_change_the_answer():
             assert torch.equal(checkpoint.model(ids), plain)
 
 
-def test_many_sequences_keep_their_order_and_do_not_depend_on_their_neighbours():
+def test_many_sequences_keep_their_order_and_do_not_depend_on_their_neighbours(monkeypatch):
     checkpoint = sequence_checkpoint(double=True)
-    texts = [SEQUENCE, "ACGTA", SEQUENCE[::-1], "TTTTTTT", "CCCCC"]
+    texts = [SEQUENCE, SEQUENCE[::-1], SEQUENCE.replace("G", "A"), "TTTTTTT", "CCCCC"]
+    monkeypatch.setattr("transformer.runs.sequences.classify.LETTERS_AT_ONCE", 2 * len(SEQUENCE))
     found = list(verdicts(checkpoint, [FastaRecord(str(i), "", text) for i, text in enumerate(texts)]))
     assert [verdict.id for verdict in found] == ["0", "1", "2", "3", "4"]
     for verdict, text in zip(found, texts, strict=True):
@@ -66,48 +68,19 @@ def test_a_sequence_that_cannot_be_read_says_why_and_stops_no_other():
     assert good.probabilities is not None
 
 
-def test_more_records_than_are_read_ahead(monkeypatch):
-    monkeypatch.setattr("transformer.runs.sequences.classify.LETTERS_AHEAD", 20)
-    monkeypatch.setattr("transformer.runs.sequences.classify.LETTERS_AT_ONCE", 10)
-    records = [FastaRecord(str(i), "", "ACGTA"[i % 5 :] + "ACGTACG"[: i % 5 + 1] + "AAA") for i in range(11)]
-    read, found = list[str](), list[str]()
-
-    def source() -> Iterator[FastaRecord]:
-        for record in records:
-            read.append(record.id)
-            yield record
-
-    for verdict in verdicts(sequence_checkpoint(), source()):
-        found.append(verdict.id)
-        assert len(read) <= 3 * len(found) + 3  # a sign of life long before the end of the file
-    assert found == [str(i) for i in range(11)]
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", "empty"),
         ("ACGT", "widest window needs 5"),
         ("MKVLAAGEF", "looks like protein"),
-        ("A" * 4_000_001, "4,000,001 letters, at most 1,000,000"),
+        ("A" * 16_385, "16,385 letters, at most 16,384"),
         ("ACG TAC<b>", "letter 7"),
     ],
 )
 def test_what_cannot_be_run_is_refused(text, says):
     with pytest.raises(InputError, match=says):
         classify(sequence_checkpoint(), text)
-
-
-def test_who_cannot_stop_a_run_sets_its_length_and_memory_is_the_limit_otherwise(monkeypatch):
-    monkeypatch.setattr("transformer.runs.pace.ENOUGH", float("inf"))  # however slow this machine is at present
-    checkpoint, letters = sequence_checkpoint(), "ACGTTGCA" * 200
-    assert len(read(checkpoint, letters)) == 1600
-    with pytest.raises(InputError, match="1,600 letters, at most 1,599"):
-        read(checkpoint, letters, 1599)
-    (verdict,) = verdicts(checkpoint, [FastaRecord("long", "", letters)], 1599)
-    assert verdict.probabilities is None
-    with pytest.raises(InputError, match=r"would take about 3 MB at the peak .* 2 MB are given .*HEEDMAP_RUN_MB"):
-        classify(checkpoint, letters, most_bytes=2_000_000)
 
 
 def test_a_checkpoint_must_classify_and_say_what():

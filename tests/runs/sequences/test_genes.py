@@ -79,4 +79,4 @@ def test_windows_without_a_landmark_are_not_read_and_the_others_say_the_same(spl
             expected[row, window] = part[30:32] == "GT" or part[28:30] == "AG"
     np.testing.assert_array_equal(was_read, expected)
     assert some.reads == was_read.sum()
-    assert every.reads == every.passes == whole[..., 0].size
+    assert every.reads == whole[..., 0].size

@@ -36,9 +36,6 @@ VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
 
-TASK = "task"
-"""The answer that no layout asks for: what letters and classes are, as JSON, where no config says it."""
-
 SEARCH_SECONDS = 120.0
 """Seconds of a processor after which a search for answers ends with what it has."""
 
@@ -92,7 +89,6 @@ class Bundle:
         Raises:
             CheckpointError: an answer is no possible one, or contradicts the file; or a vocabulary cannot be read.
         """
-        answers = {name: answer for name, answer in answers.items() if name != TASK}
         first = recognise(self.contents, answers)
         told = self._told(first, answers)
         return recognise(self.contents, {**answers, **told}) if told else first
@@ -108,9 +104,8 @@ class Bundle:
             CheckpointError: an answer is no possible one.
             InputError: what is expected cannot be compared.
         """
-        kept = {name: answer for name, answer in answers.items() if name != TASK}
-        told = self._told(recognise(self.contents, kept), kept)
-        searching = Searching(self.contents, expected, {**kept, **told}, seconds=SEARCH_SECONDS)
+        told = self._told(recognise(self.contents, answers), answers)
+        searching = Searching(self.contents, expected, {**answers, **told}, seconds=SEARCH_SECONDS)
         for done in searching:
             on_progress(done)
         return searching.result
@@ -126,10 +121,7 @@ class Bundle:
         Raises:
             CheckpointError: it fits no layout, or a vocabulary fits neither source nor target.
         """
-        settings = self.contents.settings
-        if TASK in answers:
-            settings = {**settings, TASK: json.loads(answers[TASK])}
-        built = _described(build(self.recognised(answers), name or self.name), settings)
+        built = _described(build(self.recognised(answers), name or self.name), self.contents.settings)
         source, target = self._tokenizers(built.model.config)
         if target is None and source is not None and len(source) == getattr(built.model.config, "target_vocab", None):
             return replace(built, tokenizer=source, target_tokenizer=None)  # one vocabulary for both

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from transformer.explain.attribution.decomposed_sublayer import DecomposedSublayer
 from transformer.explain.attribution.result import Attribution, answer, one_or_mean
 from transformer.explain.attribution.scored_sequence import Asked, Reading
 from transformer.explain.attribution.shares import (
@@ -19,7 +18,7 @@ from transformer.explain.attribution.shares import (
     normalise_rows,
     residual_at_last_read,
 )
-from transformer.explain.attribution.sublayers import asked_sublayers, decoder_sublayers, source_sublayers
+from transformer.explain.attribution.sublayers import Sublayer, asked_sublayers, decoder_sublayers, source_sublayers
 from transformer.messages import Message
 from transformer.plots.quantity import Quantity
 
@@ -50,13 +49,13 @@ def contributions(asked: Asked, layer: int | None = None) -> Attribution:
 
 
 @torch.no_grad()
-def sublayer_contributions(layer: DecomposedSublayer) -> Float[np.ndarray, "query part"]:
+def sublayer_contributions(layer: Sublayer) -> Float[np.ndarray, "query part"]:
     """Shares of each part in each row of one sub-layer: its keys, and in cross-attention the residual last.
 
     Rows sum to 1; a key that is masked has exactly 0. A row that no part brings nearer to its output is NaN.
     """
     nearer = []
-    for _, parts, constant in layer.parts():
+    for parts, constant in layer.parts():
         output = parts.sum(1) + constant
         distance = (output[:, None] - parts).abs().sum(-1)
         nearer.append((output.abs().sum(-1, keepdim=True) - distance).clamp(min=0))
@@ -64,7 +63,7 @@ def sublayer_contributions(layer: DecomposedSublayer) -> Float[np.ndarray, "quer
     return normalise_rows(found.numpy(), _visible_parts(layer, found.shape[1]))
 
 
-def _visible_parts(layer: DecomposedSublayer, n_parts: int) -> Bool[np.ndarray, "query part"]:
+def _visible_parts(layer: Sublayer, n_parts: int) -> Bool[np.ndarray, "query part"]:
     """Which parts a row has: the keys that it sees, and the residual, which in self-attention is its own position's."""
     visible = np.ones((layer.shape[0], n_parts), dtype=bool)
     visible[:, : layer.shape[1]] = layer.visible()

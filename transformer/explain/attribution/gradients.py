@@ -4,8 +4,7 @@ For one logit y_t: A' = mean over heads of max(0, A * dy_t/dA). Relevance starts
 layer: encoder R_ee += A' R_ee; decoder self R_dd += A' R_dd and R_de += A' R_de; cross R_de += A' N(R_ee), where N
 makes the rows of R - I sum to 1 and puts I back. Row t is read. Source: Chefer et al. 2021, "Generic Attention-model
 Explainability", rules 5 to 11. Their rule 10 also multiplies by the transposed N(R_dd) from the left, which in a
-causal decoder lets row t receive from later rows; it stays available as `published`, for decoders that look both
-ways.
+causal decoder would let row t receive from later rows.
 
 A decoder alone has R_dd only. A recurrent decoder has one cross-attention and none among its own positions, so R_ee and
 R_dd stay the identity and the rule is A' itself, of step t's look: what earlier looks left in the state passes through
@@ -18,7 +17,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.errors import NotDefinedError
 from transformer.explain.attribution.attention_gradients import attention_gradients
 from transformer.explain.attribution.deletion import Progress
 from transformer.explain.attribution.result import Attribution, answer
@@ -35,34 +33,29 @@ Kept = dict[str, list[Float[Tensor, "step query key"]]]
 
 
 @torch.inference_mode(mode=False)
-def gradients(sequence: ScoredSequence, published: bool = False, progress: Progress | None = None) -> Attribution:
+def gradients(sequence: ScoredSequence, progress: Progress | None = None) -> Attribution:
     """Relevance of each source token and each token of the prefix for each written token's logit.
 
-    Not negative; of no fixed sum. Of a recurrent decoder it speaks of the source alone. `published` is the rule as
-    printed, for bidirectional decoders: under a causal mask it mixes rows that the step could not know. Costs a forward
-    and a backward pass a step, in batches; memory is that of `CELLS_AT_ONCE` numbers (of one step's, where these are
-    more) and of the runs that they belong to.
+    Not negative; of no fixed sum. Of a recurrent decoder it speaks of the source alone. Costs a forward and a backward
+    pass a step, in batches; memory is that of `CELLS_AT_ONCE` numbers (of one step's, where these are more) and of the
+    runs that they belong to.
 
     Raises:
-        AttributionError: the model's attention is given away without the values that it mixes; or `published` is the
-            same rule here.
+        AttributionError: the model's attention is given away without the values that it mixes.
     """
     n_target, size, done, found = len(sequence.read_ids), 1, 0, list[Tensor]()
     while done < n_target:
         steps = torch.arange(done, min(done + size, n_target))
         kept, cells = _kept(sequence, steps)
-        if published and not (kept[DECODER] and kept[CROSS]):
-            raise NotDefinedError("attribution_published_is_the_same", name=sequence.name)
         recurrent = not kept[DECODER]
-        found.append(_looked(kept[CROSS], steps) if recurrent else _relevance(kept, steps, published))
+        found.append(_looked(kept[CROSS], steps) if recurrent else _relevance(kept, steps))
         size = max(1, CELLS_AT_ONCE * len(steps) // cells)
         done += len(steps)
         if progress:
             progress(done / n_target)
-    name = "gradients_published" if published else "gradients"
-    notes = [Message(f"note_{name}")] + [Message("note_gradients_recurrent")] * recurrent
+    notes = [Message("note_gradients")] + [Message("note_gradients_recurrent")] * recurrent
     values = torch.cat(found)[:, : len(sequence.source) if recurrent else None]  # past its end values are zero
-    return answer(sequence, name, values.numpy(), Quantity.RELEVANCE, notes)
+    return answer(sequence, "gradients", values.numpy(), Quantity.RELEVANCE, notes)
 
 
 def _kept(sequence: ScoredSequence, steps: Tensor) -> tuple[Kept, int]:
@@ -89,7 +82,7 @@ def _looked(looks: list[Float[Tensor, "step 1 key"]], steps: Tensor) -> Float[Te
     return torch.stack([looks[step][i, 0] for i, step in enumerate(steps.tolist())])
 
 
-def _relevance(kept: Kept, steps: Tensor, published: bool) -> Float[Tensor, "step part"]:
+def _relevance(kept: Kept, steps: Tensor) -> Float[Tensor, "step part"]:
     """Row t of the relevances of step t, for some steps."""
     encoder, own, cross = kept[ENCODER], kept[DECODER], kept[CROSS]
     count, n_target = len(steps), own[0].shape[1]
@@ -100,8 +93,7 @@ def _relevance(kept: Kept, steps: Tensor, published: bool) -> Float[Tensor, "ste
     for number in reversed(range(len(own))):
         row = start + grown
         if cross:
-            mixed = _normalised_columns(own[: number + 1], row) if published else row
-            taken = taken + mixed @ cross[number]
+            taken = taken + row @ cross[number]
         grown = grown + row @ own[number]
     return torch.cat([normalised_rows(encoder, taken), grown], dim=2)[:, 0]
 
@@ -124,14 +116,3 @@ def normalised_rows(
     for table in reversed(layers):
         grown = grown + (shared + grown) @ table
     return grown + row
-
-
-def _normalised_columns(
-    layers: list[Float[Tensor, "step position position"]], row: Float[Tensor, "step 1 position"]
-) -> Float[Tensor, "step 1 position"]:
-    """row @ N(R) transposed."""
-    column = row.mT
-    grown = torch.zeros_like(column)
-    for table in layers:
-        grown = grown + table @ (column + grown)
-    return (grown / _sums(layers, row.shape[2]) + column).mT

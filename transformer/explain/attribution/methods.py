@@ -24,7 +24,7 @@ from transformer.nn.protocols import Attending, HasTokenInterface
 DELETIONS: dict[str, How] = {"deletion": "hidden", "deletion_unknown": "unknown", "deletion_removed": "removed"}
 """Names of the three ways to be without a part."""
 
-LAYERED = ("contributions", "norms", "norms_residual", "value_zeroing", "weights")
+LAYERED = ("contributions", "norms", "value_zeroing", "weights")
 """Methods that can be asked of one layer."""
 
 HEADED = ("norms", "weights")
@@ -33,24 +33,15 @@ HEADED = ("norms", "weights")
 POINTED = ("integrated_gradients",)
 """Methods that can be asked with a number of points."""
 
-SLOW = (*DELETIONS, "gradients", "gradients_published", "integrated_gradients")
+SLOW = (*DELETIONS, "gradients", "integrated_gradients")
 """Methods that tell how far they are."""
 
 METHODS = (
-    *DELETIONS,
-    "contributions",
-    "norms",
-    "norms_residual",
-    "gradients",
-    "gradients_published",
-    "integrated_gradients",
-    "value_zeroing",
-    "rollout",
-    "weights",
-)
+    *DELETIONS, "contributions", "norms", "gradients", "integrated_gradients", "value_zeroing", "rollout", "weights",
+)  # fmt: skip
 """Every method for a model that reads a source and writes a target."""
 
-READING_METHODS = ("contributions", "norms", "norms_residual", "value_zeroing", "rollout", "weights")
+READING_METHODS = ("contributions", "norms", "value_zeroing", "rollout", "weights")
 """Every method for a model that reads one text, of what its positions end with."""
 
 WRITTEN_METHODS = (*DELETIONS, "gradients", "integrated_gradients")
@@ -62,10 +53,8 @@ _OF_RECORD: dict[str, Callable[..., Attribution]] = {"rollout": rollout, "weight
 _OF_MODEL: dict[str, Callable[..., Attribution]] = {
     "contributions": contributions,
     "norms": norms,
-    "norms_residual": partial(norms, with_residual=True),
     "value_zeroing": value_zeroing,
     "gradients": gradients,
-    "gradients_published": partial(gradients, published=True),
     "integrated_gradients": integrated_gradients,
     **{name: partial(deletion, how=how) for name, how in DELETIONS.items()},
 }
@@ -86,7 +75,6 @@ def defined(asked: Asked, record: Record) -> tuple[str, ...]:
         "deletion_unknown": unknown >= 0,
         "deletion_removed": not alone,
         "gradients": (alone or CROSS in groups) and values,
-        "gradients_published": groups >= {DECODER, CROSS} and values,
         "integrated_gradients": isinstance(asked.model, HasTokenInterface),
         "rollout": groups >= {ENCODER, DECODER, CROSS},
         "weights": CROSS in groups,

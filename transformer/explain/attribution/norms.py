@@ -1,9 +1,7 @@
 """Norms: how long the vector is that each key really gives, which raw weights do not say.
 
 A large weight on a short value gives little. Per layer the norm of the sum over heads, |sum_h a_tj F_h(x_j)|, per
-head that of its own term. `with_residual` takes the residual and the norm after the sum into account. Source:
-Kobayashi et al. 2020, "Attention is Not Only a Weight", section 3; Kobayashi et al. 2021, "Incorporating Residual and
-Normalization Layers into Analysis of Masked Language Models", section 3.
+head that of its own term. Source: Kobayashi et al. 2020, "Attention is Not Only a Weight", section 3.
 """
 
 import numpy as np
@@ -11,42 +9,33 @@ import torch
 from jaxtyping import Float
 
 from transformer.errors import AttributionError
-from transformer.explain.attribution.decomposed_sublayer import DecomposedSublayer
 from transformer.explain.attribution.result import Attribution, answer, one_or_mean, setting_of
 from transformer.explain.attribution.scored_sequence import Asked
-from transformer.explain.attribution.shares import normalise_rows, residual_at_last_read
-from transformer.explain.attribution.sublayers import asked_sublayers
+from transformer.explain.attribution.shares import normalise_rows
+from transformer.explain.attribution.sublayers import Sublayer, asked_sublayers
 from transformer.messages import Message
 from transformer.plots.quantity import Quantity
 
 
 @torch.no_grad()
-def norms(asked: Asked, layer: int | None = None, head: int | None = None, with_residual: bool = False) -> Attribution:
+def norms(asked: Asked, layer: int | None = None, head: int | None = None) -> Attribution:
     """Norms of what each source position gives each step through cross-attention, or each position of a text each.
 
     Of one layer: lengths of vectors. Without a `layer`: the mean over layers of each row's shares, since vectors of
-    different layers have no common scale. `with_residual` adds what the decoder itself carried, at the token that was
-    read last; parts have passed the norm, where that comes after the sum.
+    different layers have no common scale.
 
     Raises:
-        AttributionError: the model's sub-layers cannot be followed; or there is no such layer or head; or the residual
-            was asked for one head.
+        AttributionError: the model's sub-layers cannot be followed; or there is no such layer or head.
     """
-    tables = [_norms(each, head, with_residual) for each in asked_sublayers(asked)]
+    tables = [_norms(each, head) for each in asked_sublayers(asked)]
     values = one_or_mean([normalise_rows(table) for table in tables] if layer is None else tables, layer)
     notes = [Message("note_norms_mean")] if layer is None else []
-    notes += [Message("note_norms_residual")] if with_residual else []
-    name, quantity = "norms_residual" if with_residual else "norms", Quantity.SHARE if layer is None else Quantity.NORM
-    return answer(asked, name, values, quantity, notes, setting_of(layer, head))
+    quantity = Quantity.SHARE if layer is None else Quantity.NORM
+    return answer(asked, "norms", values, quantity, notes, setting_of(layer, head))
 
 
-def _norms(layer: DecomposedSublayer, head: int | None, with_residual: bool) -> Float[np.ndarray, "query part"]:
-    """Norms of the parts of one sub-layer; the residual of cross-attention, if asked for, is that of the last read."""
-    if with_residual:
-        if head is not None:
-            raise AttributionError("attribution_residual_of_a_head")
-        table = torch.cat([parts.norm(dim=-1) for _, parts, _ in layer.parts()]).numpy()
-        return residual_at_last_read(table) if layer.site.kind == "cross" else table
+def _norms(layer: Sublayer, head: int | None) -> Float[np.ndarray, "query key"]:
+    """Norms of what each key gives in one sub-layer."""
     weights, given = layer.weights().double(), layer.given()
     if head is not None:
         if not 0 <= head < len(weights):

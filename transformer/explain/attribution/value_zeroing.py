@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from transformer.explain.attribution.decomposed_sublayer import DecomposedSublayer
 from transformer.explain.attribution.result import Attribution, answer, one_or_mean
 from transformer.explain.attribution.scored_sequence import POSITIONS_AT_ONCE, Asked, Reading
 from transformer.explain.attribution.shares import compose_layers, normalise_rows
-from transformer.explain.attribution.sublayers import asked_sublayers
+from transformer.explain.attribution.sublayers import Sublayer, asked_sublayers
 from transformer.messages import Message
 from transformer.plots.quantity import Quantity
 
@@ -42,7 +41,7 @@ def value_zeroing(asked: Asked, layer: int | None = None) -> Attribution:
 
 
 @torch.no_grad()
-def zeroed(layer: DecomposedSublayer) -> Float[np.ndarray, "query key"]:
+def zeroed(layer: Sublayer) -> Float[np.ndarray, "query key"]:
     """Each row's change for each key whose values are zero, as shares; of a key that it does not see, exactly 0."""
     n_keys, clean = layer.shape[1], layer.clean().double()
     size, columns = max(1, POSITIONS_AT_ONCE // max(n_keys, len(clean))), []

@@ -7,14 +7,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class About:
-    """A title (the site, the head), and lines below it: what is shown, of what sentence, by what checkpoint.
+    """A title (the site, the head), lines below it: what is shown, of what sentence, by what checkpoint; formulas.
 
     The page says this around a component; in a file, nobody else does.
     """
 
     title: str = ""
     lines: Sequence[str] = ()
+    formulas: Sequence[str] = ()
 
     def message(self) -> dict[str, Any]:
         """What the browser is sent: each text on one line."""
-        return {"title": " ".join(self.title.split()), "lines": [" ".join(line.split()) for line in self.lines]}
+        lines, formulas = ([" ".join(line.split()) for line in told] for told in (self.lines, self.formulas))
+        return {"title": " ".join(self.title.split()), "lines": lines, "formulas": formulas}

@@ -1,7 +1,6 @@
 """How far methods of attribution can be trusted over a corpus: a table with a row a sentence and method, and its sums.
 
-Of a classifier a sentence is a sequence, of which the class that it finds is asked. The table is written sentence by
-sentence, so that a run that was stopped goes on where it was.
+The table is written sentence by sentence, so that a run that was stopped goes on where it was.
 """
 
 import csv
@@ -19,8 +18,6 @@ from transformer.errors import InputError
 from transformer.explain.attribution.trust import PERCENTS, Trust
 from transformer.runs.attribution import every_question, trusted
 from transformer.runs.measures import files
-from transformer.runs.sequences.classify import classify
-from transformer.runs.sequences.trust import letter_scores, letter_trust
 from transformer.runs.translate import translate
 
 COLUMNS = (
@@ -82,16 +79,6 @@ def of_sentences(
     return measured
 
 
-def of_sequences(checkpoint: Checkpoint, sequences: Sequence[str], only: Collection[str] | None = None) -> Measured:
-    """The same of a classifier, for the class that it finds in each sequence; in log-odds."""
-
-    def measured(number: int) -> dict[str, Trust]:
-        run = classify(checkpoint, sequences[number])
-        return letter_trust(checkpoint, run, letter_scores(checkpoint, run, run.predicted, only), run.predicted)
-
-    return measured
-
-
 def measure(measured: Measured, table: Path, numbers: Sequence[int], done: Callable[[], object] = lambda: None) -> int:
     """Measure the lines with these numbers and write `table` (CSV); those that it holds already are not run again.
 
@@ -100,7 +87,7 @@ def measure(measured: Measured, table: Path, numbers: Sequence[int], done: Calla
     Raises:
         InputError: `table` is of something else.
         AttributionError: the model has no source that words can be taken from.
-        CheckpointError: the checkpoint does not translate, or does not classify sequences.
+        CheckpointError: the checkpoint does not translate.
     """
     known, failed = _resumed(table), 0
     for number in numbers:
@@ -116,7 +103,7 @@ def measure(measured: Measured, table: Path, numbers: Sequence[int], done: Calla
 
 
 def summarised(table: Path, own_target: bool, reference: str = "deletion") -> Faithfulness:
-    """The sums of a table, as means over all written words (of a classifier: sequences).
+    """The sums of a table, as means over all written words.
 
     `reference` is the method whose area the others' is a share of.
 

@@ -1,12 +1,10 @@
 """Scan: a long sequence read in windows of the length that a classifier was trained on, on one strand or on both.
 
-Windows lie on the given strand: number w holds the letters from w * step on. On the other strand the classifier reads
-the reverse complement of the same letters. Where every class that is looked for has a landmark, only windows that hold
-one of them at its place are read, unless every one is asked for. Memory does not grow with the length, but for one byte
-a letter and four a window.
+Windows lie on the given strand: number w holds the letters from w on. On the other strand the classifier reads the
+reverse complement of the same letters. Where every class that is looked for has a landmark, only windows that hold one
+of them at its place are read, unless every one is asked for.
 """
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,8 +18,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.runs.concurrency import forward_slot
-from transformer.runs.sequences.classify import LETTERS_AT_ONCE, calibrated, classifier
-from transformer.runs.sequences.held_out import MOST_UNKNOWN
+from transformer.runs.sequences.classify import LETTERS_AT_ONCE, MOST_UNKNOWN, calibrated, classifier
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.hits import NEAR, Hit, peaks, site_of, with_weaker
 
@@ -32,14 +29,8 @@ BLOCK = 128
 SPARSE = 8
 """So many times more windows make a block where only those with a landmark are read: about one in eight has one."""
 
-STRETCH = 64
-"""Most windows of a block that one thread reads at a time; they have at most about `LETTERS_AT_ONCE` letters."""
-
-LARGEST_IN_MEMORY = 16_000_000
-"""Bytes of a track that lie in memory; a larger one lies in a file without a name, which goes with it."""
-
-TRACK_BLOCK = 100_000
-"""Windows of a track that are looked through at a time, so that little of a large file is in memory."""
+STRETCH = 32
+"""Most windows of a block that one thread reads at a time: the weights of more do not fit into a core's cache."""
 
 
 class Strands(StrEnum):
@@ -70,7 +61,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class ScanPlan:
-    """A scan before it runs: its windows are `n_windows` of `width` letters, `step` letters apart.
+    """A scan before it runs, in windows of `width` letters.
 
     Unless `every` one is asked for, those alone are read that hold a landmark; where a class has none, all are.
     """
@@ -78,23 +69,17 @@ class ScanPlan:
     checkpoint: Checkpoint
     letters: Letters
     width: int
-    step: int
     strands: Strands
     every: bool = False
 
     @property
     def n_windows(self) -> int:
         """Windows on one strand."""
-        return (len(self.letters) - self.width) // self.step + 1
-
-    @property
-    def passes(self) -> int:
-        """Windows to be read on all strands asked for."""
-        return self.n_windows * len(self.strands.signs)
+        return len(self.letters) - self.width + 1
 
     def centre(self, window: int) -> int:
         """The letter (from 0) where tracks show a window: after half of its letters, on either strand."""
-        return window * self.step + self.width // 2
+        return window + self.width // 2
 
     @property
     def is_sparse(self) -> bool:
@@ -132,8 +117,8 @@ class ScanPlan:
             def begun(number: int) -> tuple[np.ndarray, list[Future[np.ndarray]]]:
                 """Which windows of a block are read on each strand, and what its threads are given."""
                 first, after = starts[number], min(self.n_windows, starts[number] + block)
-                letters = self._ids[first * self.step : (after - 1) * self.step + self.width]
-                windows = np.lib.stride_tricks.sliding_window_view(letters, self.width)[:: self.step]
+                letters = self._ids[first : after - 1 + self.width]
+                windows = np.lib.stride_tricks.sliding_window_view(letters, self.width)
                 known = (windows == task.alphabet.unknown_id).mean(axis=1) <= MOST_UNKNOWN
                 wanted = np.array([self._wanted(sign, first, after) & known for sign in signs])
                 jobs = [
@@ -175,30 +160,27 @@ class ScanPlan:
             text = mark.letters if sign == "+" else task.alphabet.reverse_complement(mark.letters)
             begins, _ = site_of(0, self.width, sign, mark)
             here = np.ones(count, bool)
-            for place, code in enumerate(task.alphabet.ids(text), first * self.step + begins):
-                here &= self._ids[place : place + (count - 1) * self.step + 1 : self.step] == code
+            for place, code in enumerate(task.alphabet.ids(text), first + begins):
+                here &= self._ids[place : place + count] == code
             found |= here
         return found
 
 
 def plan_scan(
-    checkpoint: Checkpoint, letters: Letters, step: int = 1, strands: Strands = Strands.BOTH, every: bool = False
+    checkpoint: Checkpoint, letters: Letters, strands: Strands = Strands.BOTH, every: bool = False
 ) -> ScanPlan:
     """What a scan would do; nothing runs yet.
 
     Raises:
         CheckpointError: the checkpoint does not classify sequences.
-        InputError: the sequence is shorter than a window, the step is no whole number from 1 to a window's length, or
-            the letters have no other strand.
+        InputError: the sequence is shorter than a window, or its letters have no other strand.
     """
     _, task = classifier(checkpoint)
     if len(letters) < task.length:
         raise InputError("scan_short", found=len(letters), needed=task.length)
-    if not 1 <= step <= task.length:
-        raise InputError("scan_step", step=step, most=task.length)
     if "-" in strands.signs and not task.alphabet.complement:
         raise InputError("no_other_strand", alphabet=task.alphabet.name)
-    return ScanPlan(checkpoint, letters, task.length, step, strands, every)
+    return ScanPlan(checkpoint, letters, task.length, strands, every)
 
 
 def hit_at(plan: ScanPlan, start: int, strand: str, label: str, probability: float) -> Hit:
@@ -225,7 +207,7 @@ def find_hits(plan: ScanPlan, blocks: Iterable[Block], columns: Mapping[str, int
             for name, column in columns.items():
                 values = block.probabilities[row, :, column]
                 windows = np.flatnonzero(values >= threshold)
-                starts = ((block.first + windows) * plan.step).tolist()
+                starts = (block.first + windows).tolist()
                 above.setdefault((sign, name), []).extend(zip(starts, values[windows].tolist(), strict=True))
     hits = []
     for (sign, name), called in above.items():
@@ -240,31 +222,23 @@ def find_hits(plan: ScanPlan, blocks: Iterable[Block], columns: Mapping[str, int
 class ScanTrack:
     """The probabilities of `columns` (indices of classes) along a plan, in single precision, filled block by block.
 
-    The first `read` windows of each strand are known so far; `judged` ones, on all strands together, were read.
+    The first `read` windows of each strand are known so far.
     """
 
     def __init__(self, plan: ScanPlan, columns: tuple[int, ...]) -> None:
-        self.columns = columns
-        self.read = self.judged = 0
-        shape = (len(plan.strands.signs), plan.n_windows, len(columns))
-        self._values: Float[np.ndarray, "strand window class"]
-        if 4 * np.prod(shape) > LARGEST_IN_MEMORY:
-            with tempfile.TemporaryFile() as file:  # the mapping outlives the handle, and ends with this object
-                self._values = np.memmap(file, np.float32, "w+", shape=shape)
-        else:
-            self._values = np.empty(shape, np.float32)
+        self.columns, self.read = columns, 0
+        self._values = np.empty((len(plan.strands.signs), plan.n_windows, len(columns)), np.float32)
 
     def add(self, block: Block) -> None:
         """The next windows."""
         values = block.probabilities[:, :, list(self.columns)]
         self.read = block.first + values.shape[1]
-        self.judged += int((~np.isnan(values[:, :, 0])).sum())
         self._values[:, block.first : self.read] = values
 
-    def blocks(self) -> Iterator[Block]:
+    @property
+    def known(self) -> Block:
         """What was added, whose classes are `columns`."""
-        for first in range(0, self.read, TRACK_BLOCK):
-            yield Block(first, self._values[:, first : min(self.read, first + TRACK_BLOCK)])
+        return Block(0, self._values[:, : self.read])
 
     def maxima(
         self, first: int, after: int, most: int

@@ -24,6 +24,7 @@ export const FADED = { fill: 0.3, ink: 0.8 };
  * @property {string[]} columns
  * @property {boolean} weights whether these are attention weights, from 0 to 1
  * @property {boolean} mask whether these only say what is visible
+ * @property {boolean} asked whether a reader fills them: NaN is a question mark, 0 empty, 0.5 filled, others a number
  * @property {string[]} sentences what the codes of cells mean
  */
 
@@ -93,11 +94,11 @@ export function geometry(canvas, matrix, theme, zoom = 1, kept = null) {
   const columnsAt = kept ? elision(matrix.columns.length, WIDEST_ELIDED, at(1)) : all(matrix.columns);
   const [rows, columns] = [rowsAt.length, columnsAt.length];
   const numbers = kept !== null || (columns <= WIDEST_WITH_NUMBERS && rows <= 2 * WIDEST_WITH_NUMBERS);
-  const label = LABEL * zoom;
+  const label = (matrix.asked ? 2 : 1) * LABEL * zoom;
   const widest = Math.max(...matrix.rows.map((row) => context.measureText(row).width));
   const widestColumn = Math.max(...matrix.columns.map((column) => context.measureText(column).width));
   const width = numbers ? Math.round(Math.min(Math.max(46 * zoom, widestColumn + 6), 76 * zoom)) : 6;
-  const height = numbers ? Math.round(26 * zoom) : rows > 40 ? 5 : 16;
+  const height = numbers ? Math.round((matrix.asked && rows > 8 ? 18 : 26) * zoom) : rows > 40 ? 5 : 16;
   const left = numbers || rows <= 40 ? Math.ceil(Math.min(widest, label)) + 6 : 4;
   const line = Math.round(LINE * zoom);
   const top = numbers ? line + 2 : 2;
@@ -158,7 +159,7 @@ export function drawMatrix(context, { matrix, values, hidden, outlined, shape, r
     context.fillStyle = fill;
     context.fillRect(x, y, shape.width, shape.height);
     if (isHidden) hatch(context, x, y, shape, theme);
-    if (shape.numbers) {
+    if (shape.numbers && !(matrix.asked && values[index] < 1)) {
       context.globalAlpha = faded ? FADED.ink : 1;
       context.fillStyle = faded ? theme.text : ink;
       context.textAlign = "center";
@@ -265,9 +266,10 @@ export function colouring(matrix, values, theme) {
   const largest = largestOf(values) || 1;
   const css = (/** @type {number[]} */ channels) => `rgb(${channels.join(",")})`;
   return (value) => {
+    if (matrix.asked && !(value > 0)) return [value === 0 ? theme.background : css(theme.masked), theme.text];
     if (Number.isNaN(value)) return [NAN, "#000"];
     if (Math.abs(value) >= 1e5) return [css(theme.masked), theme.text];
-    const channels = matrix.mask ? visible(theme) : matrix.weights ? scale(value) : between(value / largest, theme);
+    const channels = matrix.mask || matrix.asked ? visible(theme) : matrix.weights ? scale(value) : between(value / largest, theme);
     return [css(channels), inkOn(channels)];
   };
 }

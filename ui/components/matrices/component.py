@@ -46,6 +46,7 @@ def matrices(
     key: str,
     weights: Sequence[str] = (),
     masks: Sequence[str] = (),
+    asked: Sequence[str] = (),
     titles: Mapping[str, str] | None = None,
     hint: str | None = None,
     notes: Mapping[str, Notes] | None = None,
@@ -60,7 +61,8 @@ def matrices(
     """Draw the matrices called `names`; cells can be picked where `on_pick` is given.
 
     `weights` are drawn on the sequential scale from 0 to 1, `masks` in one colour for what is visible and one for
-    what is hidden; the others on a diverging scale, symmetric about 0, each up to its own largest number. `titles`
+    what is hidden, `asked` as cells that a reader fills (NaN: a question mark, 0: empty, 0.5: filled, else its number);
+    the others on a diverging scale, symmetric about 0, each up to its own largest number. `titles`
     names matrices in words, `hint` says what can be done with their cells (None: how to pick one, if that can be
     done), and `notes` says more about a matrix's cells when they are pointed at. True in `outlined` is a cell with a
     warning's outline, and `outline` says what that means. `on_pick` is called before the run that a pick starts, with
@@ -75,7 +77,7 @@ def matrices(
         hint = words("component_pick_hint") if on_pick else ""
     described = [
         _description(board, name, (titles or {}).get(name, ""), (notes or {}).get(name))
-        | {"weights": name in weights, "mask": name in masks}
+        | {"weights": name in weights, "mask": name in masks, "asked": name in asked}
         for name in names
     ]
 

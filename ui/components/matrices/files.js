@@ -25,8 +25,10 @@ export function saveMatrices(view) {
   const tall = found.map(({ box, corner }) => bottom(box, corner) - page.top);
   const outlines = meanings(view.header, view.selected !== null, view.example);
   const width = Math.max(...right, NARROWEST) + 2 * PAD;
-  const said = titleOf(sheetOf(1, 1)[1], view.header.about, width - 2 * PAD, theme.font);
-  const start = PAD + said.height;
+  const { about } = view.header;
+  const said = titleOf(sheetOf(1, 1)[1], about, width - 2 * PAD, theme.font);
+  const formulas = titleOf(sheetOf(1, 1)[1], { title: "", lines: about.formulas ?? [] }, width - 2 * PAD, theme.font);
+  const start = PAD + said.height + formulas.height;
   const legend = legendOf(sheetOf(1, 1)[1], view, outlines, width - 2 * PAD);
   const top = start + legend.height + 4;
   const height = Math.max(...tall, 0) + top + PAD;
@@ -34,6 +36,7 @@ export function saveMatrices(view) {
   context.fillStyle = theme.background;
   context.fillRect(0, 0, width, height);
   writeLines(context, said.lines, PAD, PAD, theme);
+  for (const { text, y, size } of formulas.lines) writeSymbol(context, text, PAD, PAD + said.height + y, size, theme.font, "");
   legend.paint(context, start);
   for (const { box, corner } of found) {
     const caption = box.caption.getBoundingClientRect();

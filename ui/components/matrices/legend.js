@@ -30,7 +30,7 @@ export function scalesOf(header, theme) {
   const masks = header.matrices.some(({ mask }) => mask);
   /** @type {[there: boolean, text: string, stops: number[][]][]} */
   const kinds = [
-    [header.matrices.some(({ weights, mask }) => !weights && !mask), header.words.scale, [low, middle, high]],
+    [header.matrices.some(({ weights, mask, asked }) => !weights && !mask && !asked), header.words.scale, [low, middle, high]],
     [header.matrices.some(({ weights }) => weights), header.words.weights, [0, 0.25, 0.5, 0.75, 1].map(scale)],
     [masks, header.words.visible, [visible(theme), visible(theme)]],
     [masks, header.words.hidden, [theme.masked, theme.masked]],

@@ -289,8 +289,11 @@ function pick(view, box, [row, column]) {
  * @param {number} column
  */
 function valueText(view, { matrix, values }, row, column) {
-  const value = written(values[row * matrix.columns.length + column], 4, view.header.words.undefined);
-  return `[${matrix.rows[row]}, ${matrix.columns[column]}] = ${value}`;
+  const place = `[${matrix.rows[row]}, ${matrix.columns[column]}]`;
+  const number = values[row * matrix.columns.length + column];
+  if (matrix.asked) return number > 0 ? `${place} ✓` : place;
+  const value = written(number, 4, view.header.words.undefined);
+  return `${place} = ${value}`;
 }
 
 /**

@@ -9,14 +9,14 @@ import { largestOf } from "./canvas.js";
 const SMALL = 0.7; // size of raised and lowered letters
 
 /**
- * The parts of a symbol, in order. Only the one letter after a mark is raised or lowered.
+ * The parts of a symbol, in order. Only the one letter, or the brackets, after a mark are raised or lowered.
  * @param {string} symbol
  * @returns {Part[]}
  */
 export function partsOf(symbol) {
-  return [...symbol.matchAll(/([\^_])(\w)|[^^_]+|./gs)].map(([all, mark, letter]) => {
-    if (!letter) return { text: all, level: 0 };
-    return { text: letter, level: mark === "^" ? 1 : -1 };
+  return [...symbol.matchAll(/([\^_])(?:(\w)|\(([^()]*)\))|[^^_]+|./gs)].map(([all, mark, letter, letters]) => {
+    if (!mark) return { text: all, level: 0 };
+    return { text: letter ?? letters.replaceAll("_", ""), level: mark === "^" ? 1 : -1 };
   });
 }
 
@@ -47,12 +47,13 @@ export function spoken(symbol) {
  * @param {number} y
  * @param {number} size
  * @param {string} family
+ * @param {string} style of the letters
  */
-export function writeSymbol(context, symbol, x, y, size, family) {
+export function writeSymbol(context, symbol, x, y, size, family, style = "italic") {
   context.textAlign = "left";
   context.textBaseline = "middle";
   for (const { text, level } of partsOf(symbol)) {
-    context.font = `italic ${level ? size * SMALL : size}px ${family}`;
+    context.font = `${style} ${level ? size * SMALL : size}px ${family}`;
     context.fillText(text, x, y - level * size * 0.35);
     x += context.measureText(text).width;
   }
@@ -65,5 +66,5 @@ export function writeSymbol(context, symbol, x, y, size, family) {
  */
 export function sizeOf({ matrix, values }) {
   const size = `${matrix.rows.length} × ${matrix.columns.length}`;
-  return matrix.weights || matrix.mask ? size : `${size} · ±${written(largestOf(values), 2, "")}`;
+  return matrix.weights || matrix.mask || matrix.asked ? size : `${size} · ±${written(largestOf(values), 2, "")}`;
 }

@@ -64,10 +64,10 @@ def board_panel(example: controls.Example, board: Board, head_place: DeltaGenera
         draw(example, board, names, cell, shown, title, None)
 
 
-def about(example: controls.Example, title: str, lines: Sequence[str] = ()) -> About:
+def about(example: controls.Example, title: str, lines: Sequence[str] = (), formulas: Sequence[str] = ()) -> About:
     """What a saved picture says of itself: attention, step and head; the sentence; formulas and the equation."""
     kind = plain(f"attention_steps.kind_{example.kind}")
-    return About(f"{kind}: {title}", [" / ".join(example.sentences), *lines])
+    return About(f"{kind}: {title}", [" / ".join(example.sentences), *lines], formulas)
 
 
 def draw(
@@ -83,7 +83,7 @@ def draw(
     titles = {name: title_of(board, name) for name in names}
     formulas = [readable(formula) for name in names for formula in board.formulas(name)] if stage else []
     worked = readable(board.equation(shown.matrix, shown.row, shown.column).latex)
-    said = about(example, title, [*formulas, worked])
+    said = about(example, title, formulas=[*formulas, worked])
     name = file_name(example.kind, title, text=example.sentences[0])
     matrices(
         board, names, shown, key="matrices", weights=[one for one in names if _is_weight(board[one])], titles=titles,

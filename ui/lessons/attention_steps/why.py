@@ -86,9 +86,11 @@ def _cosine(board: Board, head: int) -> None:
         ("k", "|k|", lengths[1], ("",), scores.columns),
     )
     compared = Board.of(Matrix(name, symbol, "why", values, a, b, Given()) for name, symbol, values, a, b in made)
-    st.latex(rf"S_{head}[i,j] = q_i \cdot k_j = |q_i|\,|k_j|\,G[i,j] \qquad G[i,j] = \cos(q_i, k_j)")
+    formula = rf"S_{head}[i,j] = q_i \cdot k_j = |q_i|\,|k_j|\,G[i,j] \qquad G[i,j] = \cos(q_i, k_j)"
+    st.latex(formula)
     titles = {name: plain(f"attention_steps.title_why_{name}") for name in compared}
-    matrices(compared, list(compared), None, key="cosines", titles=titles, elided=True)
+    about = shared.about("attention_steps.screen_why", formulas=[formula])
+    matrices(compared, list(compared), None, key="cosines", titles=titles, elided=True, about=about)
     known = np.nan_to_num(cosine, nan=-2.0).argmax(axis=1)
     columns = {
         t("attention_steps.query"): list(scores.rows),
@@ -109,12 +111,14 @@ def _mean(board: Board) -> None:
     shown = Board.of([*heads, average])
     titles = {head.name: plain("attention_steps.head", head=i) for i, head in enumerate(heads)}
     titles["A"] = plain("attention_steps.title_why_mean")
+    formula = rf"\bar A = \frac{{1}}{{{len(heads)}}} \sum_h A_h"
+    about = shared.about("attention_steps.screen_why", formulas=[formula])
     left, right = shared.columns()
     with left:
-        matrices(shown, list(shown), None, key="mean", weights=list(shown), titles=titles, elided=True)
+        matrices(shown, list(shown), None, key="mean", weights=list(shown), titles=titles, elided=True, about=about)
         shared.matrix_downloads(shown, list(shown), titles=titles)
     with right:
-        st.latex(rf"\bar A = \frac{{1}}{{{len(heads)}}} \sum_h A_h")
+        st.latex(formula)
         largest = np.array([head.values.max(axis=1) for head in heads])
         strongest = np.array([head.values.argmax(axis=1) for head in heads])
         differ = int((strongest != mean.argmax(axis=1)).any(axis=0).sum())

@@ -5,6 +5,7 @@ import numpy as np
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.inside.norms import bare_lengths, bare_limit, kind_of
 from transformer.lessons.inside.outputs import is_tied, likeliest, positions_of
+from transformer.lessons.toy import toy_words
 from transformer.nn.blocks import Residual
 from ui.lessons.inside_layer.controls import Place
 from ui.lessons.inside_layer.examples import Example
@@ -78,6 +79,8 @@ def _output(example: Example, board: Board, position: int) -> str:
     said.append(plain(f"inside_layer.output_{'bias' if 'b' in board else 'no_bias'}"))
     if "D" in board:
         said.append(plain("inside_layer.output_scaled"))
+    if example.is_toy:
+        said.append(plain("inside_layer.output_toy", count=len(toy_words())))
     said.append(plain("inside_layer.output_shift"))
     if "r" in board:
         said.append(plain("inside_layer.output_rest"))

@@ -45,6 +45,7 @@ def letters_panel(choices: DeltaGenerator) -> None:
     with left:
         matrices(
             board, list(board), shown, key="matrices", titles=titles, example=cell is None,
+            about=shared.about("inside_layer.made_letters", letters, formulas=board.formulas("answers")),
             on_pick=partial(pick, board, None),
         )  # fmt: skip
         shared.matrix_downloads(board, list(board), titles=titles)

@@ -117,7 +117,8 @@ def _draw(
     title = plain(f"inside_layer.stage_{stage}")
     formulas = list(map(readable, _formulas(board, names)))
     worked = readable(board.equation(shown.matrix, shown.row, shown.column).latex)
-    said = About(f"{plain('inside_layer.title')}: {title}", [" / ".join(example.sentences), words, *formulas, worked])
+    lines = [" / ".join(example.sentences), words]
+    said = About(f"{plain('inside_layer.title')}: {title}", lines, [*formulas, worked])
     name = file_name("inside_layer", stage, text=example.sentences[0])
     shares = [one for one in names if one in WEIGHTS and (one != "g" or stage == "embedding")]
     matrices(

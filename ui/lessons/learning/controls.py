@@ -33,11 +33,11 @@ DEFAULTS: dict[str, Any] = as_address(Settings()) | {TO: None, MOMENT: None}
 
 TRY = {
     "try_reverse": as_address(Settings()),
-    "try_repeat": as_address(Settings(task="repeat", n_layers=2, n_heads=1, rate=0.005)),
+    "try_repeat": as_address(Settings(task="repeat", n_layers=2)),
     "try_future": as_address(Settings(sees_future=True)),
-    "try_deep": as_address(Settings(n_layers=4, norm_first=False, rate=0.006)),
-    "try_warm": as_address(Settings(n_layers=4, norm_first=False, rate=0.006, warmup=True)),
-    "try_add": as_address(Settings(task="add", n_heads=4, d_model=64)),
+    "try_deep": as_address(Settings(n_layers=4, n_heads=2, norm_first=False, rate=0.01)),
+    "try_warm": as_address(Settings(n_layers=4, n_heads=2, norm_first=False, rate=0.01, warmup=True)),
+    "try_add": as_address(Settings(task="add", n_heads=4, d_model=64, rate=0.003)),
 }
 """Runs worth seeing, by their text; of each there is a recording."""
 

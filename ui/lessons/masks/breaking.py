@@ -44,7 +44,7 @@ def break_panel(shown: Example, bar: DeltaGenerator) -> None:
     )
     pictures, words = shared.columns()
     with pictures:
-        draw(board, view, outlined={"broken": leaks})
+        draw(board, view, outlined={"broken": leaks}, said=plain(f"masks.break_{how}"))
     with words:
         outlined = _outlined(leaks, allowed, found.weights, view.queries, view.keys)
         shared.explain(f"{outlined} {changes(report, checkpoint_of(shown.model))}")
@@ -74,6 +74,7 @@ def _across(shown: Example, bar: DeltaGenerator) -> None:
         matrices(
             board, list(board), None, key="across", weights=list(board), titles=titles, outlined=outlined,
             outline=plain("masks.outline_across"),
+            about=shared.about("masks.screen_break", plain(f"masks.break_{AXES}"), f"encoder.0.self · {head}"),
         )  # fmt: skip
         shared.matrix_downloads(board, list(board), titles=titles)
     with right:

@@ -11,6 +11,7 @@ from transformer.lessons.expressions.operations import Given
 from transformer.lessons.masks import MaskView, Reason
 from ui.components.matrices.component import Notes, matrices
 from ui.lessons import shared
+from ui.shared.address import parameter
 from ui.texts import plain
 
 
@@ -25,6 +26,8 @@ def draw(
     titles: Mapping[str, str] | None = None,
     outlined: Mapping[str, Bool[np.ndarray, "query key"]] | None = None,
     explained: Collection[str] | None = None,
+    said: str = "",
+    formula: str = "",
 ) -> None:
     """Matrices with their downloads; `outlined` cells are leaks.
 
@@ -36,10 +39,12 @@ def draw(
     notes = {name: Notes(view.reasons, sentences) for name in board if name in explained}
     titles = titles or {name: plain(f"masks.{name}") for name in board}
     weights = [name for name in board if name in {"weights", "right", "broken"}]
+    about = shared.about(f"masks.screen_{parameter('screen') or 'build'}", said, formulas=[formula] if formula else ())
     found = {name: cells for name, cells in (outlined or {}).items() if cells.any()}
     masks = [name for name in board if name not in {*weights, "before", "after"}]
     matrices(
         board, list(board), None, key="masks", weights=weights, masks=masks, titles=titles, hint=plain("masks.hint"),
         notes=notes, outlined=found, outline=plain("masks.outline") if found else "",
+        about=about,
     )  # fmt: skip
     shared.matrix_downloads(board, list(board))

@@ -95,8 +95,9 @@ def _weights(found: Called, call: Call) -> None:
     board = Board.of(matrix(name, "A", one.numpy(), rows, columns, one.numpy() == 0) for name, one in heads.items())
     titles = {name: f"weights[1{f', {head}' if not call.average else ''}]" for head, name in enumerate(board)}
     matrices(
-        board, list(board), None, key="module", weights=list(board), titles=titles, hint=plain("masks.hint_module")
-    )
+        board, list(board), None, key="module", weights=list(board), titles=titles, hint=plain("masks.hint_module"),
+        about=shared.about("masks.screen_module", *call.code.splitlines()),
+    )  # fmt: skip
     shared.matrix_downloads(board, list(board))
 
 

@@ -22,23 +22,22 @@ def build_panel(shown: Example, bar: DeltaGenerator) -> None:
     parts: list[Matrix] = []
     if kind != "causal":
         real = view.keys_real[None, :]
-        parts.append(matrix("real", "r", real, ("",), view.keys, ~real))
+        parts.append(matrix("real", "e", real, ("",), view.keys, ~real))
     if kind in {"causal", "both"}:
         past = np.tri(len(view.queries), len(view.keys), dtype=bool)
         parts.append(matrix("triangle", "T", past, view.queries, view.keys, ~past))
     parts.append(matrix("result", "M", view.visible, view.queries, view.keys, ~view.visible))
+    formula = {
+        "padding": r"M_{ij} = e_j, \qquad e_j = 1 \enspace " + in_formula("masks.formula_padding", j="j"),
+        "causal": r"M_{ij} = 1 \enspace " + in_formula("masks.formula_causal", condition=r"j \le i"),
+        "both": r"M_{ij} = T_{ij} \wedge e_j",
+        "cross": "M_{ij} = e_j",
+    }[kind]
     left, right = shared.columns()
     with left:
-        draw(Board.of(parts), view)
+        draw(Board.of(parts), view, formula=formula)
     with right:
-        st.latex(
-            {
-                "padding": r"M_{ij} = r_j, \qquad r_j = 1 \enspace " + in_formula("masks.formula_padding", j="j"),
-                "causal": r"M_{ij} = 1 \enspace " + in_formula("masks.formula_causal", condition=r"j \le i"),
-                "both": r"M_{ij} = T_{ij} \wedge r_j",
-                "cross": "M_{ij} = r_j",
-            }[kind]
-        )
+        st.latex(formula)
         shared.explain(t("masks.look_build"))
 
 
@@ -51,14 +50,15 @@ def scores_panel(shown: Example, bar: DeltaGenerator) -> None:
     hidden = ~view.visible
     board = Board.of(
         [
-            matrix("before", "S", found.before, view.queries, view.keys, None),
-            matrix("after", "S'", found.after, view.queries, view.keys, hidden),
+            matrix("before", "S'", found.before, view.queries, view.keys, None),
+            matrix("after", "S''", found.after, view.queries, view.keys, hidden),
             matrix("weights", "A", found.weights, view.queries, view.keys, hidden),
         ]
     )
+    formula = r"A = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}} + \log M\right)"
     left, right = shared.columns()
     with left:
-        draw(board, view)
+        draw(board, view, said=f"{site} · {head}", formula=formula)
     with right:
-        st.latex(r"A = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}} + \log M\right)")
+        st.latex(formula)
         shared.explain(t("masks.look_scores"))

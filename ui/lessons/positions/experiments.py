@@ -47,18 +47,19 @@ def later_panel(bar: DeltaGenerator) -> None:
         for name in dict.fromkeys(("none", how))
     )  # fmt: skip
     titles = {name: plain(f"positions.variant_{name}") for name in board}
+    formula = {
+        "rotary": r"S_{ij} = (R_i q_i) \cdot (R_j k_j) \big/ \sqrt{d} = q_i^\top R_{j-i}\, k_j \big/ \sqrt{d}",
+        "alibi": r"S_{ij} = q_i \cdot k_j \big/ \sqrt{d} - m\,|i - j|",
+        "none": r"S_{ij} = q(x_i) \cdot k(x_j) \big/ \sqrt{d}",
+    }.get(how, r"S_{ij} = q(x_i + t_i) \cdot k(x_j + t_j) \big/ \sqrt{d}")
+    said = f"m = {slope:g}" if how == "alibi" else ""
+    about = shared.about("positions.screen_later", said, formulas=[formula])
     left, right = shared.columns()
     with left:
-        matrices(board, list(board), None, key="later", weights=list(board), titles=titles)
+        matrices(board, list(board), None, key="later", weights=list(board), titles=titles, about=about)
         shared.matrix_downloads(board, list(board))
     with right:
-        st.latex(
-            {
-                "rotary": r"S_{ij} = (R_i q_i) \cdot (R_j k_j) \big/ \sqrt{d} = q_i^\top R_{j-i}\, k_j \big/ \sqrt{d}",
-                "alibi": r"S_{ij} = q_i \cdot k_j \big/ \sqrt{d} - m\,|i - j|",
-                "none": r"S_{ij} = q(x_i) \cdot k(x_j) \big/ \sqrt{d}",
-            }.get(how, r"S_{ij} = q(x_i + t_i) \cdot k(x_j + t_j) \big/ \sqrt{d}")
-        )
+        st.latex(formula)
         shared.explain(t("positions.look_later"))
         shared.explain(t(f"positions.note_{how}"))
 

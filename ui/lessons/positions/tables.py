@@ -114,7 +114,9 @@ def rotation_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) 
     count = t("positions.rotation_error", count=len(errors), error=float(errors.max()))
     left, right = shared.columns()
     with left:
-        matrices(board, list(board), None, key="rotation", titles=titles, file_name=f"rotation-{k}", elided=True)
+        about = shared.about("positions.screen_rotation", here, angles, formulas=["R t_p = t_(p+k)"])
+        name = f"rotation-{k}"
+        matrices(board, list(board), None, key="rotation", titles=titles, file_name=name, elided=True, about=about)
         shared.matrix_downloads(board, list(board))
     with right:
         st.latex(

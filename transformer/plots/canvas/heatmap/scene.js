@@ -304,10 +304,10 @@ function bar({ header, theme, relative, layers, measures: { left, top, across, d
   const ruler = pen(element("canvas"));
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
     const text = threeDigits(weightOf(share));
-    ruler.font = `11px ${theme.font}`;
+    ruler.font = `12px ${theme.font}`;
     const half = ruler.measureText(text).width / 2;
     const x = left + Math.min(Math.max(wide * share - half, 0), wide - 2 * half);
-    items.push({ ...base, text, x, y: y + BAR.line + BAR.tall + 10, room: 60, size: 11 });
+    items.push({ ...base, text, x, y: y + BAR.line + BAR.tall + 10, room: 60, size: 12 });
   }
   const here = marked(layers);
   let x = left;

@@ -9,7 +9,7 @@ const BAR = { wide: 200, tall: 12, ticks: 20 };
 const MARK = 14;
 const GAP = 10;
 
-/** @typedef {{ title: string, lines: string[] }} About What Python says of the picture: About in about.py. */
+/** @typedef {{ title: string, lines: string[], formulas?: string[] }} About What Python says of the picture: About in about.py. */
 
 /** @typedef {{ text: string, x: number, y: number, size: number, bold: boolean }} Written A line, `y` its middle. */
 
@@ -98,7 +98,7 @@ export function legendOf(ruler, { name, ticks, marks, note }, width, theme) {
       context.fillRect(left + at, top + head.height, 1.5, BAR.tall);
     }
     context.fillStyle = theme.text;
-    context.font = `11px ${theme.font}`;
+    context.font = `12px ${theme.font}`;
     for (const [text, position] of ticks) {
       context.textAlign = position === 0 ? "left" : "center";
       context.fillText(text, left + wide * position, top + head.height + BAR.tall + 9);
