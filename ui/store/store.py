@@ -21,7 +21,8 @@ from ui.store.source import Answers, CheckpointSource
 from ui.store.uploads import Uploads
 from ui.store.user_folder import UserFolder
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 TRANSLATORS = ("seq2seq", "recurrent", f"{HUGGING_FACE}seq2seq")
 """The architectures that read one text and write another."""
