@@ -25,7 +25,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("work", "kind", "address", "what"),
     [
-        ("mutations", "effects", {}, "Mutations and integrated gradients"),
+        ("mutations", "effects", {}, "Mutations"),
     ],
 )
 def test_what_is_stopped_leaves_the_rest_of_the_page_and_can_be_asked_for(
