@@ -252,7 +252,7 @@ def test_what_is_typed_and_refused(walk: Walk) -> None:
 SHOWN = {
     "folder": ("attention", "tensors"),
     "classes": ("attention",),
-    "tensors.pt": ("attention", "tensors", "compare"),
+    "tensors.pt": ("attention", "tensors"),
     "words": ("attention",),
     "broken.bin": ("tensors",),
     "broken.safetensors": ("tensors",),

@@ -5,7 +5,7 @@ import errno
 import pytest
 import torch
 
-from tests.checkpoint.references import REFERENCE, model, reference_file, weights
+from tests.checkpoint.references import REFERENCE, model, reference_file
 from transformer import __main__ as command_line
 
 
@@ -34,16 +34,6 @@ def test_inspect_of_a_refused_file_is_one_sentence(tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.err.startswith("error: net.pt is refused: it asks to import 'torch.nn.modules.linear.Linear'")
     assert captured.err.count("\n") == 1
-
-
-def test_inspect_against_another(tmp_path, capsys):
-    tensors = weights("annotated")
-    tensors["generator.proj.bias"] = tensors["generator.proj.bias"] * 2
-    torch.save(tensors, tmp_path / "later.pt")
-    assert _run("inspect", reference_file("annotated"), "--against", tmp_path / "later.pt") == 0
-    out = capsys.readouterr().out
-    assert "1 moved, 93 are the same" in out
-    assert "100.00%" in out
 
 
 def test_convert_writes_a_folder_that_needs_no_answers(tmp_path, capsys):
@@ -85,16 +75,6 @@ def test_an_answer_may_be_a_real_number(text, eps, tmp_path):
 def test_what_only_looks_like_a_number_stays_a_word(text, capsys):
     assert _run("inspect", reference_file("annotated"), "--answer", f"norm_eps={text}") == 2
     assert f"norm_eps={text!r} does not fit" in capsys.readouterr().err
-
-
-def test_two_folders_are_told_apart_by_name(tmp_path, capsys):
-    for name in ("one", "two", "deeper/two"):
-        assert _run("convert", reference_file("kmer"), tmp_path / name, "--answer", "n_heads=4") == 0
-    capsys.readouterr()
-    assert _run("inspect", tmp_path / "one", "--against", tmp_path / "two") == 0
-    assert capsys.readouterr().out.startswith("one -> two: 0 moved")
-    assert _run("inspect", tmp_path / "two", "--against", tmp_path / "deeper" / "two") == 0
-    assert capsys.readouterr().out.startswith(f"{tmp_path / 'two'} -> {tmp_path / 'deeper' / 'two'}: 0 moved")
 
 
 @pytest.mark.parametrize("was_there", [False, True])

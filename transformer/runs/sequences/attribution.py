@@ -41,7 +41,6 @@ class Mutations:
         return np.abs(self.change).sum(axis=0) / others
 
 
-
 def log_odds_of_rows(
     checkpoint: Checkpoint, rows: Int[Tensor, "row letter"], target: int, progress: Progress | None = None
 ) -> Float[Tensor, " row"]:
