@@ -62,8 +62,8 @@ def looked_at() -> None:
     translated = runs.translation(name, request.text, request.options, request.forced)
     shown = runs.hypothesis(name, request.text, request.options, translated, node)
     origin = Origin(shown.checkpoint, shown.input)
-    with selection, st.container(horizontal=True, gap="small"):
-        words, special = controls.form_of_maps()
+    with selection:
+        words, special = controls.form_of_maps(has_scores=True)
     if address.parameter("view") == SLOW:
         subject.settle()
     else:

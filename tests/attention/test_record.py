@@ -91,18 +91,17 @@ def test_rows_sum_to_one_and_rows_that_see_nothing_to_zero(shape: dict[str, Any]
 
 
 @given(shapes, st.data())
-def test_a_tile_a_row_and_a_column_are_slices_of_the_whole(shape: dict[str, Any], data: st.DataObject) -> None:
+def test_a_tile_and_a_row_are_slices_of_the_whole(shape: dict[str, Any], data: st.DataObject) -> None:
     found = attention(**shape)
     fresh = copy.deepcopy(found)
-    n_queries, n_keys = found.shape
+    n_queries, _ = found.shape
     ends = st.integers(-25, 25) | st.none()
     queries, keys = slice(data.draw(ends), data.draw(ends)), slice(data.draw(ends), data.draw(ends))
     whole = found.weights(2)
     for _ in range(2):
         np.testing.assert_allclose(fresh.tile(2, queries, keys), whole[queries, keys], rtol=0, atol=1e-14)
-    query, key = data.draw(st.integers(0, n_queries - 1)), data.draw(st.integers(0, n_keys - 1))
+    query = data.draw(st.integers(0, n_queries - 1))
     np.testing.assert_allclose(found.row(2, query), whole[query], rtol=0, atol=1e-14)
-    np.testing.assert_allclose(found.column(2, key), whole[:, key], rtol=0, atol=1e-14)
 
 
 def test_all_heads_and_their_mean() -> None:
@@ -201,7 +200,6 @@ def test_looking_inside_inference_mode_does_not_spoil_later_looks() -> None:
         (lambda found: found.weights(3), "head=3 is not in decoder.0.cross: choose 0 to 2"),
         (lambda found: found.overview(-1), "head=-1 is not in decoder.0.cross: choose 0 to 2"),
         (lambda found: found.row(0, 13), "query=13 is not in decoder.0.cross: choose 0 to 12"),
-        (lambda found: found.column(0, 11), "key=11 is not in decoder.0.cross: choose 0 to 10"),
         (
             lambda found: found.tile(0, slice(0, 9, 2), slice(0, 5)),
             "leaves out positions: ask for a tile without a step",

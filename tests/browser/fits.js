@@ -100,8 +100,9 @@ async () => {
 
   const inFirst = (box) => box.bottom > 0 && (box.top + box.bottom) / 2 < innerHeight && box.right > 0 && box.left < innerWidth;
   const main = document.querySelector("[data-testid=stMain]");
-  const operated = "button, a[href], input, textarea, select, summary, [role=combobox], [role=slider], [role=checkbox], [role=switch]";
+  const operated = "button, a[href], input, textarea, select, summary, [role=combobox], [role=slider], [role=checkbox], [role=switch], [role=button]";
   const group = "[role=radiogroup], [data-testid=stButtonGroup], [role=tablist], [data-testid=stSlider], [data-testid=stNumberInput], [data-testid=stSelectbox], [role=group], [role=toolbar]";
+  const stops = (node) => [...node.querySelectorAll("*")].filter((one) => one.tabIndex >= 0 && one.getBoundingClientRect().width > 1).length;
   const controls = new Map();
   const explained = new Map();
   const collect = (root) => {
@@ -110,7 +111,7 @@ async () => {
       if (!node.matches(operated) || within(node, "[data-testid=stSidebar], [data-testid=stHeader], [data-testid=stElementToolbar], [data-testid=stTextInput], [data-testid=stTextArea], .modebar")) continue;
       const box = node.getBoundingClientRect();
       const all = chain(node);
-      const alone = all.find((one) => one.matches?.(group)) ?? all.find((one) => one.matches?.("label")) ?? node;
+      const alone = all.find((one) => one.matches?.(group) && (!one.matches("[role=group], [role=toolbar]") || stops(one) < 2)) ?? all.find((one) => one.matches?.("label")) ?? node;
       const seen = box.width > 1 ? box : alone.getBoundingClientRect();
       if (seen.width < 2 || seen.height < 2 || !inFirst(seen) || style(alone).visibility !== "visible") continue;
       controls.set(alone, (node.ariaLabel ?? node.textContent ?? "").trim().slice(0, 30) || alone.textContent.trim().slice(0, 30));
@@ -138,6 +139,6 @@ async () => {
   return {
     cut: [...cut], overlapping: [...overlapping], small: [...small], words, sentences,
     controls: [...controls.values()], pictures: pictures.length,
-    failed: document.querySelectorAll("[data-testid=stException]").length,
+    failed: document.querySelectorAll("[data-testid=stException], .katex-error").length,
   };
 }

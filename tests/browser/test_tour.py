@@ -44,15 +44,14 @@ def answer(opened, one) -> None:
     until(page, lambda: "guess" in address(page))
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_the_whole_tour_is_walked_by_the_keyboard_alone(opened, language):
-    """Each step is predicted by digits in one language and only looked at in the other; R reveals, arrows step."""
-    visit = opened(f"{START}&lang={language}", width=1280, height=800)
-    page, predicts = visit.page, language == "en"
+def test_the_whole_tour_is_walked_by_the_keyboard_alone(opened):
+    """In Chinese; every second step is predicted by digits, the others are only looked at; R reveals, arrows step."""
+    visit = opened(f"{START}&lang=zh", width=1280, height=800)
+    page = visit.page
     for number, one in enumerate(TOUR):
         until(page, at_step, page, one)
         expect(page.locator(".st-key-path-strip")).to_contain_text(f"{one.label} ·")
-        if predicts:
+        if number % 2 == 0:
             answer(visit, one)
         page.locator(".st-key-path-reveal button").wait_for()
         expect(
@@ -75,7 +74,7 @@ def test_the_whole_tour_is_walked_by_the_keyboard_alone(opened, language):
             until(page, at_step, page, one)  # Back undoes a step
             with visit.run():
                 page.go_forward()
-    done = (1 << len(TOUR)) - 1 if predicts else 0
+    done = sum(1 << number for number in range(0, len(TOUR), 2))
     until(page, lambda: int(address(page).get("done", "0"), 16) == done)
     with visit.run():
         page.reload()

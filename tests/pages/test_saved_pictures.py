@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.lessons.notation import MEANINGS
 from tests.pages.opening import fine, matrices, opened
-from transformer.lessons.notation import MEANINGS
 from transformer.plots.canvas import blob
 
 STATES = {

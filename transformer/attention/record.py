@@ -19,7 +19,7 @@ from torch import Tensor
 from transformer.attention.blocks import reduced_blocks
 from transformer.attention.changed import SoftmaxInputs
 from transformer.attention.in_notebook import InNotebook
-from transformer.attention.interventions.text import to_json
+from transformer.attention.interventions.text import to_text
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.softmax_inputs import ROWS_AT_ONCE, row_groups
 from transformer.errors import RecordError
@@ -102,11 +102,6 @@ class AttentionMap(InNotebook):
         """Where one query looks; costs one row."""
         query = self._position("query", query, self.shape[0])
         return self._weights(self._head(head), slice(query, query + 1), slice(0, self.shape[1]))[0].numpy()
-
-    def column(self, head: int, key: int) -> Float[np.ndarray, " query"]:
-        """Who looks at one key."""
-        key = self._position("key", key, self.shape[1])
-        return self.tile(head, slice(0, self.shape[0]), slice(key, key + 1))[:, 0]
 
     def tile(self, head: int, queries: slice, keys: slice) -> Float[np.ndarray, "query key"]:
         """A rectangle of the map; equals the slice of the whole, at the cost of its own rows.
@@ -336,16 +331,14 @@ class Record(Mapping[Site, AttentionMap], InNotebook):
         """
         from transformer.attention.record_files.reading import read_path  # late: most runs never touch a file
 
-        found = read_path(Path(path))
-        return cls({one.site: AttentionMap(**vars(one)) for one in found.maps}, found.model, found.text)
+        return read_path(Path(path))
 
     @classmethod
     def of_bytes(cls, data: bytes | bytearray, name: str) -> "Record":
         """As `open`, of the bytes of a file that messages call `name`."""
         from transformer.attention.record_files.reading import read
 
-        found = read(io.BytesIO(data), name)
-        return cls({one.site: AttentionMap(**vars(one)) for one in found.maps}, found.model, found.text)
+        return read(io.BytesIO(data), name)
 
     def save(self, path: Path | str) -> None:
         """Write the record to a file, which is whole or not there; `Record.open` reads it, also on another machine.
@@ -360,10 +353,9 @@ class Record(Mapping[Site, AttentionMap], InNotebook):
 
     def blocks(self) -> "Iterator[bytes | memoryview]":
         """The bytes that `save` writes, tensor by tensor."""
-        from transformer.attention.record_files.contents import RecordContents
         from transformer.attention.record_files.writing import blocks
 
-        return blocks(RecordContents.of(self.maps.values(), self.model, self.text))
+        return blocks(self)
 
     def to_bytes(self) -> bytes:
         """The bytes that `save` writes, in one piece."""
@@ -381,11 +373,12 @@ class Record(Mapping[Site, AttentionMap], InNotebook):
     def npz(self) -> bytes:
         """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.
 
-        A run that was changed brings `interventions` as well: their JSON; `notes` are what must be known of the maps.
+        A run that was changed brings `interventions` as well, as addresses write them; `notes` are what must be known
+        of the maps.
         """
         arrays: dict[str, Any] = {"notes": np.array(list(map(str, self.notes)))} if self.notes else {}
         if self.interventions:
-            arrays["interventions"] = np.array(to_json(self.interventions))
+            arrays["interventions"] = np.array(to_text(self.interventions))
         for site, attention in self.maps.items():
             arrays[site] = attention.all_weights()
             arrays[f"{site}.mask"] = attention.mask()

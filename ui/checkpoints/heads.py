@@ -43,8 +43,7 @@ def _draw(shown: AnyRun, first: tuple[int, int], key: Hashable) -> None:
         overview = st.container(key="overview")
     with overview:
         chooser = st.container()
-        with st.container(horizontal=True, gap="small"):
-            words, special = controls.form_of_maps()
+        words, special = controls.form_of_maps(has_scores=True)
     browser = record_views.bring(shown.record, key, first, words, special)
     panels: dict[str, Callable[[], None]] = {
         "heatmap": lambda: record_views.heatmap_panel(browser, origin),

@@ -20,7 +20,7 @@ from ui.texts import plain, t
 
 
 def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int, is_narrow: bool = False) -> None:
-    """Both, beside each other unless it is narrow."""
+    """Both, one below the other; unless it is narrow, the first is folded: its best stand on top of the map."""
     if shown.said is not None and shown.said.numbers:
         numbers = shown.said.numbers
         st.markdown(f"**{t('checkpoints.numbers')}**")
@@ -29,12 +29,13 @@ def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int, is_narrow:
     if not shown.next:
         st.caption(t("map.no_output"))
         return
-    odds_place, lens_place = (st.container(), st.container()) if is_narrow else st.columns(2, gap="large")
     row = shown.row_of(step)
-    with odds_place:
+    fills = shown.said is not None and shown.said.fills
+    title = t("map.word_here" if fills else "map.classes" if shown.classes else "map.next_word")
+    with st.container() if is_narrow else st.expander(title, icon=":material/bar_chart:"):
+        st.markdown(f"**{title}** · {t('map.at', word=_label(shown, row))}")
         _odds(checkpoint, shown, row)
-    with lens_place:
-        _lens(checkpoint, shown, row, is_narrow)
+    _lens(checkpoint, shown, row, is_narrow)
 
 
 def names_of(checkpoint: Checkpoint, shown: Shown, ids: list[int]) -> list[str]:
@@ -47,9 +48,6 @@ def names_of(checkpoint: Checkpoint, shown: Shown, ids: list[int]) -> list[str]:
 
 def _odds(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
     each = shown.said is not None and shown.said.each
-    fills = shown.said is not None and shown.said.fills
-    title = t("map.word_here") if fills else t("map.classes") if shown.classes else t("map.next_word")
-    st.markdown(f"**{title}** · {t('map.at', word=_label(shown, row))}")
     drawn = shown.options if shown.options is not None and shown.options.temperature else None
     temperature = _temperature() if drawn is None else drawn.temperature
     logits = shown.logits[row] / shown.own_temperature

@@ -236,10 +236,14 @@ def form(options: Collection[str], few: int = MOST_BUTTONS) -> Literal["segments
     return "segments" if len(options) <= few else "list"
 
 
-def form_of_maps(*, has_words: bool = True) -> tuple[bool, bool]:
-    """Whether maps show whole words, and whether they show special tokens."""
-    words = has_words and switch(t("translate.words"), True, key="words", help=t("translate.words_help"))
-    return words, switch(t("translate.special"), True, key="special", help=t("translate.special_help"))
+def form_of_maps(*, has_words: bool = True, has_scores: bool = False) -> tuple[bool, bool]:
+    """Whether maps show whole words, and whether they show special tokens; one button opens the switches."""
+    with st.popover(t("translate.display"), icon=":material/tune:", help=t("translate.all_heads_help")):
+        words = has_words and switch(t("translate.words"), True, key="words", help=t("translate.words_help"))
+        special = switch(t("translate.special"), True, key="special", help=t("translate.special_help"))
+        if has_scores:
+            switch(t("translate.scores"), False, key="scores", help=t("translate.scores_help"))
+    return words, special
 
 
 def hypothesis(best: Translation, options: DecodingOptions) -> int | None:

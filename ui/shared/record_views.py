@@ -26,7 +26,7 @@ from ui.components.head_view.component import head_view
 from ui.components.heatmap.component import Scores, heatmap, heatmap_of
 from ui.components.shared.record import Local, post
 from ui.shared import address
-from ui.shared.address import parameter, set_parameter, switch
+from ui.shared.address import parameter, set_parameter
 from ui.shared.controls import KINDS, MEAN, Selection, kind_name, kind_title, kinds, plain_sentence, sentence
 from ui.shared.files import Origin, frame_csv, head_stem
 from ui.shared.heads import KIND
@@ -153,7 +153,7 @@ def all_heads_panel(shown: Shown, origin: Origin, role_of: RoleOf | None = None)
             [[say((role_of and role_of(layer.site, head)) or "") for head in range(layer.n_heads)] for layer in layers],
             size,
         )
-    st.markdown(f"**{t('translate.all_heads')}**", help=t("translate.all_heads_help"))
+    st.markdown(f"**{t('translate.all_heads')}**")
     all_heads_of_record(shown.local, grids, arrays, key="all-heads")
 
 
@@ -161,7 +161,6 @@ def heatmap_panel(shown: Shown, origin: Origin) -> None:
     """One head, large: its weights, or its scores."""
     choice = shown.choice
     is_mean = choice.head == MEAN
-    switch(t("translate.scores"), False, key="scores", disabled=is_mean, help=t("translate.scores_help"))
     scores = None
     if _shows_scores() and not is_mean:
         picture = shown.record[choice.site].picture(choice.head, choice.words, choice.special, scores=True)

@@ -48,7 +48,8 @@ def bitext_panel(shown: Translation, checkpoint: Checkpoint, browser: record_vie
             origin.about("", picture),
         )
     hides = shown.scored_sequence(checkpoint).abilities.hides
-    bitext(browser.local, sides, plain(f"translate.decided_{'hidden' if hides else 'removed'}"), key="bitext")
+    how = plain(f"translate.decided_{'hidden' if hides else 'removed'}")
+    bitext(browser.local, sides, f"{how} {plain('translate.likely_help')}", key="bitext")
 
 
 def take_mark(shown: Translation, first: tuple[int, int], words: bool, special: bool) -> None:
@@ -137,10 +138,7 @@ def result(
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption(title, width="content")
         st.text(shown.text, width="content")
-        st.caption(
-            t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content",
-            help=t("translate.likely_help"),
-        )  # fmt: skip
+        st.caption(t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content")
         if known is None:
             st.caption(t("translate.knows_its_data"), width="content")
         elif not familiarity.unlike(checkpoint, best):

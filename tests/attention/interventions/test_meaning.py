@@ -16,8 +16,7 @@ from tests.attention.interventions.by_hand import model_by_hand
 from tests.classifiers import sequence_checkpoint
 from transformer.attention.capture import recording, watch
 from transformer.attention.interventions.active import intervening
-from transformer.attention.interventions.donors import Donor
-from transformer.attention.interventions.value import ACTIONS, Intervention
+from transformer.attention.interventions.value import ACTIONS, Donor, Intervention
 from transformer.errors import InputError
 from transformer.nn.encoder import Encoder, EncoderConfig
 from transformer.nn.seq2seq import Seq2Seq, preset

@@ -130,7 +130,7 @@ function build(view) {
   preview.hidden = true;
   const scroller = element("div", "scroller");
   scroller.append(grid);
-  view.root.replaceChildren(bar, scroller, legend, preview);
+  view.root.replaceChildren(scroller, legend, bar, preview);
   view.current = [0, 0];
   view.shown = null;
   return { save, grid, corner, columns, rows, legend, preview };

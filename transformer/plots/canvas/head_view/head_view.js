@@ -2,7 +2,7 @@
 
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
-import { button, element, pen, say, screenRatio } from "../shared/page.js";
+import { button, element, pen, say, screenRatio, toolbar } from "../shared/page.js";
 import { sameTexts } from "../shared/words.js";
 import { paintScene } from "../shared/scene.js";
 import { makeChips, updateChips } from "./chips.js";
@@ -104,15 +104,13 @@ function build(root) {
   const body = element("div", "body");
   const empty = element("p", "empty");
   const bar = element("div", "bar");
-  const tools = element("div", "tools");
   const buttons = [button("", () => {}), button("", () => {})];
   const titleRow = element("div", "titles");
   const slide = element("label", "slide");
   const [slideName, slideNumber] = [element("span"), element("output")];
   const slider = element("input", "", null, { type: "range", min: 0, max: 0.5, step: 0.01 });
   slide.append(slideName, slider, slideNumber);
-  tools.append(...buttons);
-  bar.append(chipBox, tools);
+  bar.append(chipBox, toolbar(buttons[0], ...buttons));
   titleRow.append(titles.query, titles.key);
   sheet.append(canvas, columns.query.box, columns.key.box);
   scroller.append(sheet);

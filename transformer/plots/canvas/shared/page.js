@@ -97,6 +97,28 @@ export function button(label, pressed) {
 }
 
 /**
+ * A row of buttons that is one stop of the Tab key, `entry`; the arrows lead to the others.
+ * @param {HTMLElement} entry
+ * @param {HTMLElement[]} buttons
+ */
+export function toolbar(entry, ...buttons) {
+  const made = element("div", "tools", null, { role: "toolbar" });
+  made.append(...buttons);
+  const stop = (/** @type {EventTarget | null} */ at) => buttons.forEach((one) => (one.tabIndex = one === at ? 0 : -1));
+  stop(entry);
+  made.addEventListener("focusin", ({ target }) => stop(target));
+  made.addEventListener("focusout", () => stop(entry));
+  made.onkeydown = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const shown = buttons.filter((one) => one.checkVisibility());
+    shown.at((shown.indexOf(/** @type {HTMLElement} */ (event.target)) + step) % shown.length)?.focus();
+    event.preventDefault();
+  };
+  return made;
+}
+
+/**
  * A canvas of this size in CSS pixels, and a pen in the same units; `wanted` pixels a unit, if browsers can.
  * @param {number} width
  * @param {number} height
