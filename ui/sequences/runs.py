@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.runs.sequences.attribution import Mutations, mutations
-from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classifier, classify
+from transformer.runs.sequences.classify import Classification, classifier, classify
 from transformer.sequences.fasta import fasta_of, label_of
 from transformer.sequences.folding import received
 from transformer.sequences.task import SequenceTask
@@ -17,6 +17,9 @@ from ui.store.cache import cached, cached_result
 from ui.store.progress import with_progress
 from ui.store.refs import Revision
 from ui.texts import plain, t
+
+LONGEST = 1_024
+"""Longest sequence that the page reads as one: whatever the model, its record then fits into what a run may take."""
 
 EXAMPLE_SET = "examples.fa"
 """The file of a checkpoint that holds sequences of every class."""
@@ -35,7 +38,7 @@ def classification(name: str, text: str, places: range | None = None) -> Classif
 
     def compute() -> Classification:
         with st.spinner(t("sequences.reading"), show_time=True):
-            return classify(store.load(revision), text, LETTERS_AT_ONCE, places)
+            return classify(store.load(revision), text, LONGEST, places)
 
     return cached_result(RUN, (revision, text, places and (places.start, places.step)), compute)
 

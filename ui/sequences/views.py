@@ -18,7 +18,7 @@ from ui.sequences import runs
 from ui.sequences.logos import logo_panel
 from ui.sequences.reading import Reading
 from ui.shared.address import choice, switch
-from ui.shared.sequence_controls import MEAN, POOLING, Place
+from ui.shared.sequence_controls import MEAN, Place
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import language, plain, said, t
@@ -57,13 +57,6 @@ def verdict(run: Classification, other: Classification | None, task: SequenceTas
     )
     if run.letters.notes:
         st.caption(as_text("; ".join(map(said, run.letters.notes))))
-
-
-def groups_note(run: Classification) -> None:
-    """Which windows stand where in the small maps, and what the row of the pooling is."""
-    st.caption(as_text(groups(run)))
-    if POOLING in run.record:
-        st.caption(t("sequences.pooling_row"))
 
 
 def letters_panel(name: str, run: Classification, place: Place, task: SequenceTask, here: Reading) -> None:
