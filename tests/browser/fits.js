@@ -100,7 +100,7 @@ async () => {
 
   const inFirst = (box) => box.bottom > 0 && (box.top + box.bottom) / 2 < innerHeight && box.right > 0 && box.left < innerWidth;
   const main = document.querySelector("[data-testid=stMain]");
-  const operated = "button, a[href], input, textarea, select, summary, [role=combobox], [role=slider], [role=checkbox], [role=switch], [role=button]";
+  const operated = "button, a[href], input, textarea, select, summary, [role=combobox], [role=slider], [role=checkbox], [role=switch], svg [role=button]";
   const group = "[role=radiogroup], [data-testid=stButtonGroup], [role=tablist], [data-testid=stSlider], [data-testid=stNumberInput], [data-testid=stSelectbox], [role=group], [role=toolbar]";
   const stops = (node) => [...node.querySelectorAll("*")].filter((one) => one.tabIndex >= 0 && one.getBoundingClientRect().width > 1).length;
   const controls = new Map();
