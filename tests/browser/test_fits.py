@@ -26,6 +26,14 @@ FIRST_SCREEN = {"words": 60, "controls": 12}
 sentence. What the Tab key stops at once, such as a row of buttons or the parts of a map, is one control."""
 
 
+SHIFTS = """() => {
+  window.shifted = 0;
+  const add = (seen) => seen.getEntries().forEach((one) => (shifted += one.value));
+  new PerformanceObserver(add).observe({ type: "layout-shift" });
+}"""
+"""Adds up how far what is drawn moves from now on (cumulative layout shift)."""
+
+
 @pytest.fixture(scope="module")
 def reader(browser: Browser, serve: Callable[[Path], str]) -> Iterator[Visit]:
     """A window with the app, whose scripts are loaded once."""
@@ -45,6 +53,20 @@ def test_every_view_fits_its_window(reader: Visit, page: str) -> None:
 @pytest.mark.parametrize("page", LISTED["views"])
 def test_every_page_fits_its_window_in_chinese(reader: Visit, page: str) -> None:
     _fits(reader, page, LISTED["views"][page][:1], "zh", (1280, 390))
+
+
+def test_another_head_moves_nothing(reader: Visit) -> None:
+    page = reader.page
+    page.set_viewport_size({"width": 1280, "height": WINDOWS[1280]})
+    reader.move(f"{page.evaluate('location.origin')}/translate?lang=en")
+    page.evaluate(LOOK)  # which waits until it is drawn
+    page.evaluate(SHIFTS)
+    heads = page.locator(".head-choice [role=radio]").all()
+    assert len(heads) >= 4
+    for one in heads:
+        one.dispatch_event("click")
+        page.wait_for_timeout(100)
+    assert page.evaluate("shifted") <= 0.001
 
 
 def _fits(visit: Visit, page: str, views: Iterable[str], language: str, widths: Iterable[int]) -> None:
