@@ -16,7 +16,7 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import any_module, atlas, first_screen, forward, load, reading, scan, sequences
+from benchmarks import any_module, atlas, first_screen, forward, load, reading, scan
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -27,7 +27,6 @@ SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "forward": forward.measure,
     "any_module": any_module.measure,
     "reading": reading.measure,
-    "sequences": sequences.measure,
     "scan": scan.measure,
     "load": load.measure,
     "atlas": atlas.measure,

@@ -59,7 +59,7 @@ WAYS: tuple[tuple[str, tuple[str, ...], dict[str, str]], ...] = (
     *(("sequences", ("sequence",), {"view": view}) for view in ("windows", "heads", "bases")),
     *(("atlas", (), {"screen": screen}) for screen in ("cards", "table", "map", "head", "vectors", "compare")),
     ("your_model", ("text",), {}),
-    *(("your_model", (), {"show": screen}) for screen in ("tensors", "circuits")),
+    *(("your_model", (), {"show": screen}) for screen in ("tensors",)),
     *(("attention_steps", ("source", "target"), {"made": made}) for made in ("toy", "shipped")),
     *(("inside_layer", ("text", "target"), {"made": made}) for made in ("toy", "shipped")),
     *(("masks", (), {"screen": screen}) for screen in ("build", "scores", "module")),

@@ -70,7 +70,6 @@ def looked_at() -> None:
     with overview:
         in_browser.all_heads_panel(browser)
         asked.pooling_note(run)
-        views.groups_note(run)
     with detail:
         if view == "letters":
             views.letters_panel(name, run, browser.place, task, shown)

@@ -61,12 +61,10 @@ panels: dict[str, Callable[[], None]] = {
     "attention": lambda: attention.attention_panel(name, store.checkpoint(name)),
     "check": lambda: proof.check_panel(name, store.checkpoint(name) if is_ready else None),
     "tensors": lambda: inspection.tensors_panel(name),
-    "circuits": lambda: inspection.circuits_panel(name, store.checkpoint(name)),
-    "compare": lambda: inspection.compare_panel(name, bring.others(name)),
 }
 if found is not None and not is_ready:
     asks = ("check",) if found.report.fits and found.report.questions else ()  # what is expected may find the answers
-    panels = {panel: panels[panel] for panel in ("tensors", *asks, "compare")}
+    panels = {panel: panels[panel] for panel in ("tensors", *asks)}
 panel = bring.screen(list(panels))
 try:
     panels[panel]()

@@ -6,8 +6,7 @@ draws where head 2 of the last layer looked.
 
 from transformer.attention.capture import watch
 from transformer.attention.interventions.active import intervening
-from transformer.attention.interventions.donors import Donor
-from transformer.attention.interventions.value import Intervention
+from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.recording.block import recording
 from transformer.checkpoint import Checkpoint, Report, load, report

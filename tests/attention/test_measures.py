@@ -213,29 +213,6 @@ def test_an_unknown_kind_of_site_is_named() -> None:
         measures.strongest_head(record(attention([SAME])))
 
 
-def test_rollout_of_two_layers_is_the_product_of_attention_mixed_with_the_residual() -> None:
-    first, second = attention([PREVIOUS, SAME]), attention([EVEN], site="encoder.1.self")
-    mixed = [(np.mean([PREVIOUS, SAME], axis=0) + np.eye(3)) / 2, (EVEN + np.eye(3)) / 2]
-    assert measures.rollout(record(first, second)) == pytest.approx(mixed[1] @ mixed[0])
-
-
-@given(st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_rows_of_a_rollout_sum_to_one(n_layers: int, seed: int) -> None:
-    layers = np.random.default_rng(seed).dirichlet(np.full(5, 0.3), size=(n_layers, 3, 5))
-    stack = record(*(attention(list(heads), site=f"encoder.{i}.self") for i, heads in enumerate(layers)))
-    assert measures.rollout(stack).sum(axis=1) == pytest.approx(np.ones(5))
-
-
-def test_a_query_that_sees_nothing_rolls_out_to_itself() -> None:
-    blind = np.array([[0.0, 0.0], [0.5, 0.5]])
-    assert measures.rollout(record(attention([blind])))[0].tolist() == [1, 0]
-
-
-def test_cross_attention_cannot_be_rolled_out() -> None:
-    with pytest.raises(RecordError, match=r"'decoder.cross' cannot be rolled out: choose self-attention"):
-        measures.rollout(record(attention([SAME], site="decoder.0.cross")), "decoder.cross")
-
-
 def test_agreement_of_equal_disjoint_and_known_rows() -> None:
     one, other = np.array([[1.0, 0.0], [0.5, 0.5], [1.0, 0.0]]), np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
     assert measures.agreement(one, other) == pytest.approx([1, 1, 0], abs=1e-12)
@@ -281,6 +258,5 @@ def test_a_site_without_layers_is_a_kind_of_its_own() -> None:
     assert measures.strongest_head(found, "encoder.self") == StrongestHead("encoder.0.self", 0, 0)
     assert measures.strongest_head(found, "pooling") == StrongestHead("pooling", 0, 0)
     assert not measures.has_kind(found, "decoder.cross")
-    np.testing.assert_allclose(measures.rollout(found).sum(axis=1), 1.0)
     with pytest.raises(RecordError, match=r"choose one of encoder\.self, pooling"):
         measures.sites_of(found, "decoder.cross")

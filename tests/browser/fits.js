@@ -139,6 +139,6 @@ async () => {
   return {
     cut: [...cut], overlapping: [...overlapping], small: [...small], words, sentences,
     controls: [...controls.values()], pictures: pictures.length,
-    failed: document.querySelectorAll("[data-testid=stException]").length,
+    failed: document.querySelectorAll("[data-testid=stException], .katex-error").length,
   };
 }

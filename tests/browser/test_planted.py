@@ -157,10 +157,7 @@ class Walk:
         self.look()
 
     def go(self, page: str, told: bool = False, **query: str) -> None:
-        """Go on to an address and look; `told` waits until the last page is gone and this one says what is planted."""
-        if told:
-            self.visit.move(f"{self.address}/positions?screen=rotation")
-            expect(self.page.get_by_test_id("stMain")).not_to_contain_text(self.host)
+        """Go on to an address and look; `told` waits until it says what is planted."""
         self.visit.move(f"{self.address}/{page}?{urlencode(query, quote_via=quote)}")
         if told:
             expect(self.page.get_by_test_id("stMain")).to_contain_text(self.host)
@@ -255,7 +252,7 @@ def test_what_is_typed_and_refused(walk: Walk) -> None:
 SHOWN = {
     "folder": ("attention", "tensors"),
     "classes": ("attention",),
-    "tensors.pt": ("attention", "tensors", "compare"),
+    "tensors.pt": ("attention", "tensors"),
     "words": ("attention",),
     "broken.bin": ("tensors",),
     "broken.safetensors": ("tensors",),

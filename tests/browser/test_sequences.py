@@ -1,16 +1,15 @@
 """What a person does on the Sequences page: paste, click a site, pick a head, reload, take tracks away."""
 
 import io
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.parts import fits, heatmap_colours, viridis
+from tests.browser.parts import heatmap_colours, viridis
 from tests.browser.visiting import until
 from transformer import load
 from transformer.runs.sequences.classify import Classification, classify
@@ -22,11 +21,6 @@ ROOT = Path(__file__).parents[2]
 SPLICE = ROOT / "checkpoints" / "splice-junctions"
 ADDRESS = "sequences?model=splice-junctions"
 DONOR = f"{ADDRESS}&window=538-597(%2B)"
-
-PRESS = """(canvas, keys) => {
-  for (const key of keys) canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-}"""
-"""Keys in one moment: the window rests once."""
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +105,10 @@ def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
     here.drawn(page.locator(".heatmap"))
     checkpoint = load(SPLICE)
     genes = (SPLICE / "genes.gff3").read_text().partition("##FASTA\n")[2]
-    run = classify(checkpoint, next(parse_fasta(genes.split("\n"))).sequence[537:597])
+    letters = next(parse_fasta(genes.split("\n"))).sequence[537:597]
+    run = classify(checkpoint, letters, places=range(538, 598))
     shown(page, run, "pooling", "mean")
-    sent, entries = here.sent, page.evaluate("history.length")
+    rest, entries = here.at_rest(), page.evaluate("history.length")
     page.locator(".all-heads .cell").nth(1 * 4 + 2).click()
     shown(page, run, "encoder.1.self", 2)
     expect(page).to_have_url(re.compile("layer=1&head=2$"))
@@ -135,60 +130,13 @@ def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
     for site, head in (("encoder.0.self", 3), ("encoder.0.self", 2), ("encoder.1.self", 2), ("pooling", "mean")):
         page.evaluate("history.back()")
         shown(page, run, site, head)
-    assert here.sent == sent
+    assert here.at_rest() == rest
     page.evaluate("history.go(3)")
     shown(page, run, "encoder.0.self", 3)
     with here.run():  # what the server draws follows what the browser chose
         page.get_by_role("radio", name="Letters", exact=True).click()
     expect(page.get_by_text("encoder.0.self, head 3")).to_be_visible()
     expect(page).to_have_url(re.compile("layer=0&head=3"))
-
-
-def window(tiles: Locator) -> tuple[int, int, int, int]:
-    """Its first and last row and column, counted from 1, as the address has them."""
-    top, bottom, left, right = json.loads(tiles.get_attribute("data-window") or "")
-    return top + 1, bottom, left + 1, right
-
-
-def test_a_long_sequence_is_zoomed_from_the_whole_to_its_cells_and_back(opened) -> None:
-    """2,500 letters: blocks of 16 x 16 windows, then the weights themselves, each step one entry of the history."""
-    letters = "".join("ACGT"[(i * i // 7 + i // 3) % 4] for i in range(2_500))
-    here = opened("sequences?model=core-promoters&read=one&view=windows&layer=0&head=3", width=1280, height=1000)
-    page = here.page
-    run_text(here, letters)
-    tiles = page.locator(".heatmap")
-    expect(tiles).to_have_attribute("data-window", "[0,2490,0,2490]")
-    expect(tiles).to_have_attribute("data-block", "16x16")
-    with here.run():
-        tiles.get_by_role("button", name="Zoom in").click()
-    expect(page).to_have_url(re.compile("rows=623-1868&columns=623-1868"))
-    canvas = tiles.get_by_role("grid")
-    tiles.get_by_role("button", name="Save PNG").focus()
-    page.keyboard.press("Tab")  # a canvas that keys have reached says its cell
-    expect(canvas).to_be_focused()
-    with here.run():  # to the cursor, which stands at the first cell: the window goes there, and comes nearer
-        canvas.evaluate(PRESS, ["ArrowDown", "ArrowRight", *["+"] * 6])
-    expect(tiles).to_have_attribute("data-block", "1x1")
-    until(page, lambda: "rows={}-{}&columns={}-{}".format(*window(tiles)) in page.url)
-    first_row, bottom, first_column, right = window(tiles)
-    record = classify(load(ROOT / "checkpoints" / "core-promoters"), letters).record["encoder.0.self"]
-
-    def told() -> None:
-        reading = tiles.locator(".reading").inner_text()
-        row, column = (int(number.replace(",", "")) for number in re.findall(r"window ([\d,]+) \(", reading))
-        assert first_row <= row <= bottom
-        assert first_column <= column <= right
-        weight = float(record.tile(3, slice(row - 1, row), slice(column - 1, column))[0, 0])
-        assert float(reading.rpartition(": ")[2]) == pytest.approx(weight, rel=1e-4)
-
-    until(page, told)
-    with page.expect_download() as download:
-        tiles.get_by_role("button", name="Save PNG").click()
-    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
-    with here.run():
-        page.go_back()
-    expect(tiles).to_have_attribute("data-window", "[622,1868,622,1868]")
-    assert not here.errors
 
 
 def test_a_gene_is_pasted_its_donor_is_clicked_and_read_and_left_again(opened) -> None:
@@ -198,7 +146,7 @@ def test_a_gene_is_pasted_its_donor_is_clicked_and_read_and_left_again(opened) -
     page = here.page
     run_text(here, text.replace(">HBB", ">mine"))
     track = page.locator(".st-key-scan-track .js-plotly-plot")
-    expect(track).to_be_visible(timeout=5_000)
+    expect(track).to_be_visible()
     expect(page.get_by_text("4 of 4 known sites")).to_be_visible()
     at = """plot => { const { xaxis: x, yaxis: y } = plot._fullLayout;
       return { x: x._offset + x.l2p(568), y: y._offset + y.l2p(0.924) }; }"""
@@ -214,15 +162,3 @@ def test_a_gene_is_pasted_its_donor_is_clicked_and_read_and_left_again(opened) -
         page.get_by_role("button", name="Back to mine").click()
     expect(track).to_be_visible()
     assert not here.errors
-
-
-def test_at_400_pixels_no_view_is_wider_than_the_screen(opened) -> None:
-    here = opened(DONOR, width=400)
-    for view in ("Letters", "Windows"):
-        if view != "Letters":  # which is there at once
-            with here.run():
-                here.page.get_by_role("radio", name=view, exact=True).click()
-        here.drawn(here.page.locator(".all-heads"))
-        for scheme in ("dark", "light"):
-            here.page.emulate_media(color_scheme=scheme)
-            fits(here.page, 400)

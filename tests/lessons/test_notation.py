@@ -4,11 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from tests.lessons.notation import MEANINGS
 from tests.lessons.test_inside import RUNS, boards, run
 from transformer.lessons.attention import attention_board
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.inside.convolution import convolution_board
-from transformer.lessons.notation import MEANINGS
 from transformer.lessons.recipe import Recipe
 from transformer.lessons.recurrent import recurrent_board
 from transformer.lessons.toy import toy_recurrent, toy_sentences, toy_transformer

@@ -39,13 +39,3 @@ def test_a_norm_that_nothing_places_is_refused_until_it_is_answered():
     assert not fine(page.run()).error
     fine(with_heads(page, 2))
     assert fine(page.button(key="confirm-answers").click().run()).success
-
-
-def test_the_same_file_again_is_kept_once():
-    data = _file("norm")
-    page = brought(brought(opened(), **{"model.pt": data}), **{"other.pt": data})
-    assert page.selectbox(key="model").value == "upload/model"
-    assert "upload/other" not in page.selectbox(key="model").options
-    assert any("kept once" in warning.value for warning in page.warning)
-    page = brought(page, **{"other.pt": _file("norm")})  # other numbers
-    assert page.selectbox(key="model").value == "upload/other"

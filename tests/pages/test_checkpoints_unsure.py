@@ -37,7 +37,7 @@ def test_options_that_differ_are_named_in_the_banner_and_asked():
     page = brought(opened(), **{"ckpt.pt": _saved(model_args={"n_head": 2}, config={"n_head": 4})})
     assert "no maps before this is answered" in page.warning[0].value
     assert "model\\_args says 2, config says 4" in page.warning[0].value
-    assert page.button_group(key="show").options == ["Tensors", "Check", "Compare"]
+    assert page.button_group(key="show").options == ["Tensors", "Check"]
     page = fine(with_heads(page, 2))
     assert not page.success
     assert "scores\\_divided\\_by='d\\_head'" in page.warning[0].value

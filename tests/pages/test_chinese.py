@@ -40,7 +40,7 @@ VISITS: list[tuple[str, dict[str, str]]] = [
     ("sequences", {"window": "538-597(+)"}),
     ("sequences", {"variant": "568 G>A"}),
     ("sequences", {"sequence": "ACXX"}),
-    *(("your_model", {"model": "tiny", "show": show}) for show in ("attention", "tensors", "circuits", "compare")),
+    *(("your_model", {"model": "tiny", "show": show}) for show in ("attention", "tensors")),
     ("your_model", {"model": "letters"}),
     *(("attention_steps", {"screen": screen}) for screen in ("steps", "board", "rows")),
     *(("inside_layer", {"made": "shipped", "stage": stage}) for stage in ("embedding", "norm", "order", "output")),

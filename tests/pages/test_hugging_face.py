@@ -74,9 +74,8 @@ def test_a_model_of_one_stack_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_every_panel_opens() -> None:
     page = opened("your_model", "mine/gpt2")
-    for panel in ("tensors", "circuits", "compare"):
-        page = page.button_group(key="show").set_value(panel).run()
-        assert not page.exception
+    page = page.button_group(key="show").set_value("tensors").run()
+    assert not page.exception
 
 
 def test_without_the_library_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_first_paint_is_an_example_with_its_class_and_tracks(shipped: Checkpoint
     other = classify(shipped, shipped.task.alphabet.reverse_complement(run.letters.text))
     np.testing.assert_allclose(table["other strand"], other.probabilities)
     drawn = figure(at)["data"]
-    assert [trace["type"] for trace in drawn] == ["bar", "bar", "heatmap", "scatter", "bar"]
+    assert [trace["type"] for trace in drawn] == ["bar", "bar", "heatmap", "scatter"]
     expected = mutations(shipped, run.letters, run.predicted).change
     shown = numbers(drawn[2]["z"])
     np.testing.assert_allclose(shown[~np.isnan(shown)], expected[~np.isnan(shown)])

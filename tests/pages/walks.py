@@ -28,7 +28,7 @@ TEXTS = ("two dogs run", "a red", "", "A man rides a bicycle.\na red dog", "ACGT
 TABS = {"your_model": "map"}
 """Under which key a page's tabs stand."""
 
-NEVER = ("measure", "look-through", "to-sequences", "remove", "forget-answers", "forget-all-answers")
+NEVER = ("measure", "to-sequences", "remove", "forget-answers", "forget-all-answers")
 """Buttons that lead elsewhere, take long, or change what is no state of a page."""
 
 

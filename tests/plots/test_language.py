@@ -54,9 +54,7 @@ def empty() -> Picture:
     return Picture("decoder.1.cross", "头", np.zeros((0, 0)), np.zeros((0, 0), dtype=bool), none, none)
 
 
-TRACKS = Tracks(
-    "ACGT", (3,), np.ones((1, 4)), "EI", "ACGT", np.ones((4, 4)), np.ones(4), spans=(Span(0, 2, "供体 GT"),)
-)
+TRACKS = Tracks("ACGT", (3,), np.ones((1, 4)), "EI", "ACGT", np.ones((4, 4)), spans=(Span(0, 2, "供体 GT"),))
 STEP = Step("狗", 0.25, 1, (Candidate("猫", 0.5), Candidate("狗", 0.25)))
 MEAN = replace(chinese(), head=Message("quantity_score_noun"))
 

@@ -21,7 +21,7 @@ def _tracks(**changes) -> Tracks:
         change["ACGT".index(letter), i] = 0
     given = dict(
         text=TEXT, widths=(3, 5), attention=generator.random((2, 5)), label="EI", letters="ACGT", change=change,
-        contribution=generator.normal(size=5), spans=(Span(1, 3, "donor GT"),),
+        spans=(Span(1, 3, "donor GT"),),
     )  # fmt: skip
     return Tracks(**(given | changes))
 
@@ -30,7 +30,7 @@ def _tracks(**changes) -> Tracks:
 def test_every_track_is_drawn_as_given(dark):
     tracks = _tracks()
     figure = sequence_tracks(tracks, dark=dark)
-    first, second, heat, given, gradients = figure.data
+    first, second, heat, given = figure.data
     np.testing.assert_array_equal([first.y, second.y], tracks.attention)
     drawn = np.array(heat.z, dtype=float)
     letters = np.array([[letter == new for letter in TEXT] for new in "ACGT"])
@@ -42,13 +42,12 @@ def test_every_track_is_drawn_as_given(dark):
     assert heat.colorbar.y == pytest.approx(sum(figure.layout.yaxis2.domain) / 2)
     assert (given.name, given.showlegend) == ("the letter given", None)
     assert list(zip(given.x, given.y, strict=True)) == [(0, 0), (1, 1), (2, 2), (3, 3)]
-    np.testing.assert_array_equal(gradients.y, tracks.contribution)
     assert any(note.text == "donor GT" for note in figure.layout.annotations)
     assert figure.layout.xaxis.ticktext[2] == "G"
 
 
 def test_attention_alone_is_a_figure():
-    figure = sequence_tracks(_tracks(change=None, contribution=None))
+    figure = sequence_tracks(_tracks(change=None))
     assert [trace.type for trace in figure.data] == ["bar", "bar"]
 
 
@@ -69,8 +68,8 @@ def test_names_of_spans_that_touch_stand_apart():
 def test_a_span_is_boxed_in_every_track_and_leaves_the_titles_between_them_free():
     figure = sequence_tracks(_tracks())
     boxes = [shape for shape in figure.layout.shapes if shape.type == "rect"]
-    assert [(box.x0, box.x1, box.y0, box.y1) for box in boxes] == [(0.5, 2.5, 0, 1)] * 3
-    assert [box.yref for box in boxes] == ["y domain", "y2 domain", "y3 domain"]
+    assert [(box.x0, box.x1, box.y0, box.y1) for box in boxes] == [(0.5, 2.5, 0, 1)] * 2
+    assert [box.yref for box in boxes] == ["y domain", "y2 domain"]
     assert figure.layout.legend.y > sequence_tracks(_tracks(spans=())).layout.legend.y  # above the names of spans
 
 
@@ -84,7 +83,7 @@ def test_tracks_speak_the_language_of_their_context():
 
 def test_a_track_of_another_length_is_refused():
     with pytest.raises(RecordError, match="4 positions for 5 letters"):
-        sequence_tracks(_tracks(attention=np.ones((2, 4)), change=None, contribution=None))
+        sequence_tracks(_tracks(attention=np.ones((2, 4)), change=None))
 
 
 def _extent(figure: go.Figure, position: int) -> float:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from transformer.attention.changed import ChangedAttentionInputs
-from transformer.attention.interventions.donors import Donor
-from transformer.attention.interventions.value import Intervention
+from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.masks_and_biases import BiasTable, MaskTable, RelativeBias, WindowMask
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
@@ -82,7 +81,7 @@ class Samples:
             "encoder.5.self": replace(self.inputs(nq, nk), k=one_key_head),
             "decoder.0.self": replace(logs, known=sums[:, None].expand(BATCH, 4, nq)),
             "blocks.7.attn-1": self.changed(nq, nk),
-            "decoder.1.cross": ChangedAttentionInputs(
+            "decoder.1.cross": ChangedAttentionInputs.of(
                 self.inputs(nq, nk), (Intervention("decoder.1.cross", "zero", 1),), 2
             ),
             "pooling": Weights(self.tensor(BATCH, 3, nq, nk).abs().softmax(-1), table, ("note", self.note())),
@@ -102,7 +101,7 @@ class Samples:
             Intervention(site, "patch_output", 4, value=donor),
             Intervention(site, "cut", 0, queries=1, keys=0),
         )
-        return ChangedAttentionInputs(self.inputs(nq, nk, 5, 5), changes)
+        return ChangedAttentionInputs.of(self.inputs(nq, nk, 5, 5), changes)
 
     def note(self) -> Message:
         """A note with fields of every kind."""
@@ -130,10 +129,7 @@ def everything(record: Record) -> dict[str, Any]:
                 "tile": one.tile(head, rows, keys),
                 "weights": one.weights(head),
                 "scores": one.scores(head),
-                "sums": one.row_sums(head),
-                "column": one.column(head, 0),
                 "largest": one.overview(head, 3),
-                "mean": one.overview(head, 3, "mean"),
             }
             found |= {f"{site} {head} {name}": array.copy() for name, array in numbers.items()}
         found |= {f"{site} mask": one.mask(), f"{site} blocks": one.overview_mask(3)}

@@ -52,13 +52,13 @@ def twice(table: Table) -> None:
 
 def forced_on_hidden(table: Table) -> None:
     site = table["sites"][0]
-    table["changes"] = {"interventions": [{"site": "a.0.self", "action": "force", "keys": [6], "value": [1.0]}]}
+    table["changes"] = {"interventions": ["a.0.self~force~k6~v1.0"]}
     site["source"] = {"kind": "changed", "base": site["source"], "interventions": [0]}
 
 
 def head_past_the_site(table: Table) -> None:
     site = table["sites"][0]
-    table["changes"] = {"interventions": [{"site": "a.0.self", "action": "zero", "heads": [3]}]}
+    table["changes"] = {"interventions": ["a.0.self~zero~h3"]}
     site["source"] = {"kind": "changed", "base": site["source"], "interventions": [0]}
 
 
@@ -94,8 +94,8 @@ def head_past_the_site(table: Table) -> None:
         (put("sites.0.source.mask", {"kind": "keys"}), "holds the tensor 'a.0.self.mask.keys', which no site names"),
         (put("sites.0.interventions", [0]), "whole numbers from 0 to -1"),
         (put("sites.0.notes", ["x"] * 101), "list of 0 to 100 items"),
-        (put("changes", {"interventions": [{"site": "a", "action": "bang"}]}), "an intervention of .*bang"),
-        (put("changes", {"interventions": [{"site": "a", "action": "patch_output", "value": "x"}]}), "intervention of"),
+        (put("changes", {"interventions": ["a~bang"]}), "an intervention of .*bang"),
+        (put("changes", {"interventions": ["a~patch_output~vx"]}), "intervention of"),
         (put("checksums", {"a.0.self.q": 5}), "block 'a.0.self.q' is damaged"),
         (put("checksums", [1]), "its checksums are no numbers"),
         (twice, "it holds the site 'a.0.self' twice"),
@@ -171,7 +171,7 @@ def test_interventions_that_all_maps_repeat_are_bounded() -> None:
     """What costs a hash or a look at each map may not be written once and named a thousand times."""
     parts = parts_of(small())
     table = parts[1]
-    table["changes"] = {"interventions": [{"site": "a", "action": "zero", "queries": list(range(20_000))}] * 3}
+    table["changes"] = {"interventions": ["a~zero~q0-19999"] * 3}
     first = table["sites"][0]
     table["sites"] = [{**first, "site": f"a.{i}.self", "interventions": [0, 1, 2]} for i in range(100)]
     with pytest.raises(CheckpointError, match="name more than 5,000,000 heads"):

@@ -1,4 +1,4 @@
-"""Why this class: words add what the other library's own model says, along the way from no word and without each."""
+"""Why this class: words add what the other library's own model says, without each of them."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_b
 from transformer import Checkpoint, load, run_any
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import AttributionError
-from transformer.runs.class_reasons import CLOSE, LEAST, class_reasons, ways
+from transformer.runs.class_reasons import class_reasons, ways
 
 TEXT = "the dog plays and xyz eats."
 LABELS = {0: "sad", 1: "so", 2: "glad"}
@@ -60,38 +60,11 @@ def words_of(folder: Path, text: str) -> tuple[list[int], list[list[int]]]:
     return read["input_ids"], list(groups.values())
 
 
-def test_gradients_on_the_way_sum_to_the_difference_and_are_those_of_a_midpoint_sum(folder: Path) -> None:
-    checkpoint, net = doubled(folder / "bert")
-    run = run_any(checkpoint, TEXT)
-    found = class_reasons(checkpoint, run, 2, "integrated_gradients")
-    ids, groups = words_of(folder / "bert", TEXT)
-    assert list(run.ids) == ids
-    assert len(found.words) == len(groups)
-    table = net.get_input_embeddings().weight.detach()
-    end = table[ids]
-    start = table.mean(0).expand_as(end).clone()
-    start[[0, -1]] = end[[0, -1]]  # [CLS] and [SEP] stay
-    total, steps = torch.zeros_like(end), 3_000
-    for some in ((torch.arange(steps, dtype=torch.float64) + 0.5) / steps).split(250):
-        moved = (start + some[:, None, None] * (end - start)).requires_grad_()
-        (slopes,) = torch.autograd.grad(odds(net(inputs_embeds=moved).logits, 2).sum(), moved)
-        total += slopes.sum(0) / steps
-    each = (total * (end - start)).sum(-1)
-    whole = odds(net(inputs_embeds=torch.stack([end, start])).logits.detach(), 2)
-    assert found.difference == pytest.approx(float(whole[0] - whole[1]), abs=1e-9)
-    assert found.gap is not None
-    assert found.gap <= CLOSE * max(abs(found.difference), LEAST)
-    expected = [float(each[part].sum()) for part in groups]
-    np.testing.assert_allclose(found.added, expected, atol=max(2e-3, 2 * found.gap))
-    assert found.added.sum() == pytest.approx(found.difference, abs=found.gap + 1e-12)
-    assert np.ptp(found.added) > 0.1
-
-
 @pytest.mark.parametrize("name", ["bert", "each", "gpt2"])
 def test_without_a_word_the_log_odds_lose_what_the_library_s_model_says(folder: Path, name: str) -> None:
     checkpoint, net = doubled(folder / name)
     run = run_any(checkpoint, TEXT)
-    assert ways(checkpoint, run)[:2] == ("integrated_gradients", "deletion_removed")
+    assert ways(checkpoint, run)[0] == "deletion_removed"
     ids = list(run.ids)
     axis = next(iter(run.record.values())).keys
     groups = [
@@ -106,7 +79,6 @@ def test_without_a_word_the_log_odds_lose_what_the_library_s_model_says(folder: 
     removed = class_reasons(checkpoint, run, 1, "deletion_removed")
     expected = [asked(ids) - asked([one for i, one in enumerate(ids) if i not in part]) for part in groups]
     np.testing.assert_allclose(removed.added, expected, atol=1e-9)
-    assert removed.gap is None
     if name != "gpt2":
         unknown = checkpoint.tokenizer.unknown_id if checkpoint.tokenizer else -1
         found = class_reasons(checkpoint, run, 1, "deletion_unknown").added
@@ -118,20 +90,14 @@ def test_without_a_word_the_log_odds_lose_what_the_library_s_model_says(folder: 
             next(checkpoint.model.parameters()).fill_(torch.nan)
         spoilt = class_reasons(checkpoint, run, 1, "deletion_unknown").added
         np.testing.assert_array_equal(spoilt, np.where(known, np.nan, 0.0))  # what is unknown already is not tried
-    else:  # one row at a time: its answer stands at a row's last token
-        walked = class_reasons(checkpoint, run, 1, "integrated_gradients")
-        assert walked.gap is not None
-        assert walked.difference is not None
-        assert walked.gap <= CLOSE * max(abs(walked.difference), LEAST)
 
 
 def test_a_classifier_of_our_own_is_asked_too_and_what_has_no_class_is_refused() -> None:
     own = reader("classes")
     run = run_any(own, IDS)
-    assert ways(own, run) == ("integrated_gradients", "deletion_removed")
+    assert ways(own, run) == ("deletion_removed",)
     told: list[float] = []
-    found = class_reasons(own, run, 1, "integrated_gradients", told.append)
-    assert (found.gap or 0) <= CLOSE * max(abs(found.difference or 0), LEAST) + 1e-5
+    assert np.isfinite(class_reasons(own, run, 1, "deletion_removed", told.append).added).all()
     assert told[-1] == 1.0
     assert told == sorted(told)
     states = reader("states")

@@ -10,11 +10,7 @@ from torch import nn
 from tests.checkpoint.references import REFERENCE
 from transformer import CheckpointError, InputError, RecordError, check, check_file, find_answers, load, recording
 from transformer import __main__ as command_line
-from transformer.checkpoint.inspect.search import Searching
-from transformer.checkpoint.load import read
-from transformer.checkpoint.worker import search
 from transformer.safe.arrays import read_arrays_file
-from transformer.safe.limits import DEFAULT_LIMITS
 
 RIGHT = dict(n_heads=4, activation="gelu", norm_first=True, scale_embedding=False, causal=False, head="mean")
 
@@ -203,23 +199,6 @@ def test_a_search_ends_at_its_bounds_and_can_be_stopped(saved):
 
     with pytest.raises(StopError):
         find_answers(folder / "net.pt", folder / "expected.npz", progress=stop)
-
-
-def test_a_worker_finds_the_same(saved):
-    folder = saved[0]
-    contents, expected = read(folder / "net.pt", DEFAULT_LIMITS), read_arrays_file(folder / "expected.npz")
-    shares: list[float] = []
-    given = {"n_heads": 4, "scale_embedding": False}
-    there = search.find_answers(contents, expected, given, shares.append)
-    here = Searching(contents, expected, given)
-    assert list(here)
-    assert there == here.result
-    assert dict(there.answers) == RIGHT
-    assert shares[-1] == pytest.approx(1.0)
-    none = search.find_answers(contents, expected, RIGHT | {"activation": "relu"}, shares.append)
-    assert "begins in encoder.1.self" in none.verdict
-    with pytest.raises(CheckpointError, match=r"answer \d+ heads"):
-        search.find_answers(contents, expected, {"n_heads": 3}, shares.append)
 
 
 def test_a_folder_that_says_all_has_nothing_to_find(saved):

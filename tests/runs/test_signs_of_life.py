@@ -11,7 +11,7 @@ import pytest
 
 from tests.classifiers import sequence_checkpoint
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.sequences.attribution import integrated_gradients, mutations
+from transformer.runs.sequences.attribution import mutations
 from transformer.runs.sequences.classify import verdicts
 from transformer.runs.sequences.scan import plan_scan
 from transformer.sequences.alphabet import DNA
@@ -43,16 +43,12 @@ def mutation_map(one: Checkpoint, sign: Sign) -> None:
     mutations(one, DNA.read(text(90)), 1, sign)
 
 
-def gradients(one: Checkpoint, sign: Sign) -> None:
-    integrated_gradients(one, DNA.read(text(400)), 1, points=16, progress=sign)
-
-
 def scan(one: Checkpoint, sign: Sign) -> None:
     for _ in plan_scan(one, DNA.read(text(1_500))).blocks():
         sign()
 
 
-@pytest.mark.parametrize("work", [file, short_file, mutation_map, gradients, scan])
+@pytest.mark.parametrize("work", [file, short_file, mutation_map, scan])
 def test_little_is_computed_between_two_signs(work: Callable[..., None]) -> None:
     one = sequence_checkpoint(d_model=4, n_heads=1, d_ff=4, n_layers=1)
     passed, largest = [0], [0]

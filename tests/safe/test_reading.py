@@ -149,7 +149,6 @@ def test_settings_come_along_as_plain_values():
         "model_args.n_head": 2, "settings.n_head": 3, "settings.name": "x", "settings.flag": True,
         "settings.rate": 0.5, "config.lr": 1,
     }  # fmt: skip
-    assert contents.options == {"n_head": 2, "name": "x", "flag": True, "rate": 0.5, "lr": 1}
     assert contents.place == "model"
 
 

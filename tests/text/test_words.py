@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.text.words import words_of
+from transformer.explain.attribution.gold import words_of
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from transformer.attention.changed import SoftmaxInputs, changed_output, kept_inputs
 from transformer.attention.interventions.active import active, interventions
-from transformer.attention.interventions.donors import Donor
-from transformer.attention.interventions.value import Intervention
+from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record import AttentionMap
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.attention.blocks import reduced_blocks
+from transformer.attention.blocks import block_maxima
 from transformer.attention.interventions.active import active
 from transformer.attention.interventions.edits import (
     OF_WEIGHTS,
@@ -27,72 +27,38 @@ from transformer.attention.interventions.edits import (
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.softmax_inputs import AttentionInputs, Weights, row_groups
 from transformer.nn.attention import DotProductAttention
-from transformer.nn.masks import Mask
 from transformer.nn.recurrent_attention import SourceStates
 from transformer.nn.run_context import run_context
-from transformer.plots.quantity import Quantity
 from transformer.sites import Site
 
 
 @dataclass(frozen=True, eq=False)
-class ChangedAttentionInputs:
+class ChangedAttentionInputs(AttentionInputs):
     """The inputs of one softmax and what was changed of it: weights are computed when asked for, and then changed.
 
-    `first_row` is the row of the whole map that the first query stands for; None where these are all rows.
+    Its mask is the model's own: what is knocked out is no part of it. `first_row` is the row of the whole map that the
+    first query stands for; None where these are all rows.
     """
 
-    base: AttentionInputs
-    interventions: tuple[Intervention, ...]
+    interventions: tuple[Intervention, ...] = ()
     first_row: int | None = None
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader has to know of how the attention was kept."""
-        return self.base.notes
+    @classmethod
+    def of(
+        cls, base: AttentionInputs, interventions: tuple[Intervention, ...], first_row: int | None = None
+    ) -> "ChangedAttentionInputs":
+        """The inputs of a softmax, under some interventions."""
+        return cls(base.q, base.k, base.mask, base.scale, base.bias, base.known, interventions, first_row)
 
-    @property
-    def score_quantity(self) -> Quantity:
-        """What its scores are."""
-        return self.base.score_quantity
-
-    @property
-    def mask(self) -> Mask:
-        """The model's own mask; what is knocked out is no part of it."""
-        return self.base.mask
-
-    @property
-    def n_sentences(self) -> int:
-        """Batch elements."""
-        return self.base.n_sentences
-
-    @property
-    def n_heads(self) -> int:
-        """Attention heads."""
-        return self.base.n_heads
-
-    @property
-    def n_queries(self) -> int:
-        """Query positions."""
-        return self.base.n_queries
-
-    @property
-    def n_keys(self) -> int:
-        """Key positions."""
-        return self.base.n_keys
-
-    @property
-    def kept_bytes(self) -> int:
-        """Memory that the record holds on to; a donor's is its own."""
-        return self.base.kept_bytes
+    @cached_property
+    def base(self) -> AttentionInputs:
+        """What the softmax would be without the interventions."""
+        return AttentionInputs(self.q, self.k, self.mask, self.scale, self.bias, self.known)
 
     @cached_property
     def of_weights(self) -> tuple[Intervention, ...]:
         """The interventions that change weights, and not only what is made of them."""
         return tuple(one for one in self.interventions if one.action in OF_WEIGHTS)
-
-    def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
-        """Who of `rows` may see whom by the model's own mask; None when every key is visible."""
-        return self.base.visible(batch, rows)
 
     def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """Scaled dot products and the bias, under temperatures, before the mask and what is knocked out."""
@@ -103,18 +69,18 @@ class ChangedAttentionInputs:
         """The weights that the run used; those of a head that no intervention names are the model's own."""
         if not any(one.touches_head(head) for one in self.of_weights):
             return self.base.weights(batch, head, rows, keys)
-        parts = [self._whole_rows(batch, head, part)[:, keys].contiguous() for part in row_groups(rows)]
+        parts = [self._changed_rows(batch, head, part)[:, keys].contiguous() for part in row_groups(rows)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
         """The largest weight of each `width` of `keys`."""
         if not any(one.touches_head(head) for one in self.of_weights):
             return self.base.block_maxima(batch, head, rows, keys, width)
-        return reduced_blocks(self.weights(batch, head, rows, keys), width, "max", -1)
+        return block_maxima(self.weights(batch, head, rows, keys), width, -1)
 
-    def _whole_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
+    def _changed_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
         every = slice(0, self.n_keys)
-        visible = self.base.visible(batch, rows)
+        visible = self.visible(batch, rows)
         place = self._place(batch, head, rows)
         scores = self.base.scores(batch, head, rows, every)[None, None]
         seen = None if visible is None else visible.to(scores.device)[None, None]
@@ -129,7 +95,7 @@ class ChangedAttentionInputs:
         return Place((head,), rows.start + (self.first_row or 0), n_rows, batch)
 
 
-SoftmaxInputs = AttentionInputs | Weights | ChangedAttentionInputs
+SoftmaxInputs = AttentionInputs | Weights
 """What a record keeps of one attention."""
 
 
@@ -171,7 +137,7 @@ def with_changes(
     heads = tuple(h for h in range(n_heads) if any(one.touches_head(h) for one in here if one.action in OF_WEIGHTS))
     if heads:
         place = Place(heads, first or 0, n_rows)
-        source = ChangedAttentionInputs(kept(), here, first)
+        source = ChangedAttentionInputs.of(kept(), here, first)
         mixed = torch.stack([_every_weight(source, head) @ v[:, _shared(head, n_heads, v)] for head in heads], dim=1)
         rows = [selected(one, place, n_queries, output.device) for one in source.of_weights]
         picked = list(heads)
@@ -180,11 +146,11 @@ def with_changes(
     return changed_outputs(output, here, Place(tuple(range(n_heads)), first or 0, n_rows), means)
 
 
-def kept_inputs(site: Site, base: AttentionInputs) -> "AttentionInputs | ChangedAttentionInputs":
+def kept_inputs(site: Site, base: AttentionInputs) -> AttentionInputs:
     """What a record keeps of one softmax: its inputs, with the caller's interventions at this site if there are any."""
     asked = active()
     here = () if asked is None else asked.at(site)
-    return ChangedAttentionInputs(base, here, _first_row(site)) if here else base
+    return ChangedAttentionInputs.of(base, here, _first_row(site)) if here else base
 
 
 def changed_output(

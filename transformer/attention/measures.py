@@ -3,8 +3,8 @@
 Every measure is a function of weights (rows are queries and sum to 1) and of which keys each query may see. Means over
 queries count only queries with a choice: those that see at least two keys. What has no answer is NaN, never 0.
 
-`strongest_head` chooses what a page shows first, `agreement` compares two models. `measure_all` and `rollout` are for
-whoever studies all heads of a record at once.
+`strongest_head` chooses what a page shows first, `agreement` compares two models, `measure_all` is for whoever studies
+all heads of a record at once.
 """
 
 from dataclasses import asdict, dataclass
@@ -245,25 +245,6 @@ def sites_of(record: Record, kind: str) -> tuple[Site, ...]:
 def has_kind(record: Record, kind: str) -> bool:
     """Whether the record has a site of a kind: a recurrent net has no `encoder.self`, for one."""
     return any(kind in (site.group, site) for site in record.sites)
-
-
-def rollout(record: Record, kind: str = "encoder.self") -> Float[np.ndarray, "position position"]:
-    """How much of each input token is in each output position of a stack, if attention and residual mix in equal parts.
-
-    The product over layers of (mean of heads + identity) / 2, rows made to sum to 1. It says nothing about values and
-    feed-forward nets. Source: Abnar and Zuidema 2020, section 3, attention rollout.
-
-    Raises:
-        RecordError: the record has no site of this kind, or it is no self-attention.
-    """
-    maps = [record[site] for site in sites_of(record, kind)]
-    if Site(kind).kind != "self":
-        raise RecordError("no_rollout", kind=kind)
-    total = np.eye(maps[0].shape[0])
-    for attention in maps:
-        mixed = attention.head_average().astype(np.float64) + np.eye(len(total))
-        total = mixed / mixed.sum(axis=1, keepdims=True) @ total
-    return total
 
 
 def agreement(

@@ -34,6 +34,7 @@ from transformer.runs.measures import (
 from transformer.runs.measures.importance import (
     SHARES,
     HeadImportance,
+    Removal,
     each_head_off,
     gradient_importance,
     heads_of,
@@ -195,15 +196,14 @@ def _faithfulness(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Pa
     targets = None if arguments.target is None else both_sides(arguments.source, arguments.target)[1]
     if not lines:
         raise InputError("file_without_lines", file=str(arguments.source))
-    measured = faithfulness.of_sentences(checkpoint, lines, targets, only)
     count = len(lines) if arguments.rows is None else min(arguments.rows, len(lines))
     numbers = [i * len(lines) // count for i in range(count)]
-    table, out = out.with_suffix(".csv"), out.with_suffix(".json")
-    with _bar(arguments, len(numbers), "line") as bar:
-        failed = faithfulness.measure(measured, table, numbers, bar.update)
+    pairs = [(lines[i], None if targets is None else targets[i]) for i in numbers]
+    with _bar(arguments, count, "line") as bar:
+        fares, failed = faithfulness.measured(checkpoint, pairs, only, bar.update)
     if failed:
         sys.stderr.write(f"{failed} of {count} lines could not be run: they are empty, too short or too long\n")
-    found = faithfulness.summarised(table, own_target=arguments.target is None)
+    found = faithfulness.Faithfulness(arguments.target is None, fares)
     if only and out.is_file():
         found = faithfulness.updated(faithfulness.read(out), found, only)
     faithfulness.saved(found, out)
@@ -219,7 +219,21 @@ def _importance(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path
     every = {WHOLE: checkpoint}
     if arguments.snapshots and checkpoint.folder is not None:
         every |= {one.name: load_snapshot(checkpoint, one.path) for one in snapshots(checkpoint.folder)}
-    about: dict[str, Any] = {
+    losses: dict[str, float] = {}
+    heads: dict[str, tuple[HeadImportance, ...]] = {}
+    left: dict[str, tuple[Removal, ...]] = {}
+    for name, one in every.items():
+        whole, known = name == WHOLE, heads_of(one.model)
+        losses[name], gradients = mean_loss(one, pairs), gradient_importance(one, pairs)
+        with _bar(arguments, 2 * len(known), "head", name) as bar:
+            off = each_head_off(one, pairs, bar.update) if whole else {}
+        heads[name] = tuple(
+            HeadImportance(s, h, *off.get((s, h), (math.nan, math.nan)), gradients[s, h]) for s, h in known
+        )
+        plans = plans_of(heads[name], whole)
+        with _bar(arguments, len(plans) * len(SHARES), "removal", name) as bar:
+            left[name] = tuple(_counted(removals(one, pairs, source, target, plans, translating=whole), bar))
+    about = {
         "source": arguments.source.name,
         "reference": arguments.target.name,
         "pairs": pairs.size,
@@ -227,22 +241,9 @@ def _importance(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path
         "decoding": "greedy",
         "removed_by": "zero",
         "means": "" if checkpoint.means is None else checkpoint.means.reference,
-        "nll": {},
+        "nll": losses,
     }
-    found = importance_tables.resumed(out, about)
-    for name, one in every.items():
-        if name in found.heads and name in found.removals:
-            continue
-        whole, heads = name == WHOLE, heads_of(one.model)
-        loss, gradients = mean_loss(one, pairs), gradient_importance(one, pairs)
-        with _bar(arguments, 2 * len(heads), "head", name) as bar:
-            off = each_head_off(one, pairs, bar.update) if whole else {}
-        rows = tuple(HeadImportance(s, h, *off.get((s, h), (math.nan, math.nan)), gradients[s, h]) for s, h in heads)
-        plans = plans_of(rows, whole)
-        with _bar(arguments, len(plans) * len(SHARES), "removal", name) as bar:
-            left = tuple(_counted(removals(one, pairs, source, target, plans, translating=whole), bar))
-        found = found.with_one(name, rows, left, loss)
-        found.write(out)  # each as it is done, so that a long run can be resumed
+    importance_tables.Importance(heads, left, about).write(out)
     yield f"{out}\n"
 
 
@@ -308,14 +309,13 @@ KINDS = (
         "off (zero; its mean output: see means), and its gradient importance (Michel et al. 2019, in the token version "
         "of their code). Then NLL and greedy BLEU with 0, 10 ... 90 percent of the heads off (zero): the least "
         "important first by gradient and by zeroing, by type of attention, and in three random orders. The orders are "
-        "found on the pairs on which they are judged, which flatters them. A run that was ended goes on.",
+        "found on the pairs on which they are judged, which flatters them.",
         _importance, ("source", "target"), ("snapshots",),
     ),
     Kind(
         "faithfulness", faithfulness.SUMMARY,
         "How far each method of attribution can be trusted. Takes the source words away that each method names first, "
-        "and those alone leave in, and keeps what the written words lose (nats): a row a line in a CSV beside the "
-        "summary, with which a run that was stopped goes on.",
+        "and those alone leave in, and keeps what the written words lose (nats).",
         _faithfulness, ("source",), ("target", "rows", "methods"),
     ),
     Kind(

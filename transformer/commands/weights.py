@@ -14,7 +14,6 @@ from tqdm import tqdm
 from transformer.attention.record import Record
 from transformer.checkpoint import load, report
 from transformer.checkpoint.foreign.questions import Question
-from transformer.checkpoint.inspect.compare import compare
 from transformer.checkpoint.inspect.search import SECONDS
 from transformer.checkpoint.inspect.tensors import inspect as look_into
 from transformer.checkpoint.ours.convert import convert as write_folder
@@ -48,9 +47,6 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         description="Say which layout a checkpoint has and what is asked of it, and list its tensors. Nothing is run.",
     )
     _add_file(parser)
-    parser.add_argument(
-        "--against", type=checkpoint_path, metavar="OTHER", help="list what moved from FILE to OTHER instead"
-    )
     parser.set_defaults(run=inspect)
     parser = commands.add_parser(
         "convert",
@@ -119,9 +115,6 @@ def inspect(arguments: argparse.Namespace) -> int:
 
 def _inspected(arguments: argparse.Namespace) -> int:
     path: Path = arguments.checkpoint
-    if arguments.against is not None:
-        sys.stdout.write(compare(path, arguments.against).text + "\n")
-        return 0
     if is_folder(path):
         sys.stdout.write(look_into(path).text + "\n")
         return 0

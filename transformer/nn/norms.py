@@ -24,10 +24,6 @@ class AnnotatedLayerNorm(nn.Module):
         return self.weight * centred / (x.std(-1, keepdim=True) + self.eps) + self.bias
 
 
-LEAST = 1e-8
-"""No root of a mean square counts for less."""
-
-
 def deviation(norm: nn.Module, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch 1"]:
     """What `norm` divides each position of `x` by, once it is centred: its deviation, as that norm defines it."""
     if isinstance(norm, AnnotatedLayerNorm):

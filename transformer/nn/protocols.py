@@ -21,12 +21,12 @@ class Cache(Protocol):
 
 
 @runtime_checkable
-class DecodingConfig(Protocol):
-    """What decoding has to know of a model's config."""
+class SpecialTokens(Protocol):
+    """The ids that mean no word, of a tokenizer and of a model's config."""
 
     @property
     def pad_id(self) -> int:
-        """Fills up short rows; -1 if no id does."""
+        """Fills up short rows of a batch; -1 where there is none."""
 
     @property
     def bos_id(self) -> int:
@@ -34,7 +34,12 @@ class DecodingConfig(Protocol):
 
     @property
     def eos_id(self) -> int:
-        """Ends every target."""
+        """Ends every source and every target."""
+
+
+@runtime_checkable
+class DecodingConfig(SpecialTokens, Protocol):
+    """What decoding has to know of a model's config."""
 
     @property
     def max_length(self) -> int:

@@ -19,7 +19,7 @@ NAMED_LETTERS = 120
 GAP = 46
 """Pixels between two tracks, for the title of the lower one."""
 
-_HEIGHTS = {"attention": 150, "mutations": 130, "gradients": 120}
+_HEIGHTS = {"attention": 150, "mutations": 130}
 """Pixels of each track."""
 
 _WIDTH_COLOURS = ("#2a788e", "#d98a3d", "#7a5195", "#5f9e4a", "#b5495b", "#8c8c8c")
@@ -40,8 +40,8 @@ class Tracks:
     """What is drawn over the letters of `text`.
 
     `attention[i]` is what windows of `widths[i]` brought each letter, in multiples of the even share, so that the
-    stack is the whole. `change` (row = new letter of `letters`) and `contribution` are in nats of the log-odds of
-    `label`; None leaves their track out. `places` are the letters of a longer sequence that these are.
+    stack is the whole. `change` (row = new letter of `letters`) is in nats of the log-odds of `label`; None leaves its
+    track out. `places` are the letters of a longer sequence that these are.
     """
 
     text: str
@@ -50,7 +50,6 @@ class Tracks:
     label: str
     letters: str = ""
     change: Float[np.ndarray, "new letter"] | None = None
-    contribution: Float[np.ndarray, " letter"] | None = None
     spans: tuple[Span, ...] = ()
     places: Sequence[int] = ()
 
@@ -66,16 +65,13 @@ class Tracks:
         rows = {"attention": (words("figure_tracks_attention"), self.attention)}
         if self.change is not None:
             rows["mutations"] = words("figure_tracks_mutations", label=label), self.change
-        if self.contribution is not None:
-            rows["gradients"] = words("figure_tracks_gradients", label=label), self.contribution
         return rows
 
 
 def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
-    """Attention received, the effect of every mutation, integrated gradients, one above the other.
+    """Attention received above the effect of every mutation.
 
-    The scale of the mutations is centred at 0 and reaches as far as the largest change, as that of the gradients does;
-    its colours are beside them.
+    The scale of the mutations is centred at 0 and reaches as far as the largest change; its colours are beside them.
 
     Raises:
         RecordError: a track does not have a value for each letter.
@@ -91,8 +87,6 @@ def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
     _add_attention(figure, tracks, names, colours)
     if tracks.change is not None:
         _add_mutations(figure, tracks, names, tracks.change, axes["mutations"], colours)
-    if tracks.contribution is not None:
-        _add_bars(figure, tracks.contribution, names, axes["gradients"], colours)
     for i, span in enumerate(tracks.spans):
         for axis in axes.values():  # each by itself, as the titles are between them
             figure.add_shape(
@@ -167,27 +161,6 @@ def _add_mutations(
     )  # fmt: skip
 
 
-def _add_bars(
-    figure: go.Figure,
-    values: Float[np.ndarray, " letter"],
-    names: Sequence[str],
-    axis: str,
-    colours: Theme,
-) -> None:
-    number = words("figure_tracks_nats", value="%{y:.3f}")
-    figure.add_trace(
-        go.Bar(
-            x=np.arange(len(values)),
-            y=values,
-            yaxis=axis,
-            customdata=names,
-            showlegend=False,
-            marker=dict(color=np.where(values >= 0, colours.accent, colours.second).tolist(), line=dict(width=0)),
-            hovertemplate="%{customdata}<br>" + number + "<extra></extra>",
-        )
-    )
-
-
 def _beside(spans: Sequence[Span], which: int) -> tuple[str, float]:
     """Where a span's name is anchored, and at which letter: away from the span that touches it, so both can be read."""
     span = spans[which]
@@ -244,4 +217,4 @@ def _letters_axis(tracks: Tracks, anchor: str) -> dict[str, Any]:
         f"{letter}<br>{place}" if place % every == 0 or (i == 0 and has_room) else letter
         for i, (letter, place) in enumerate(zip(text, numbers, strict=True))
     ]
-    return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=9))
+    return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=10))

@@ -1,10 +1,7 @@
 """Why this class: what each word adds to the log-odds of a class, of a model that puts whole texts into classes.
 
-Two views of one question, in nats. Integrated gradients: the embeddings of all words move along the straight line from
-the mean row of their table ("no word in particular") to those given, while marks around the text ([CLS]) stay; slopes
-along the way, times the way, sum to the difference of the log-odds at both ends, up to a gap that is told. Source:
-Sundararajan et al. 2017, section 3. Deletion: a word is taken out and the rest read again, or the unknown token stands
-in its place; what the log-odds lose is the word's. Source: Zeiler and Fergus 2014, section 4.2 (occlusion).
+A word is taken out and the rest read again, or the unknown token stands in its place; what the log-odds lose (nats) is
+the word's. Source: Zeiler and Fergus 2014, section 4.2 (occlusion).
 """
 
 from collections.abc import Sequence
@@ -14,13 +11,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import AttributionError, NotDefinedError
-from transformer.explain.attribution.integrated_gradients import Fed, mean_row
-from transformer.explain.attribution.path_integral import integral
-from transformer.nn.common import refuse_elsewhere, share_weights_clone
+from transformer.errors import AttributionError
+from transformer.nn.common import refuse_elsewhere
 from transformer.nn.kmer import KmerClassifier
 from transformer.runs.any_model import AnyRun
 from transformer.runs.changed import run_of
@@ -28,36 +23,23 @@ from transformer.runs.classes import classes_of
 from transformer.runs.continuing import untold
 from transformer.runs.pace import Heard
 
-Way = Literal["integrated_gradients", "deletion_removed", "deletion_unknown"]
+Way = Literal["deletion_removed", "deletion_unknown"]
 
-WAYS: tuple[Way, ...] = ("integrated_gradients", "deletion_removed", "deletion_unknown")
-
-CLOSE, LEAST = 0.01, 0.1
-"""The share of the difference by which the sum may miss it, and the nats that a smaller difference counts as."""
+WAYS: tuple[Way, ...] = ("deletion_removed", "deletion_unknown")
 
 POSITIONS_AT_ONCE = 1_024
-"""Positions that share a pass: gradients keep what a forward pass drops."""
+"""Positions that share a pass."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reasons:
     """What each word adds to the log-odds of a class (nats): positive where it speaks for the class.
 
-    NaN where without a word there would be nothing to read. Integrated gradients sum to `difference`, the log-odds of
-    the text less those of no word in particular, up to `gap`, with slopes at so many `points`; where that gap is not
-    small enough, they did not converge.
+    NaN where without a word there would be nothing to read.
     """
 
     words: tuple[str, ...]
     added: Float[np.ndarray, " word"]
-    difference: float | None = None
-    points: int = 0
-    converged: bool = True
-
-    @property
-    def gap(self) -> float | None:
-        """How far the sum lies from where it must; None of deletion, whose parts have no fixed sum."""
-        return None if self.difference is None else float(abs(self.added.sum() - self.difference))
 
 
 def ways(checkpoint: Checkpoint, run: AnyRun) -> tuple[Way, ...]:
@@ -78,7 +60,7 @@ def class_reasons(checkpoint: Checkpoint, run: AnyRun, target: int, way: Way, pr
     `progress` is told the share that is done, and may raise to stop.
 
     Raises:
-        AttributionError: no such way for this run; or its model embeds its tokens elsewhere.
+        AttributionError: no such way for this run.
         CheckpointError: the model is not on the CPU.
     """
     refuse_elsewhere(checkpoint.model)
@@ -90,8 +72,6 @@ def class_reasons(checkpoint: Checkpoint, run: AnyRun, target: int, way: Way, pr
     merged = axis.merged()
     words = tuple(merged.labels[axis.words[part[0]]] for part in parts)
     question = ClassQuestion(checkpoint, torch.tensor(run.ids), target, _each(checkpoint, run))
-    if way == "integrated_gradients":
-        return integrated(question, words, parts, progress)
     unknown = checkpoint.tokenizer.unknown_id if checkpoint.tokenizer and way == "deletion_unknown" else None
     return Reasons(words, _deleted(question, parts, unknown, progress))
 
@@ -130,65 +110,6 @@ class ClassQuestion:
 
 def _each(checkpoint: Checkpoint, run: AnyRun) -> bool:
     return classes_of(checkpoint, run.outputs["logits"]).each
-
-
-@torch.inference_mode(mode=False)
-def integrated(
-    question: ClassQuestion,
-    words: tuple[str, ...],
-    parts: Sequence[Sequence[int]],
-    progress: Heard | None = None,
-    baseline: Float[Tensor, " width"] | None = None,
-    points: int | None = None,
-) -> Reasons:
-    """Integrated gradients of `words`, whose tokens are `parts`, from `baseline` (the mean row of the table if None).
-
-    At `points` points of the straight line; if None, at as many as bring the gap to at most `CLOSE` of the difference.
-
-    Raises:
-        AttributionError: the model embeds its tokens elsewhere, or `points` is below 1.
-    """
-    twin: Any = share_weights_clone(question.checkpoint.model)
-    table: nn.Module = twin.embedding
-    moves = torch.zeros(len(question.ids), dtype=torch.bool)
-    moves[[i for part in parts for i in part]] = True
-    with torch.no_grad():
-        end = table(question.ids)
-        start = torch.where(moves[:, None], mean_row(table)[0] if baseline is None else baseline, end)
-
-    def at(places: Float[Tensor, " point"]) -> Float[Tensor, "point token width"]:
-        return torch.lerp(start, end, places[:, None, None].to(end.dtype))
-
-    def values(places: Float[Tensor, " point"]) -> Float[Tensor, "point 1"]:
-        with run_of(question.checkpoint), torch.inference_mode(mode=False), torch.no_grad():
-            each = [_embedded(question, twin, table, some) for some in at(places).split(question.at_once)]
-            return torch.cat(each)[:, None]
-
-    def slopes(places: Float[Tensor, " point"], told: Heard) -> Float[Tensor, "point 1 word"]:
-        with run_of(question.checkpoint), torch.inference_mode(mode=False), torch.enable_grad():
-            moved = at(places).requires_grad_()
-            (slope,) = torch.autograd.grad(_embedded(question, twin, table, moved).sum(), moved)
-        told(1.0)
-        added = (slope.double() * (end - start).double()).sum(-1)
-        return torch.stack([added[:, list(part)].sum(1) for part in parts], dim=1)[:, None]
-
-    found = integral(slopes, values, CLOSE, LEAST, points, question.at_once, progress)
-    return Reasons(words, found.added[0].numpy(), float(found.difference[0]), found.points, bool(found.converged[0]))
-
-
-def _embedded(
-    question: ClassQuestion, twin: Any, table: nn.Module, moved: Float[Tensor, "row token width"]
-) -> Float[Tensor, " row"]:
-    """The answer where tokens are embedded like this."""
-    fed = Fed([moved])
-    hook = table.register_forward_hook(fed)
-    try:
-        found = question.answer(twin, question.ids.expand(len(moved), -1))
-    finally:
-        hook.remove()
-    if fed.left:
-        raise NotDefinedError("attribution_embeds_elsewhere", found=type(twin).__name__)
-    return found
 
 
 def _deleted(

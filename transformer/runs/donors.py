@@ -13,8 +13,7 @@ import torch
 
 from transformer.attention.capture import recording
 from transformer.attention.interventions.active import intervening
-from transformer.attention.interventions.donors import Donor
-from transformer.attention.interventions.value import Intervention
+from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError

@@ -43,14 +43,6 @@ class Contents:
         """Every name with its shape; layouts are recognised from these alone."""
         return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The settings by their names alone; of several places, the first one counts."""
-        found: dict[str, Any] = {}
-        for key, value in self.settings.items():
-            found.setdefault(key.rpartition(".")[2], value)
-        return found
-
     def same(self, first: str, second: str) -> bool:
         """Whether two tensors hold the same numbers: then the original shares, or once shared, one matrix."""
         a, b = self.tensors.get(first), self.tensors.get(second)

@@ -4,26 +4,15 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from transformer.errors import InputError
+from transformer.nn.protocols import SpecialTokens
 
 LACKING = "\u00a0"
 """Between what stands in a text and the name of the unknown token, which is all that the model reads of it."""
 
 
 @runtime_checkable
-class Tokenizer(Protocol):
+class Tokenizer(SpecialTokens, Protocol):
     """Text to ids and back, with the special tokens that mean no word."""
-
-    @property
-    def pad_id(self) -> int:
-        """Fills up short rows of a batch; -1 where there is none."""
-
-    @property
-    def bos_id(self) -> int:
-        """Starts every decoder input."""
-
-    @property
-    def eos_id(self) -> int:
-        """Ends every source and every target."""
 
     @property
     def unknown_id(self) -> int:

@@ -9,10 +9,8 @@ from typing import NamedTuple
 import streamlit as st
 
 from transformer.attention.record_files.contents import ENDING, is_record
-from transformer.checkpoint.foreign.bundle import is_vocabulary
 from transformer.checkpoint.foreign.recognition import Recognition
 from transformer.errors import CheckpointError, HeedmapError
-from transformer.messages import Message
 from transformer.safe.limits import MEGABYTE
 from ui.checkpoints import ways
 from ui.markdown import as_text
@@ -100,8 +98,6 @@ def choice() -> str | None:
         ways.ways_panel()
     if name in known:
         subject.show(name)
-    if name in known and store.is_upload(name):
-        _files_beside(name)
     return name
 
 
@@ -159,19 +155,6 @@ def _take_files(files: Sequence[uploads.File]) -> None:
     name = str(uploads.take(files, CheckpointRef.parse(shown) if shown else None))
     address.put(**{subject.MODEL: name})
     subject.show(name)
-    if name in names and not any(map(is_vocabulary, (file.name for file in files))):
-        st.session_state[PROBLEM].append(Message("upload_is_there", name=name))
-
-
-def _files_beside(name: str) -> None:
-    """The vocabularies that stand beside an upload's weights; each can be removed alone."""
-    ref = CheckpointRef.parse(name)
-    with st.container(horizontal=True, gap="small", key="files-beside"):
-        for place, file in enumerate(uploads.upload(ref).added):
-            st.button(
-                t("checkpoints.remove_file", file=file), key=f"remove-file-{place}", icon=":material/delete:",
-                type="tertiary", on_click=uploads.forget_file, args=(ref, file), help=t("checkpoints.remove_file_help"),
-            )  # fmt: skip
 
 
 def _remove(name: str) -> None:
@@ -187,11 +170,6 @@ def screen(panels: list[str]) -> str:
     return address.choice(
         t("checkpoints.screen"), panels, key=SHOW, bare=True, text=lambda panel: plain(f"checkpoints.screen_{panel}")
     )
-
-
-def others(name: str) -> list[str]:
-    """What a checkpoint can be compared with: every other one, and snapshots of its own training."""
-    return [other for other in (*store.snapshots(name), *store.names(*ORDER)) if other != name]
 
 
 def forget_answers(name: str) -> None:

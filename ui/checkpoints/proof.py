@@ -15,6 +15,7 @@ from transformer.checkpoint.inspect.search import Search
 from transformer.checkpoint.worker import isolated
 from transformer.errors import HeedmapError, InputError
 from transformer.runs.check import check_contents
+from transformer.runs.concurrency import forward_slot, letting_others, long_work
 from transformer.safe.arrays import ARRAY_LIMITS
 from transformer.safe.contents import Contents, shape_text
 from transformer.safe.limits import MEGABYTE
@@ -115,7 +116,7 @@ def _use_heads(name: str, heads: int) -> None:
 
 
 def _find(name: str, expected: _Expected) -> None:
-    """A button that tries all answers, in a worker process, and gives those that agree."""
+    """A button that tries all answers, and gives those that agree."""
     bundle = store.bundle(name)
     if bundle is None:
         return
@@ -128,7 +129,8 @@ def _find(name: str, expected: _Expected) -> None:
         bar = st.progress(0.0, t("checkpoints.finding"))
         st.button(t("checkpoints.stop"), icon=":material/stop_circle:", key="stop-finding")
         kept = {one: answer for one, answer in store.answers_for(name) if one in KEPT_ANSWERS}
-        found = bundle.find_answers(expected.contents, kept, lambda done: _move(bar, done))
+        with long_work(), forward_slot():
+            found = bundle.find_answers(expected.contents, kept, letting_others(lambda done: _move(bar, done)))
         searches.put(key, found)
         if found.found:
             told = bundle.special_ids.keys() - kept.keys()  # a vocabulary says these

@@ -8,7 +8,6 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.errors import HeedmapError
-from transformer.explain.attribution.path_integral import FIRST_POINTS
 from transformer.messages import Message
 from transformer.plots.bars import effect_bars
 from transformer.plots.export import plot_config
@@ -61,7 +60,7 @@ def why_panel(name: str, checkpoint: Checkpoint, shown: AnyRun) -> None:
 
 def _reasons(name: str, checkpoint: Checkpoint, shown: AnyRun, target: int, way: Way) -> Reasons | None:
     """What the words add; a bar tells how far it is, and a button stops it (None)."""
-    passes = 2 * FIRST_POINTS * len(shown.ids) * checkpoint.n_parameters
+    passes = len(shown.ids) ** 2 * checkpoint.n_parameters
 
     def begin() -> Told | None:
         return None if passes < runs.QUICK else lambda done: plain("reasons.done", share=f"{done:.0%}")
@@ -74,13 +73,7 @@ def _reasons(name: str, checkpoint: Checkpoint, shown: AnyRun, target: int, way:
 
 
 def _answer(found: Reasons, way: Way, name: str, origin: Origin) -> None:
-    """A bar a word, in the text's order; what they sum to, and the same as a file."""
-    if not found.converged:
-        st.warning(
-            t("reasons.not_converged", whole=found.difference, gap=found.gap, points=found.points),
-            icon=":material/warning:",
-        )
-        return
+    """A bar a word, in the text's order, and the same as a file."""
     sizes = np.nan_to_num(np.abs(found.added))
     drawn = sorted(np.argsort(-sizes, kind="stable")[:MOST_BARS].tolist())
     st.plotly_chart(
@@ -92,15 +85,7 @@ def _answer(found: Reasons, way: Way, name: str, origin: Origin) -> None:
     )  # fmt: skip
     if len(drawn) < len(found.words):
         st.caption(t("reasons.strongest", most=MOST_BARS, count=len(found.words)))
-    if found.gap is None or found.difference is None:
-        st.caption(t(f"reasons.{way}"))
-    else:
-        st.caption(
-            t(
-                "reasons.gap", sum=float(found.added.sum()), whole=found.difference, gap=found.gap,
-                points=found.points,
-            )
-        )  # fmt: skip
+    st.caption(t(f"reasons.{way}"))
     about = plain("files.about_separator").join(origin.facts(said(Message(f"attribution_{way}"))))
     table = pd.DataFrame({plain("reasons.word"): found.words, plain("reasons.added", name=name): found.added})
     table = table.assign(**{plain("what_if.csv_about"): about})

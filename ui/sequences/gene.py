@@ -317,16 +317,8 @@ def _say(job: Job, hits: Sequence[Hit], known: set[Place], source: Brought) -> N
     found = judged(hits, known, signs)
     if source.genes and found.n_known and found.precision is not None:
         ranks = ", ".join(map(str, found.ranks)) or "-"
-        st.markdown(
-            t(
-                "sequences.judged",
-                found=len(found.ranks),
-                known=found.n_known,
-                ranks=ranks,
-                share=found.precision,
-                **numbers,
-            )
-        )
+        told = dict(found=len(found.ranks), known=found.n_known, ranks=ranks, share=found.precision)
+        st.markdown(t("sequences.judged", **told, **numbers))
     else:
         st.markdown(t("sequences.called", **numbers))
     if job.plan.letters.notes:

@@ -7,9 +7,8 @@ import streamlit as st
 from jaxtyping import Float
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.class_reasons import Reasons
-from transformer.runs.sequences.attribution import Mutations, integrated_gradients, mutations
-from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classifier, classify
+from transformer.runs.sequences.attribution import Mutations, mutations
+from transformer.runs.sequences.classify import Classification, classifier, classify
 from transformer.sequences.fasta import fasta_of, label_of
 from transformer.sequences.folding import received
 from transformer.sequences.task import SequenceTask
@@ -18,6 +17,9 @@ from ui.store.cache import cached, cached_result
 from ui.store.progress import with_progress
 from ui.store.refs import Revision
 from ui.texts import plain, t
+
+LONGEST = 1_024
+"""Longest sequence that the page reads as one: whatever the model, its record then fits into what a run may take."""
 
 EXAMPLE_SET = "examples.fa"
 """The file of a checkpoint that holds sequences of every class."""
@@ -36,7 +38,7 @@ def classification(name: str, text: str, places: range | None = None) -> Classif
 
     def compute() -> Classification:
         with st.spinner(t("sequences.reading"), show_time=True):
-            return classify(store.load(revision), text, LETTERS_AT_ONCE, places)
+            return classify(store.load(revision), text, LONGEST, places)
 
     return cached_result(RUN, (revision, text, places and (places.start, places.step)), compute)
 
@@ -75,15 +77,12 @@ def key_of(run: Classification) -> tuple[Revision, str, int, int]:
     return store.revision(run.checkpoint), run.letters.text, run.places.start, run.places.step
 
 
-def effects(name: str, run: Classification, target: int) -> tuple[Mutations, Reasons] | None:
+def effects(name: str, run: Classification, target: int) -> Mutations | None:
     """What every letter did for a class; the first time with a bar and a button that stops it, then None."""
     checkpoint = store.checkpoint(name)
 
-    def compute(progress: Callable[[float], None]) -> tuple[Mutations, Reasons]:
-        return (
-            mutations(checkpoint, run.letters, target, lambda done: progress(0.8 * done)),
-            integrated_gradients(checkpoint, run.letters, target, progress=lambda done: progress(0.8 + 0.2 * done)),
-        )
+    def compute(progress: Callable[[float], None]) -> Mutations:
+        return mutations(checkpoint, run.letters, target, progress)
 
     key = (store.revision(name), run.letters.text, target)
     label = plain("sequences.changing")

@@ -1,16 +1,13 @@
 """The panels of one sequence on the Sequences page: its class, its letters, its windows."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
 from transformer.attention.measures import rank_correlation
 from transformer.plots.export import plot_config
 from transformer.plots.sequence_tracks import Span, Tracks, sequence_tracks
-from transformer.runs.class_reasons import Reasons
 from transformer.runs.sequences.attribution import MAX_MUTATED, Mutations
 from transformer.runs.sequences.classify import MOST_UNKNOWN, Classification
 from transformer.sequences import tracks
@@ -21,7 +18,7 @@ from ui.sequences import runs
 from ui.sequences.logos import logo_panel
 from ui.sequences.reading import Reading
 from ui.shared.address import choice, switch
-from ui.shared.sequence_controls import MEAN, POOLING, Place
+from ui.shared.sequence_controls import MEAN, Place
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import language, plain, said, t
@@ -62,13 +59,6 @@ def verdict(run: Classification, other: Classification | None, task: SequenceTas
         st.caption(as_text("; ".join(map(said, run.letters.notes))))
 
 
-def groups_note(run: Classification) -> None:
-    """Which windows stand where in the small maps, and what the row of the pooling is."""
-    st.caption(as_text(groups(run)))
-    if POOLING in run.record:
-        st.caption(t("sequences.pooling_row"))
-
-
 def letters_panel(name: str, run: Classification, place: Place, task: SequenceTask, here: Reading) -> None:
     """Attention folded back to letters, beside what every letter did for the answer."""
     best = run.classes[run.predicted]
@@ -90,21 +80,19 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
         effects = runs.effects(name, run, label)
     else:
         st.info(t("sequences.too_long_for_effects", longest=MAX_MUTATED))
-    spans: tuple[Span, ...] = ()
-    if marked:
-        spans = _agreeing(run, task)
-    shown = replace(_tracks(run, track, effects, target, spans), places=here.places)
+    shown = Tracks(
+        run.letters.text, track.widths, track.share / track.even.sum(axis=0), target,
+        effects.letters if effects else "", effects.change if effects else None, _agreeing(run, task) if marked else (),
+        here.places,
+    )  # fmt: skip
     figure = sequence_tracks(shown, dark=is_dark())
     st.plotly_chart(figure, key="tracks", config=plot_config(f"{here.stem}-tracks"))
     if len(run.letters) == task.length:
         texts = runs.examples_of(store.revision(name), target, store.checkpoint(name))
         logo_panel(texts, task, here.places, "logo_title", target)
     if effects is not None:
-        _agreement(track, place, effects)
-        gradients = effects[1]
-        told = dict(sum=float(gradients.added.sum()), whole=gradients.difference, gap=gradients.gap)
-        said_of = "gap" if gradients.converged else "not_converged"
-        st.caption(t(f"sequences.{said_of}", points=gradients.points, **told))
+        rho = rank_correlation(track.relative, effects.effect)
+        st.markdown(t("sequences.agreement", rho=rho, place=place.text))
     st.caption(t("sequences.rule") if effects is None else f"{t('sequences.rule')} {t('sequences.rule_effects')}")
     _downloads(run, track, effects, target, here, place)
 
@@ -131,36 +119,10 @@ def _agreeing(run: Classification, task: SequenceTask) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def _tracks(
-    run: Classification,
-    track: LetterTrack,
-    effects: tuple[Mutations, Reasons] | None,
-    target: str,
-    spans: tuple[Span, ...],
-) -> Tracks:
-    shown = Tracks(run.letters.text, track.widths, track.share / track.even.sum(axis=0), target, spans=spans)
-    if effects is None:
-        return shown
-    changes, gradients = effects
-    walked = gradients.added if gradients.converged else None
-    return replace(shown, letters=changes.letters, change=changes.change, contribution=walked)
-
-
-def _agreement(track: LetterTrack, place: Place, effects: tuple[Mutations, Reasons]) -> None:
-    """How far attention and effect on a class order the letters alike."""
-    changes, gradients = effects
-    rho = rank_correlation(track.relative, changes.effect)
-    told = t("sequences.agreement", rho=rho, place=place.text)
-    if gradients.converged:
-        other = rank_correlation(np.abs(gradients.added), changes.effect)
-        told = f"{told} {t('sequences.agreement_of_gradients', rho=other)}"
-    st.markdown(told)
-
-
 def _downloads(
     run: Classification,
     track: LetterTrack,
-    effects: tuple[Mutations, Reasons] | None,
+    effects: Mutations | None,
     target: str,
     here: Reading,
     place: Place,
@@ -168,14 +130,11 @@ def _downloads(
     columns = {f"attention share, windows of {w}": v for w, v in zip(track.widths, track.share, strict=True)}
     columns["attention, multiples of even"] = track.relative
     if effects is not None:
-        changes, gradients = effects
         columns |= {
-            f"log-odds of {target} with {new}": row for new, row in zip(changes.letters, changes.change, strict=True)
+            f"log-odds of {target} with {new}": row for new, row in zip(effects.letters, effects.change, strict=True)
         }
-        columns["mutation effect"] = changes.effect
-        if gradients.converged:
-            columns["integrated gradients"] = gradients.added
-    browser = {name: columns[name] for name in columns if name.startswith(("attention, ", "mutation", "integrated"))}
+        columns["mutation effect"] = effects.effect
+    browser = {name: columns[name] for name in columns if name.startswith(("attention, ", "mutation"))}
     stem = f"{here.stem}-{place.stem}"
     text, places = run.letters.text, here.places
     files: dict[str, tuple[str, Callable[[], str | bytes], str]] = {

@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 import streamlit as st
 
 from transformer import Checkpoint, Intervention, Record
-from transformer.attention.interventions.donors import Donor
 from transformer.attention.interventions.text import from_text, parts, to_text
-from transformer.attention.interventions.value import OF_OUTPUTS, OF_ROWS, ranges
+from transformer.attention.interventions.value import OF_OUTPUTS, OF_ROWS, Donor, ranges
 from transformer.errors import HeedmapError
 from ui.markdown import as_text
 from ui.shared import controls

@@ -1,8 +1,8 @@
 """How much memory kept results may take, all kinds and all sessions together; what was used longest ago goes first.
 
 Results are measured, not counted: the record of a sentence takes 0.3 MB, one of 16,384 tokens 400 MB. They share
-tensors, so each buffer counts once. They grow as they are looked at (a row's log-sum-exp is remembered), so those that
-were used are measured again when the next one comes: after one use, two, four and so on, since each one adds less.
+tensors, so each buffer counts once. They grow as they are looked at (a row's log-sum-exp is remembered): what the whole
+process takes tells it.
 """
 
 import math
@@ -20,9 +20,6 @@ from transformer.runs.memory import trim
 from transformer.safe.limits import MEGABYTE
 from ui.store import machine, settings, upload_quota
 from ui.store.sizes import Size, size_of
-
-ANEW = 8
-"""Results that are measured again at a time."""
 
 EACH, EACH_BUFFER = 512, 256
 """Bytes that it takes to keep a result at all, however small it is, and to know each of its buffers."""
@@ -42,7 +39,6 @@ Name = tuple[int, Hashable]
 class _Entry:
     store: weakref.ref[Any]
     size: Size
-    uses: int = 0
 
 
 class Budget:
@@ -60,7 +56,6 @@ class Budget:
         self._looked, self._held = -math.inf, 0
         self._lock = RLock()
         self._entries = OrderedDict[Name, _Entry]()
-        self._grown = OrderedDict[Name, None]()
         self._shares = dict[int, tuple[int, int]]()
         self._numbers, self._gone = count(), deque[int]()
 
@@ -80,14 +75,9 @@ class Budget:
 
     def count(self, number: int, store: object, key: Hashable, value: object) -> None:
         """Count a new result, and make room for it."""
-        name, size, measured, excess = (number, key), _size_kept(key, value), self._measured_anew(), self._too_large()
+        name, size, excess = (number, key), _size_kept(key, value), self._too_large()
         with self._lock:
             self._strike_gone()
-            for other, new in measured:
-                if other in self._entries:
-                    self._add(self._entries[other].size, -1)
-                    self._entries[other].size = new
-                    self._add(new, 1)
             self._strike(name)
             self._entries[name] = _Entry(weakref.ref(store), size)
             self._add(size, 1)
@@ -97,14 +87,10 @@ class Budget:
             trim()
 
     def use(self, number: int, key: Hashable) -> None:
-        """A result was used: after one use, two, four and so on it is measured again."""
+        """A result was used: others go before it."""
         with self._lock:
-            name = number, key
-            if name in self._entries:
-                self._entries.move_to_end(name)
-                self._entries[name].uses += 1
-                if self._entries[name].uses.bit_count() == 1:
-                    self._grown[name] = None
+            if (number, key) in self._entries:
+                self._entries.move_to_end((number, key))
 
     def strike(self, number: int, key: Hashable) -> None:
         """A result is kept no more."""
@@ -136,16 +122,7 @@ class Budget:
         if store is not None and not store.pinned:
             store.drop(name[1])
 
-    def _measured_anew(self) -> list[tuple[Name, Size]]:
-        """New sizes of results that were used since they were measured, those first whose time came last."""
-        with self._lock:
-            names = [self._grown.popitem()[0] for _ in range(min(ANEW, len(self._grown)))]
-            found = [(name, self._entries[name].store()) for name in names if name in self._entries]
-        values = [(name, store.peek(name[1])) for name, store in found if store is not None]
-        return [(name, _size_kept(name[1], value)) for name, value in values if value is not None]
-
     def _strike(self, name: Name) -> None:
-        self._grown.pop(name, None)
         entry = self._entries.pop(name, None)
         if entry is not None:
             self._add(entry.size, -1)

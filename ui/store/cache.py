@@ -88,10 +88,6 @@ class Store:
         for key in keys:
             self.drop(key)
 
-    def peek(self, key: Hashable) -> Any | None:
-        """The result of a key, which is not thereby used; None where there is none."""
-        return self._values.get(key)
-
     def drop(self, key: Hashable) -> None:
         """Forget the result of a key."""
         with self._lock:

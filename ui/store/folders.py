@@ -6,6 +6,7 @@ That place is in memory where the system has one (see `unpacked`), is counted li
 import io
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from io import BufferedIOBase
 from pathlib import Path
 
@@ -45,28 +46,43 @@ def brought(
     Raises:
         CheckpointError: it is refused, or larger than a session or the server may hold.
     """
-    own: Counted | None = None
     if not any(file.lower().endswith(ZIP_ENDING) for file in files):
         useless = tuple(sorted(file for file in files if not is_kept(file)))
         if useless:
             raise CheckpointError("folder_file_of_no_use", files=useless, endings=KEPT)
         check_room(sum(stream.seek(0, io.SEEK_END) for stream in files.values()), name)
         folder = PrivateFolder(name)
-    else:
-        folder, own = _unzipped(*next(iter(files.items())), limits, room)
-    try:
-        if own is None:
+        with _removed_on_failure(folder):
             for file, stream in files.items():
                 folder.put(file, _pieces(stream))
-        held = _held(folder, isolated.tried_folder(folder.path).held_bytes, room)
-        if own is not None:
-            own.strike()
-        return folder, Counted(held, limits.server_bytes)
+            return folder, _tried(folder, limits, room)
+    ((source, stream),) = files.items()
+    with ExitStack() as unpacked:
+
+        def count(n_bytes: int) -> None:
+            if n_bytes > room:
+                found = limits.session_bytes - room + n_bytes
+                raise CheckpointError("uploads_too_large", found=megabytes(found), most=megabytes(limits.session_bytes))
+            check_room(n_bytes, source)
+            unpacked.callback(Counted(n_bytes, limits.server_bytes).strike)
+
+        folder = isolated.unpack(stream, source, count, ReadLimits(file_bytes=limits.session_bytes))
+        with _removed_on_failure(folder):
+            return folder, _tried(folder, limits, room)
+
+
+@contextmanager
+def _removed_on_failure(folder: PrivateFolder) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
         folder.remove()
-        if own is not None:
-            own.strike()
         raise
+
+
+def _tried(folder: PrivateFolder, limits: UploadLimits, room: int) -> Counted:
+    """What counts a folder, once a worker could load it and run its model."""
+    return Counted(_held(folder, isolated.tried_folder(folder.path).held_bytes, room), limits.server_bytes)
 
 
 def _held(folder: PrivateFolder, model_bytes: int, room: int) -> int:
@@ -76,24 +92,6 @@ def _held(folder: PrivateFolder, model_bytes: int, room: int) -> int:
         taken = {"found": megabytes(model_bytes), "files": megabytes(files_bytes), "most": megabytes(room)}
         raise CheckpointError("upload_model_large", name=folder.path.name, **taken)
     return max(model_bytes, files_bytes)
-
-
-def _unzipped(source: str, stream: BufferedIOBase, limits: UploadLimits, room: int) -> tuple[PrivateFolder, Counted]:
-    kept: list[Counted] = []
-
-    def count(n_bytes: int) -> None:
-        if n_bytes > room:
-            found = limits.session_bytes - room + n_bytes
-            raise CheckpointError("uploads_too_large", found=megabytes(found), most=megabytes(limits.session_bytes))
-        check_room(n_bytes, source)
-        kept.append(Counted(n_bytes, limits.server_bytes))
-
-    try:
-        return isolated.unpack(stream, source, count, ReadLimits(file_bytes=limits.session_bytes)), kept[0]
-    except BaseException:
-        for one in kept:
-            one.strike()
-        raise
 
 
 def _pieces(stream: BufferedIOBase) -> Iterator[bytes]:

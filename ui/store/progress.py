@@ -114,14 +114,10 @@ def long_run(
         found = cost()
         if found.seconds < WORTH_A_BAR:
             return None
-        start, steps = time.perf_counter(), list[tuple[float, float]]()
-
-        def told(done: float) -> str:
-            steps.append((time.perf_counter() - start, done))
-            seconds = in_all(found.seconds, steps)
-            return plain("store.run_costs", what=what, **_told(found._replace(seconds=seconds)))
-
-        return told
+        return _paced(
+            found.seconds,
+            lambda seconds: plain("store.run_costs", what=what, **_told(found._replace(seconds=seconds))),
+        )
 
     return with_progress(kind, key, what, label, begin, compute)
 
@@ -142,11 +138,16 @@ def name_of(kind: str, key: tuple[Any, ...]) -> str:
 
 def costs(what: str, passes: int, seconds: float) -> Told:
     """What work that begins now says of itself: its passes through a model, and how long it takes in all."""
+    return _paced(seconds, lambda all_: plain("store.attributing_costs", what=what, passes=passes, seconds=all_))
+
+
+def _paced(expected: float, say: Callable[[float], str]) -> Told:
+    """What work that begins now says of itself, by the seconds that it takes in all."""
     start, steps = time.perf_counter(), list[tuple[float, float]]()
 
     def told(done: float) -> str:
         steps.append((time.perf_counter() - start, done))
-        return plain("store.attributing_costs", what=what, passes=passes, seconds=in_all(seconds, steps))
+        return say(in_all(expected, steps))
 
     return told
 

@@ -118,17 +118,11 @@ def forget(name: str) -> None:
 def _taken(stream: BufferedIOBase, name: str, size: int, limits: UploadLimits) -> str:
     upload_quota.check_size(name, size, limits)
     upload_quota.check_room(size, limits)
-    counted = [Counted(size, limits.server_bytes)]
-    try:
+    with Counted(size, limits.server_bytes) as counted:
         record = isolated.open_record(stream, name)
-        more = record.kept_bytes - size
-        if more > 0:
-            upload_quota.check_room(size + more, limits)
-            counted.append(Counted(more, limits.server_bytes))
-    except CheckpointError:
-        for one in counted:  # at once: the error's traceback may live on
-            one.strike()
-        raise
+        more = max(0, record.kept_bytes - size)
+        upload_quota.check_room(size + more, limits)
+        both = counted, Counted(more, limits.server_bytes)
     ref = upload_quota.free_ref(Path(name).stem, Origin.RECORD)
-    session_resources.mine().records[ref] = Brought(_as_run(record, ref.name), tuple(counted))
+    session_resources.mine().records[ref] = Brought(_as_run(record, ref.name), both)
     return str(ref)

@@ -28,6 +28,7 @@ from ui.store.budget import MODELS
 from ui.store.cache import cached, cached_result
 from ui.store.progress import Told, costs, long_run, with_progress
 from ui.store.refs import Revision
+from ui.store.store import of_checkpoint
 from ui.texts import plain, said, t
 
 ATTRIBUTION = "attribution"
@@ -38,21 +39,31 @@ QUICK = 10**8
 """Tokens times parameters up to which writing on is not worth a bar: well under a second."""
 
 
-def translation(name: str, text: str, options: DecodingOptions, forced: str | None) -> Translation:
+@of_checkpoint(spinner="store.translating")
+def translation(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> Translation:
     """A sentence's run."""
-    return _translation(store.revision(name), text, options, forced)
+    return translate(store.load(revision), text, options, forced)
 
 
 def hypothesis(name: str, text: str, options: DecodingOptions, best: Translation, node: int | None) -> Translation:
     """The same sentence with another hypothesis of its beam; `best` itself when `node` is its own or None."""
     if node is None or node == best.node:
         return best
-    return _followed(store.revision(name), text, options, node)
+    return _followed(name, text, options, node)
 
 
-def hypothesis_texts(name: str, text: str, options: DecodingOptions) -> dict[int, str]:
+@of_checkpoint(spinner="store.following")
+def _followed(revision: Revision, text: str, options: DecodingOptions, node: int) -> Translation:
+    return follow(store.load(revision), translation(revision, text, options, None), node)
+
+
+@of_checkpoint()
+def hypothesis_texts(revision: Revision, text: str, options: DecodingOptions) -> dict[int, str]:
     """What every hypothesis of a sentence's beam has written, by its number in the tree."""
-    return _hypothesis_texts(store.revision(name), text, options)
+    tokenizer, tree = store.load(revision).writer, translation(revision, text, options, None).tree
+    if tokenizer is None or tree is None:
+        return {}
+    return {node.id: tokenizer.decode(tree.path(node.id)) for node in tree.nodes[1:]}
 
 
 def attribution(
@@ -63,12 +74,18 @@ def attribution(
     Raises:
         AttributionError: the method is not defined for this checkpoint.
     """
-    return _attribution(store.revision(name), text, options, forced, node, method)
+
+    def compute() -> Attribution:
+        with st.spinner(t("store.attributing")):
+            return _shown(name, text, options, forced, node).attribution(store.checkpoint(name), method, words=True)
+
+    return cached_result(ATTRIBUTION, (store.revision(name), text, options, forced, node, method), compute)
 
 
-def deciding(name: str, text: str, options: DecodingOptions, forced: str | None, node: int | None) -> Deciding:
+@of_checkpoint()
+def deciding(revision: Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None) -> Deciding:
     """Which source word decides each written one of a hypothesis (None: the best one), by deletion."""
-    return _deciding(store.revision(name), text, options, forced, node)
+    return deciding_words(store.load(revision), _shown(revision, text, options, forced, node))
 
 
 def watched_attribution(
@@ -81,7 +98,7 @@ def watched_attribution(
     """
     revision = store.revision(name)
     key = (revision, text, options, forced, node, method)
-    shown, checkpoint = _shown(*key[:-1]), store.checkpoint(name)
+    shown, checkpoint = _shown(name, text, options, forced, node), store.checkpoint(name)
     what = said(Message(f"attribution_{method}"))
 
     def begin() -> Told | None:
@@ -94,16 +111,24 @@ def watched_attribution(
     return with_progress(ATTRIBUTION, key, what, plain("store.attributing"), begin, compute)
 
 
+@of_checkpoint(spinner="store.trusting")
 def trust(
-    name: str, text: str, options: DecodingOptions, forced: str | None, node: int | None, methods: tuple[str, ...]
+    revision: Revision,
+    text: str,
+    options: DecodingOptions,
+    forced: str | None,
+    node: int | None,
+    methods: tuple[str, ...],
 ) -> dict[str, Trust]:
     """How far methods can be trusted on one hypothesis, beside deletion, its reverse and chance."""
-    return _trust(store.revision(name), text, options, forced, node, methods)
+    shown = _shown(revision, text, options, forced, node)
+    return trusted(store.load(revision), shown, {method: (method, None) for method in methods})
 
 
-def any_run(name: str, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
+@of_checkpoint(spinner="store.running")
+def any_run(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
     """What a checkpoint of any kind did with a text."""
-    return _any_run(store.revision(name), text, options, forced)
+    return run_any(store.load(revision), text, options, forced)
 
 
 def long_run_of_any(name: str, text: str) -> AnyRun | None:
@@ -155,74 +180,17 @@ def continuation(name: str, text: str, options: ContinueOptions, changes: str = 
     return continuation(name, text, replace(options, n_tokens=0), changes) if found is None else found
 
 
-def gaps(name: str, text: str) -> tuple[Gap, ...]:
+@of_checkpoint(spinner="store.running")
+def gaps(revision: Revision, text: str) -> tuple[Gap, ...]:
     """What an encoder that fills words in would put where a text hides them."""
-    return _gaps(store.revision(name), text)
-
-
-@cached(spinner="store.running")
-def _gaps(revision: Revision, text: str) -> tuple[Gap, ...]:
     return fill(store.load(revision), text)
 
 
-@cached(spinner="store.translating")
-def _translation(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> Translation:
-    return translate(store.load(revision), text, options, forced)
-
-
-@cached(spinner="store.following")
-def _followed(revision: Revision, text: str, options: DecodingOptions, node: int) -> Translation:
-    return follow(store.load(revision), _translation(revision, text, options, None), node)
-
-
-@cached()
-def _hypothesis_texts(revision: Revision, text: str, options: DecodingOptions) -> dict[int, str]:
-    tokenizer, tree = store.load(revision).writer, _translation(revision, text, options, None).tree
-    if tokenizer is None or tree is None:
-        return {}
-    return {node.id: tokenizer.decode(tree.path(node.id)) for node in tree.nodes[1:]}
-
-
 def _shown(
-    revision: Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None
+    of: str | Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None
 ) -> Translation:
-    best = _translation(revision, text, options, forced)
-    return best if node is None or node == best.node else _followed(revision, text, options, node)
-
-
-@cached()
-def _deciding(
-    revision: Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None
-) -> Deciding:
-    return deciding_words(store.load(revision), _shown(revision, text, options, forced, node))
-
-
-def _attribution(
-    revision: Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None, method: str
-) -> Attribution:
-    def compute() -> Attribution:
-        with st.spinner(t("store.attributing")):
-            return _shown(revision, text, options, forced, node).attribution(store.load(revision), method, words=True)
-
-    return cached_result(ATTRIBUTION, (revision, text, options, forced, node, method), compute)
-
-
-@cached(spinner="store.trusting")
-def _trust(
-    revision: Revision,
-    text: str,
-    options: DecodingOptions,
-    forced: str | None,
-    node: int | None,
-    methods: tuple[str, ...],
-) -> dict[str, Trust]:
-    shown = _shown(revision, text, options, forced, node)
-    return trusted(store.load(revision), shown, {method: (method, None) for method in methods})
-
-
-@cached(spinner="store.running")
-def _any_run(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
-    return run_any(store.load(revision), text, options, forced)
+    best = translation(of, text, options, forced)
+    return best if node is None or node == best.node else _followed(of, text, options, node)
 
 
 def for_long_runs(revision: Revision) -> Checkpoint:

@@ -16,9 +16,6 @@ Answers = tuple[tuple[str, Any], ...]
 class CheckpointSource(ABC):
     """One origin of checkpoints; methods raise CheckpointError where there is no such one, or it is refused."""
 
-    trusted = False
-    """Whether its files come with the app; others are read and looked through in worker processes."""
-
     @abstractmethod
     def refs(self) -> list[CheckpointRef]:
         """Every checkpoint that is here, in the order of lists."""
@@ -38,10 +35,6 @@ class CheckpointSource(ABC):
     @abstractmethod
     def contents(self, revision: Revision) -> Contents:
         """The tensors of a checkpoint as its files hold them."""
-
-    @abstractmethod
-    def n_bytes(self, ref: CheckpointRef) -> int:
-        """Bytes of its weights."""
 
     def fingerprint(self, ref: CheckpointRef) -> str | None:  # noqa: B027  (what asks nothing needs none)
         """What answers about a checkpoint are remembered under; None where there is nothing to answer, or to read."""

@@ -1,8 +1,9 @@
 """Every checkpoint that the dashboard knows, by its name in lists and addresses, wherever it comes from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 
@@ -13,11 +14,15 @@ from transformer.checkpoint.ours.history import Snapshot
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.safe.contents import Contents
+from ui.store.cache import cached
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.shipped import Shipped
 from ui.store.source import Answers, CheckpointSource
 from ui.store.uploads import Uploads
 from ui.store.user_folder import UserFolder
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 TRANSLATORS = ("seq2seq", "recurrent", f"{HUGGING_FACE}seq2seq")
 """The architectures that read one text and write another."""
@@ -102,13 +107,34 @@ def load(revision: Revision) -> Checkpoint:
     return source.load(revision, _answers(source, revision.ref))
 
 
+def of_checkpoint(
+    *, spinner: str = ""
+) -> Callable[[Callable[Concatenate[Revision, P], T]], Callable[Concatenate[str | Revision, P], T]]:
+    """Remember what a function makes of a checkpoint's revision; it is called with the checkpoint's name as well.
+
+    `spinner` as in `cached`. What it raises where there is no such checkpoint is a CheckpointError.
+    """
+
+    def decorate(function: Callable[Concatenate[Revision, P], T]) -> Callable[Concatenate[str | Revision, P], T]:
+        kept = cached(spinner=spinner)(function)
+
+        @wraps(function)
+        def call(of: str | Revision, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return kept(revision(of) if isinstance(of, str) else of, *args, **kwargs)
+
+        return call
+
+    return decorate
+
+
 def guesses(name: str) -> tuple[Message, ...]:
     """What the maps of a checkpoint rest on that its files do not say; nothing of a shipped one.
 
     Raises:
         CheckpointError: there is none, or it cannot be loaded.
     """
-    return checkpoint(name).guesses if name and not is_trusted(name) else ()
+    is_shipped = CheckpointRef.parse(name).origin is Origin.SHIPPED
+    return () if is_shipped else checkpoint(name).guesses
 
 
 def base(name: str) -> str:
@@ -161,21 +187,6 @@ def vocabulary_files(name: str) -> Sequence[Path] | None:
     """
     source, ref = _found(name)
     return source.vocabulary_files(ref)
-
-
-def n_bytes(name: str) -> int:
-    """Bytes of a checkpoint's files.
-
-    Raises:
-        CheckpointError: there is none.
-    """
-    source, ref = _found(name)
-    return source.n_bytes(ref)
-
-
-def is_trusted(name: str) -> bool:
-    """Whether a checkpoint's files came with the app."""
-    return _found(name)[0].trusted
 
 
 def is_upload(name: str) -> bool:

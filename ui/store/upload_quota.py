@@ -69,7 +69,7 @@ LEDGER = Ledger()
 
 
 class Counted:
-    """Bytes in the ledger: struck off when nothing refers to this any more, or before."""
+    """Bytes in the ledger: struck off when nothing refers to this any more, at once where a block around it fails."""
 
     def __init__(self, n_bytes: int, limit: int) -> None:
         """Count them.
@@ -81,6 +81,13 @@ class Counted:
         self.n_bytes = n_bytes
         self.strike = weakref.finalize(self, LEDGER.strike, n_bytes)
         """Count them no more; once is enough."""
+
+    def __enter__(self) -> "Counted":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:  # at once: the error's traceback may live on
+            self.strike()
 
 
 def megabytes(n_bytes: int) -> str:

@@ -65,9 +65,6 @@ class UserFolder(CheckpointSource):
     def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
         return vocabulary_files(_path(ref))
 
-    def n_bytes(self, ref: CheckpointRef) -> int:
-        return sum(file.stat().st_size for file in find_files(_path(ref)).values())
-
 
 @cache
 def own_folder() -> Path | None:

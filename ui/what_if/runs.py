@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from transformer import ContinueOptions, DecodingOptions, Translation, intervening
-from transformer.attention.interventions.donors import Donor
 from transformer.attention.interventions.text import from_text, to_text
+from transformer.attention.interventions.value import Donor
 from transformer.runs.any_model import AnyRun
 from transformer.runs.continuing import reread
 from transformer.runs.donors import LogOdds, donor_of, log_odds

@@ -262,27 +262,6 @@ def test_what_is_said_of_the_curves_is_read_off_them() -> None:
     assert list(lines[1].values) == pytest.approx([0.0, 0.1, 0.5, 2.0])
 
 
-def test_a_measurement_is_resumed_and_never_mixed_with_another(folder: Path, measured: Importance) -> None:
-    """What is there is kept, to the letter; what is missing is measured; other sentences are refused."""
-    out = folder.parent / "resumed"
-    about = {**measured.about, "nll": {}}
-    Importance({"000007": measured.heads["final"][:2]}, {"000007": measured.removals["final"][:3]}, about).write(out)
-    files = ["--source", str(folder.parent / "val.en"), "--target", str(folder.parent / "val.de")]
-    again = ["measure", "importance", str(folder), *files, "--out", str(out), "--quiet", "--threads", "1"]
-    assert main(again) == 0
-    found = Importance.of_folder(out)
-    assert list(found.heads) == ["final", "000007"]
-    assert found.heads["final"] == measured.heads["final"]
-    assert found.heads["000007"] == measured.heads["final"][:2]
-    assert found.removals["000007"] == measured.removals["final"][:3]
-    assert found.about["nll"] == measured.about["nll"]
-    before = {one.name: one.read_bytes() for one in out.iterdir()}
-    assert main(again) == 0
-    assert {one.name: one.read_bytes() for one in out.iterdir()} == before
-    Importance({}, {}, {**about, "pairs": 3}).write(out)
-    assert main(again) != 0, "they are not the same sentences"
-
-
 def test_the_shipped_measurement_holds_every_snapshot() -> None:
     """The order by importance against random ones, and the steepest type, as the documents say them."""
     found = Importance.of_folder(CHECKPOINTS / "multi30k-en-de" / "importance")

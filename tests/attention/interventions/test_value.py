@@ -1,14 +1,12 @@
 """An intervention as a value: frozen, hashable, written to text and read back; what is no intervention is refused."""
 
-import json
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer import Donor, InputError, Intervention, Site
-from transformer.attention.interventions.text import MOST_PARTS, from_json, from_text, to_json, to_text
+from transformer.attention.interventions.text import MOST_PARTS, from_text, to_text
 
 DONOR = Donor("other", {Site("a"): torch.zeros(1, 1, 1, 1)}, {})
 NUMBERS = st.floats(-1e9, 1e9, allow_subnormal=True)
@@ -33,11 +31,10 @@ def fields(draw: st.DrawFn) -> dict[str, object]:
 
 
 @given(st.lists(fields(), max_size=4))
-def test_text_and_json_bring_back_what_they_were_written_from(drawn: list[dict[str, object]]) -> None:
+def test_text_brings_back_what_it_was_written_from(drawn: list[dict[str, object]]) -> None:
     every = tuple(Intervention(**one) for one in drawn)  # type: ignore[arg-type]
     donors = {"other": DONOR}
     assert from_text(to_text(every), donors) == every
-    assert from_json(to_json(every), donors) == every
     assert hash(every) == hash(from_text(to_text(every), donors))
     assert not set(to_text(every)) - set("abcdefghijklmnopqrstuvwxyz0123456789._~-+")
 
@@ -104,22 +101,3 @@ def test_a_hostile_string_is_refused_by_what_is_wrong_in_it(text: str, told: str
     with pytest.raises(InputError, match=told) as refused:
         from_text(text)
     assert len(str(refused.value)) < 500
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("[", "are no JSON"),
-        ("[" * 10**5, "are no JSON"),
-        ("{}", "are no list of objects"),
-        ("[1]", "are no list of objects"),
-        ('[{"site": "a"}]', r"an intervention with the fields site cannot be read"),
-        ('[{"site": "a", "action": "zero", "more": 1}]', "site, action, more cannot be read"),
-        ('[{"site": 1, "action": []}]', "action='\\[\\]' is not known"),
-        ('[{"site": "a", "action": "patch_output", "value": {}}]', "the donor '{}' is not here"),
-        (json.dumps([{"site": "a", "action": "zero"}] * 10**4), "holds 10000 interventions"),
-    ],
-)
-def test_hostile_json_is_refused_too(text: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
-        from_json(text)

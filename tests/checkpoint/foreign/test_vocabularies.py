@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.safe import hostile
 from transformer.checkpoint.foreign.bundle import read_vocabulary
+from transformer.checkpoint.foreign.vocabularies import with_ids
 from transformer.errors import CheckpointError, InputError
 from transformer.text.base import Tokenizer
 from transformer.text.text import train_tokenizer
@@ -20,7 +21,7 @@ WORDS = ["<blank>", "<s>", "</s>", "<unk>", "a", "man", "rides"]
 
 
 def _read(data: bytes, name: str, special_ids: SpecialIds | None = None) -> Tokenizer:
-    return read_vocabulary(io.BytesIO(data), name).tokenizer(special_ids or SpecialIds())
+    return with_ids(read_vocabulary(io.BytesIO(data), name), special_ids or SpecialIds())
 
 
 @pytest.mark.parametrize(

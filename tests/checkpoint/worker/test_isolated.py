@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 from torch import Tensor
 
 from tests.checkpoint.references import LAYOUTS, REFERENCE
@@ -17,7 +16,6 @@ from tests.pages.tiny import save_tiny
 from tests.safe.hostile import saved
 from transformer.checkpoint.foreign import vocabularies
 from transformer.checkpoint.foreign.bundle import bundle
-from transformer.checkpoint.inspect.tensors import inspect_contents
 from transformer.checkpoint.load import find_files, load, read
 from transformer.checkpoint.worker import isolated, jobs, wire_format
 from transformer.checkpoint.worker import vocabularies as texts
@@ -128,47 +126,6 @@ def test_more_tensors_than_the_limit_are_refused() -> None:
     entries = [[f"w{i}", *GOOD[1:]] for i in range(4)]
     with pytest.raises(GarbledError):
         wire_format.unpacked(entries, [bytearray(24)], ReadLimits(tensors=3))
-
-
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_inspecting_finds_the_same_in_a_worker(name: str) -> None:
-    contents = isolated.read_path(REFERENCE / name)
-    steps: list[float] = []
-    there = isolated.inspect(contents, 97, steps.append)
-    here = inspect_contents(contents, 97)
-    assert there.text == here.text
-    assert there.tied == here.tied
-    for mine, theirs in zip(there.tensors, here.tensors, strict=True):
-        assert (mine.counts == theirs.counts).all()
-        assert (mine.edges == theirs.edges).all()
-        assert (mine.name, mine.flags, mine.dead, mine.n_bytes) == (
-            theirs.name, theirs.flags, theirs.dead, theirs.n_bytes
-        )  # fmt: skip
-    assert steps == sorted(steps)
-    assert steps[-1] == 1
-
-
-def test_inspecting_tells_of_nan_and_comes_in_slices(tmp_path: Path) -> None:
-    weights = {f"w{i}": torch.full((3, i + 1), torch.nan if i == 7 else i) for i in range(600)}
-    save_file(weights, tmp_path / "model.safetensors")
-    steps: list[float] = []
-    found = isolated.inspect(isolated.read_path(tmp_path / "model.safetensors"), 1, steps.append)
-    assert len({step for step in steps if 0 < step < 1}) >= 2
-    assert {one.name: one.n_not_finite for one in found.tensors if one.flags and one.n_not_finite} == {"w7": 24}
-
-
-class StoppedError(Exception):
-    """The reader pressed a button."""
-
-
-def test_inspecting_can_be_stopped() -> None:
-    contents = isolated.read_path(REFERENCE / "annotated")
-
-    def stop(_: float) -> None:
-        raise StoppedError
-
-    with pytest.raises(StoppedError):
-        isolated.inspect(contents, 1, stop)
 
 
 def test_a_file_that_changes_while_it_is_sent_is_a_refusal() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.checkpoint.huggingface.families import write_folder
 from transformer.checkpoint.load import read_folder_tokenizer
-from transformer.checkpoint.worker import isolated, resident, tokenizer_facts, trial
+from transformer.checkpoint.worker import isolated, resident, trial
 from transformer.checkpoint.worker import vocabularies as texts
 from transformer.checkpoint.worker.pool import Answer
 from transformer.checkpoint.worker.remote_tokenizer import RemoteTokenizer
@@ -96,7 +96,7 @@ def test_a_text_that_a_tokenizer_makes_enormous_costs_a_sentence(spoil: Any, tex
     spoil(folder)
     tokenizer = texts.folder_tokenizer(folder)
     usual = tokenizer.encode("the dog")
-    with pytest.raises(InputError, match=r"tokenizer of gpt2 (cannot work on this|makes .* out of this)"):
+    with pytest.raises(InputError, match=r"tokenizer of gpt2 cannot work on this"):
         tokenizer.encode(text)
     assert tokenizer.encode("the dog") == usual
 
@@ -121,12 +121,8 @@ def test_a_long_text_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [1, 1, 8]
 
 
-def test_more_tokens_or_letters_than_are_read_are_refused_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_letters_than_are_read_are_refused_by_number() -> None:
     tokenizer = some_tokenizer()
-    monkeypatch.setattr(tokenizer_facts, "MOST_IDS", 5)  # here; the worker has the usual bound
-    with pytest.raises(InputError, match=r"some\.model makes 6 tokens of 17 letters out of this; at most 5 "):
-        tokenizer_facts.bounded(["abc"] * 5 + ["de"], "some.model")
-    assert tokenizer_facts.bounded(["abc"] * 5, "some.model") == ["abc"] * 5
     text = "a man " * 200_000
     with pytest.raises(InputError, match=r"the text has 1,200,000 letters.*at most 1,000,000"):
         tokenizer.encode(text)

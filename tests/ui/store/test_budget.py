@@ -17,7 +17,7 @@ from ui.store.budget import EACH, MODELS, RESULTS, Budget
 from ui.store.cache import Store, cached_result
 from ui.store.file_versions import one_look, stamp_of_folder
 from ui.store.refs import CheckpointRef
-from ui.store.sizes import Size, size_of
+from ui.store.sizes import size_of
 from ui.store.upload_quota import UploadLimits
 
 BLOCK = 64 * 1024
@@ -87,36 +87,6 @@ def test_what_two_results_share_counts_once_until_the_last_of_them_goes() -> Non
     assert 0 < budget.held - 7 * BLOCK < 3 * AROUND
     kept.clear()
     assert budget.held == 0
-
-
-def test_what_grows_when_it_is_looked_at_is_measured_again() -> None:
-    budget, grows = budget_of(6.5), [block(1)]
-    kept = Store(budget=budget)
-    kept.get("grows", lambda: grows)
-    kept.get("other", lambda: block(1))
-    grows += [block(3)]
-    kept.get("grows", lambda: pytest.fail("it is kept"))
-    kept.get("new", lambda: block(2))
-    assert ("grows" in kept, "other" in kept, "new" in kept) == (True, False, True)
-    assert 0 < budget.held - 6 * BLOCK < 3 * AROUND
-
-
-def test_the_more_often_it_was_used_the_more_seldom_it_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured, kept = list[int](), Store(budget=budget_of(100))
-    kept.get("used", lambda: "value")
-
-    def counted(one: tuple[object, object]) -> Size:
-        measured.append(one[0] == "used")
-        return size_of(one)
-
-    monkeypatch.setattr("ui.store.budget.size_of", counted)
-    after = list[int]()
-    for use in range(1, 33):
-        kept.get("used", lambda: pytest.fail("it is kept"))
-        before = sum(measured)
-        kept.get(use, lambda: "another")
-        after += [use] * (sum(measured) - before)
-    assert after == [1, 2, 4, 8, 16, 32]
 
 
 def test_work_on_its_way_counts_but_is_not_pushed_out() -> None:

@@ -128,7 +128,7 @@ def run(page: AppTest, text: str, field: str = "text") -> AppTest:
 def test_no_run_of_an_upload_stands_in_any_cache_of_all(pages: Callable[..., AppTest]) -> None:
     checkpoint = (REFERENCE / "jadore-separate" / "model.chkpt").read_bytes()
     mine = run(pages("translate", **{"model.chkpt": checkpoint}), "5 6 7")
-    assert mine.session_state[session_resources.STATE].results["ui.store.runs._translation"]
+    assert mine.session_state[session_resources.STATE].results["ui.store.runs.translation"]
     assert not _shared_keys("5 6 7")
 
 

@@ -11,11 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from streamlit.testing.v1 import AppTest
-from torch import nn
 
-from tests.checkpoint.originals.rnn import EncoderRNN, LocationDecoder
 from tests.checkpoint.references import REFERENCE
 from tests.classifiers import sequence_checkpoint
 from transformer.errors import CheckpointError
@@ -51,12 +48,6 @@ def _empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upload_quota, "LEDGER", Ledger())
 
 
-def _saved(module: nn.Module) -> bytes:
-    stream = io.BytesIO()
-    torch.save(module.state_dict(), stream)
-    return stream.getvalue()
-
-
 def words(count: int) -> bytes:
     return "\n".join(f"w{i}" for i in range(count)).encode()
 
@@ -81,47 +72,19 @@ def test_a_session_keeps_three_models_of_its_uploads(monkeypatch: pytest.MonkeyP
     assert again[3] is not first
 
 
-def test_vocabularies_of_an_upload_are_counted_and_the_next_ones_take_their_place(mine: SessionResources) -> None:
-    name = take(**{"model.chkpt": WEIGHTS})
-    for count in (700, 500, 900):
-        vocabulary = words(count)
-        assert take(name, **{"words.txt": vocabulary}) == name
-        assert mine.uploads[name].n_bytes == len(WEIGHTS) + len(vocabulary) == upload_quota.LEDGER.held
-    mine.let_go()
-    assert upload_quota.LEDGER.held == 0
-
-
-def test_a_vocabulary_is_removed_alone_whenever_it_came(mine: SessionResources) -> None:
-    first, later = words(700), words(500)
-    name = take(**{"model.chkpt": WEIGHTS, "first.txt": first})
-    assert take(name, **{"later.txt": later}) == name
-    upload = mine.uploads[name]
-    assert upload.added == {"first.txt": len(first), "later.txt": len(later)}
-    tokens = [upload.token]
-    mine.results["any"] = object()
-    for file, rest in (("model.chkpt", {*upload.added}), ("first.txt", {"later.txt"}), ("later.txt", set())):
-        uploads.forget_file(name, file)
-        tokens.append(upload.token)
-        assert upload.added.keys() == rest
-        assert upload.n_bytes == upload_quota.LEDGER.held == len(WEIGHTS) + sum(upload.added.values())
-    assert (tokens[0] == tokens[1], len(set(tokens)), mine.results) == (True, 3, {})
-    del upload
-    mine.let_go()
-    assert upload_quota.LEDGER.held == 0
-
-
-@pytest.mark.parametrize(("name", "both"), [("two.pt", "upload/one-two"), ("one.pt", "upload/one-one")])
-def test_the_other_half_of_a_recurrent_pair_joins_the_one_that_is_shown(
-    mine: SessionResources, name: str, both: str
+def test_vocabularies_of_an_upload_are_counted_and_what_fits_takes_the_place_of_what_did(
+    mine: SessionResources,
 ) -> None:
-    halves = [_saved(module) for module in (EncoderRNN(31, 13), LocationDecoder(37, 13, 9))]
-    first = take(**{"one.pt": halves[0]})
-    other = take(first, **{"else.pt": _saved(nn.Linear(3, 5))})
-    whole = take(first, **{name: halves[1]})
-    assert (list(mine.uploads), str(whole)) == ([other, whole], both)
-    assert mine.uploads[whole].n_bytes == sum(map(len, halves))
-    assert uploads.Uploads().architecture(whole, ()) == "recurrent"
-    uploads.forget(other)
+    name = take(**{"model.chkpt": WEIGHTS})
+    token, size = mine.uploads[name].token, mine.uploads[name].bundle.checkpoint({}).model.config.source_vocab
+    first, later = words(size), b"x\n" + words(size - 1)
+    assert take(name, **{"src.txt": first}) == take(name, **{"src.txt": later}) == name
+    assert mine.uploads[name].bundle.checkpoint({}).tokenizer.labels([0]) == ["x"]
+    assert mine.uploads[name].token != token
+    assert mine.uploads[name].n_bytes == len(WEIGHTS) + len(first) + len(later) == upload_quota.LEDGER.held
+    with pytest.raises(CheckpointError, match="has 5 tokens, the checkpoint's embeddings have"):
+        take(name, **{"wrong.txt": words(5)})
+    assert mine.uploads[name].n_bytes == upload_quota.LEDGER.held
     mine.let_go()
     gc.collect()
     assert upload_quota.LEDGER.held == 0

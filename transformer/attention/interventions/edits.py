@@ -9,8 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.interventions.donors import Donor
-from transformer.attention.interventions.value import OF_CELLS, OF_OUTPUTS, OF_ROWS, Intervention
+from transformer.attention.interventions.value import OF_CELLS, OF_OUTPUTS, OF_ROWS, Donor, Intervention
 from transformer.errors import InputError
 from transformer.nn.masks import masked_softmax
 from transformer.nn.run_context import run_context

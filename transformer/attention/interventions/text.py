@@ -1,17 +1,15 @@
-"""Interventions as text: a short string for an address, and JSON for a file. Both are read back with every check.
+"""Interventions as text: a short string, for addresses and files, that is read back with every check.
 
 A string is `SITE~ACTION`, then what is given of `~hHEADS ~qROWS ~kKEYS ~vVALUE`, in this order; interventions are
 joined by `~~`. Positions are runs joined by dots (`0-2.5`), numbers are joined by underscores, a donor stands by its
 name. All of these characters stand in an address as they are.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from transformer.attention.interventions.donors import Donor
-from transformer.attention.interventions.value import MOST_POSITIONS, Intervention, ranges
+from transformer.attention.interventions.value import MOST_POSITIONS, Donor, Intervention, ranges
 from transformer.errors import InputError
 
 MOST_CHARACTERS = 20_000
@@ -27,7 +25,7 @@ _PREFIXES = {"h": "heads", "q": "queries", "k": "keys", "v": "value"}
 
 def to_text(interventions: Iterable[Intervention]) -> str:
     """The short string; empty for no intervention."""
-    return BETWEEN.join(map(_one_to_text, interventions))
+    return BETWEEN.join(map(written, interventions))
 
 
 def from_text(text: str, donors: Mapping[str, Donor] | None = None) -> tuple[Intervention, ...]:
@@ -36,7 +34,7 @@ def from_text(text: str, donors: Mapping[str, Donor] | None = None) -> tuple[Int
     Raises:
         InputError: it is too long, or a part of it is no intervention: says which, and what is wrong with it.
     """
-    return tuple(_one_from_text(part, donors or {}) for part in parts(text))
+    return tuple(read(part, donors or {}) for part in parts(text))
 
 
 def parts(text: str) -> list[str]:
@@ -51,31 +49,8 @@ def parts(text: str) -> list[str]:
     return text.split(BETWEEN) if text else []
 
 
-def to_json(interventions: Iterable[Intervention]) -> str:
-    """A JSON list with an object for each intervention; what stands for all is left out."""
-    return json.dumps([_one_to_json(one) for one in interventions])
-
-
-def from_json(text: str, donors: Mapping[str, Donor] | None = None) -> tuple[Intervention, ...]:
-    """The interventions of such a list; a donor's name is looked up in `donors`.
-
-    Raises:
-        InputError: it is no such list, or one of them is no intervention.
-    """
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError("interventions_no_json", error=str(error)[:200]) from None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise InputError("interventions_no_list")
-    if len(found) > MOST_PARTS:
-        raise InputError(
-            "interventions_many", parts=len(found), most=MOST_PARTS, found=len(text), longest=MOST_CHARACTERS
-        )
-    return tuple(_one_from_json(one, donors or {}) for one in found)
-
-
-def _one_to_text(one: Intervention) -> str:
+def written(one: Intervention) -> str:
+    """The short string of one intervention."""
     parts = [str(one.site), one.action]
     for prefix, positions in (("h", one.heads), ("q", one.queries), ("k", one.keys)):
         if positions is not None:
@@ -92,7 +67,12 @@ def _value_to_text(one: Intervention) -> str:
     return "_".join(map(repr, numbers))
 
 
-def _one_from_text(part: str, donors: Mapping[str, Donor]) -> Intervention:
+def read(part: str, donors: Mapping[str, Donor]) -> Intervention:
+    """The intervention of a short string.
+
+    Raises:
+        InputError: it is none.
+    """
     fields = part.split(WITHIN)
     if len(fields) < 2:
         raise _unreadable(part)
@@ -136,23 +116,6 @@ def _donor(name: str, donors: Mapping[str, Donor]) -> Donor:
     if name not in donors:
         raise InputError("donor_not_known", name=name[:100])
     return donors[name]
-
-
-def _one_to_json(one: Intervention) -> dict[str, Any]:
-    value = one.value.name if isinstance(one.value, Donor) else one.value
-    fields = dict(heads=one.heads, queries=one.queries, keys=one.keys, value=value)
-    return {"site": str(one.site), "action": one.action} | {k: v for k, v in fields.items() if v is not None}
-
-
-def _one_from_json(one: dict[str, Any], donors: Mapping[str, Donor]) -> Intervention:
-    known = {"site", "action", *_PREFIXES.values()}
-    if not {"site", "action"} <= one.keys() <= known:
-        raise InputError("intervention_other_fields", found=tuple(map(str, list(one)[:10])), known=tuple(sorted(known)))
-    value = one.get("value")
-    if one["action"] in ("patch_weights", "patch_output"):
-        value = _donor(str(value), donors)
-    fields = {name: one.get(name) for name in ("heads", "queries", "keys")}
-    return Intervention(str(one["site"]), str(one["action"]), **fields, value=value)
 
 
 def _unreadable(part: str) -> InputError:

@@ -7,11 +7,13 @@ and by their mean, Michel et al. 2019 and the practice of ablation; patching, He
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from transformer.attention.interventions.donors import Donor
+from jaxtyping import Float
+from torch import Tensor
+
 from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.sites import Site
@@ -64,6 +66,18 @@ Value = Any
 """What the action takes; kept as a float, a tuple of floats or a `Donor`."""
 
 _SITE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.#-]{0,199}")
+
+
+@dataclass(frozen=True, eq=False)
+class Donor:
+    """Weights and head outputs of every site of a run, to patch into another run. `name` appears in texts.
+
+    Position i of a donor stands for position i of the run that it is put into. A batch of 1 serves every sentence.
+    """
+
+    name: str
+    weights: Mapping[Site, Float[Tensor, "batch head query key"]]
+    outputs: Mapping[Site, Float[Tensor, "batch head query d_v"]]
 
 
 @dataclass(frozen=True)

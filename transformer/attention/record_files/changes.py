@@ -1,15 +1,13 @@
 """Interventions in a record file: each is written once, with its donor's weights where the picture needs them."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs
-from transformer.attention.interventions.donors import Donor
 from transformer.attention.interventions.edits import check_positions
-from transformer.attention.interventions.text import MOST_PARTS, from_json, to_json
-from transformer.attention.interventions.value import Intervention
+from transformer.attention.interventions.text import MOST_PARTS, read, written
+from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record_files.contents import MOST_CHANGED_POSITIONS
 from transformer.attention.record_files.entries import Entry
 from transformer.attention.record_files.softmaxes import (
@@ -19,7 +17,7 @@ from transformer.attention.record_files.softmaxes import (
     written_weights,
 )
 from transformer.attention.record_files.tensors import Stored, read_tensor
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.softmax_inputs import Weights
 from transformer.errors import HeedmapError, InputError
 from transformer.safe.refusal import said, shown
 from transformer.sites import Site
@@ -43,27 +41,27 @@ class WrittenChanges:
         """What is kept of one attention, as JSON."""
         if isinstance(source, Weights):
             return written_weights(source, batch, name, self._stored)
-        if isinstance(source, AttentionInputs):
-            return written_inputs(source, batch, name, self._stored)
+        base = written_inputs(source, batch, name, self._stored)
+        if not isinstance(source, ChangedAttentionInputs):
+            return base
         for one in source.interventions:
             if one.action == "patch_weights":
                 self._keep_weights(one, batch)
-        base = written_inputs(source.base, batch, name, self._stored)
         places = self.places(source.interventions)
         first = {} if source.first_row is None else {"first_row": source.first_row}
         return {"kind": "changed", "base": base, "interventions": places, **first}
 
     def table(self) -> dict[str, Any]:
         """All interventions, and donors by the names that they have in them."""
-        written = []
+        every = []
         for one in self._places:
             value = one.value
             if isinstance(value, Donor):
                 self._donors.setdefault(id(value), (value, {}))
                 value = replace(value, name=str(list(self._donors).index(id(value))))
-            written.append(replace(one, value=value))
+            every.append(written(replace(one, value=value)))
         donors = [{"name": donor.name, "weights": weights} for donor, weights in self._donors.values()]
-        return {"interventions": json.loads(to_json(written)), "donors": donors}
+        return {"interventions": every, "donors": donors}
 
     def _keep_weights(self, one: Intervention, batch: int) -> None:
         donor: Donor = one.value
@@ -86,10 +84,10 @@ class ReadChanges:
         self._every: tuple[Intervention, ...] = ()
         changes = entry.at("interventions")
         if not changes.is_missing:
-            changes.items(MOST_PARTS)
+            parts = [one.text() for one in changes.items(MOST_PARTS)]
             try:
-                self._every = from_json(json.dumps(changes.value), named)
-            except (InputError, TypeError, OverflowError, RecursionError) as error:
+                self._every = tuple(read(part, named) for part in parts)
+            except InputError as error:
                 changes.file.refuse("record_intervention", place=changes.place, why=said(error))
 
     def at(self, entry: Entry) -> tuple[Intervention, ...]:
@@ -114,7 +112,7 @@ class ReadChanges:
             return read_inputs(entry)
         entry.table("kind", "base", "interventions", "first_row")
         first = entry.at("first_row")
-        found = ChangedAttentionInputs(
+        found = ChangedAttentionInputs.of(
             read_inputs(entry.at("base")),
             self.at(entry.at("interventions")),
             None if first.is_missing else first.count(),

@@ -1,4 +1,4 @@
-"""From an untrusted record file to the contents of a record. Sizes are checked before memory is taken."""
+"""From an untrusted record file to a record. Sizes are checked before memory is taken."""
 
 import os
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from transformer.attention.record import AttentionMap, Record
 from transformer.attention.record_files.axes import read_axis
 from transformer.attention.record_files.changes import ReadChanges
 from transformer.attention.record_files.contents import (
@@ -17,8 +18,6 @@ from transformer.attention.record_files.contents import (
     MOST_SITE_CHARACTERS,
     MOST_SITES,
     VERSION,
-    MapContents,
-    RecordContents,
 )
 from transformer.attention.record_files.entries import Entry, Opened
 from transformer.attention.record_files.softmaxes import read_notes
@@ -33,7 +32,7 @@ from transformer.safe.refusal import refused, shown
 from transformer.sites import Site
 
 
-def read_path(path: Path) -> RecordContents:
+def read_path(path: Path) -> Record:
     """What the file of a record at `path` holds.
 
     Raises:
@@ -43,7 +42,7 @@ def read_path(path: Path) -> RecordContents:
         return read(handle, path.name)
 
 
-def read(handle: BufferedIOBase, source: str, limits: ReadLimits = DEFAULT_LIMITS) -> RecordContents:
+def read(handle: BufferedIOBase, source: str, limits: ReadLimits = DEFAULT_LIMITS) -> Record:
     """What the file of a record holds; `source` names it in messages.
 
     Raises:
@@ -64,7 +63,7 @@ def read(handle: BufferedIOBase, source: str, limits: ReadLimits = DEFAULT_LIMIT
     return read_table(table, read_tensors(handle, header.tensors, places, source), source)
 
 
-def read_table(table: Any, tensors: Mapping[str, Tensor], source: str) -> RecordContents:
+def read_table(table: Any, tensors: Mapping[str, Tensor], source: str) -> Record:
     """The contents that a table describes, made of the tensors that it names.
 
     Raises:
@@ -82,7 +81,7 @@ def read_table(table: Any, tensors: Mapping[str, Tensor], source: str) -> Record
     unused = next((name for name in tensors if name not in file.used), None)
     if unused is not None:
         file.refuse("record_tensor_unused", tensor=shown(unused))
-    return RecordContents(tuple(maps), root.at("model").said(), root.at("text").said())
+    return Record({one.site: one for one in maps}, root.at("model").said(), root.at("text").said())
 
 
 def _check_version(table: dict[str, Any], source: str) -> None:
@@ -100,7 +99,7 @@ def _checked_places(checksums: Any, header: Header, source: str) -> dict[str, Pl
     return {name: replace(place, checksum=checksums.get(name, 0)) for name, place in header.places.items()}
 
 
-def _map(entry: Entry, axes: list[Axis], changes: ReadChanges) -> MapContents:
+def _map(entry: Entry, axes: list[Axis], changes: ReadChanges) -> AttentionMap:
     entry.table("site", "queries", "keys", "source", "interventions", "notes")
     name = entry.at("site").text()
     if not 0 < len(name) <= MOST_SITE_CHARACTERS or not name.isprintable():
@@ -113,6 +112,5 @@ def _map(entry: Entry, axes: list[Axis], changes: ReadChanges) -> MapContents:
         if len(axis) > count:
             entry.file.refuse("record_axis_length", place=entry.at(side).place, found=len(axis), count=count)
         sides[side] = axis
-    return MapContents(
-        site, sides["queries"], sides["keys"], source, changes.at(entry.at("interventions")), read_notes(entry)
-    )
+    asked = changes.at(entry.at("interventions"))
+    return AttentionMap(site, sides["queries"], sides["keys"], source, 0, asked, read_notes(entry))

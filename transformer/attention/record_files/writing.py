@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transformer.attention.record import Record
 from transformer.attention.record_files.axes import written_axis, written_text
 from transformer.attention.record_files.changes import WrittenChanges
-from transformer.attention.record_files.contents import KEY, VERSION, RecordContents
+from transformer.attention.record_files.contents import KEY, VERSION
 from transformer.attention.record_files.reading import read_table
 from transformer.attention.record_files.tensors import Stored
 from transformer.messages import Message
@@ -25,7 +26,7 @@ _SHOWN = 80
 _NAMES = {name: kind for kind, name in KINDS.items()}
 
 
-def blocks(record: RecordContents) -> Iterator[bytes | memoryview]:
+def blocks(record: Record) -> Iterator[bytes | memoryview]:
     """The bytes of the file of a record, its header first, then tensor by tensor.
 
     Raises:
@@ -67,12 +68,12 @@ def save(content: Iterable[bytes | memoryview], path: Path) -> None:
         raise
 
 
-def _table(record: RecordContents, stored: Stored) -> dict[str, Any]:
+def _table(record: Record, stored: Stored) -> dict[str, Any]:
     """The JSON table of a record; its tensors are put into `stored`."""
     axes: dict[str, int] = {}
     changes = WrittenChanges(stored)
     sites = []
-    for one in record.maps:
+    for one in record.values():
         site = {
             "site": str(one.site),
             "queries": axes.setdefault(_json(written_axis(one.queries)), len(axes)),

@@ -5,7 +5,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from transformer.attention.interventions.donors import Donor
 from transformer.attention.interventions.edits import (
     OF_WEIGHTS,
     Place,
@@ -14,7 +13,7 @@ from transformer.attention.interventions.edits import (
     check_positions,
     selected,
 )
-from transformer.attention.interventions.value import Intervention
+from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.recording.mixing import Layout
 from transformer.errors import RecordError
 

@@ -107,7 +107,7 @@ def side_by_side(calls: Sequence[Attention]) -> Attention:
     queries, keys = (torch.cat([getattr(base, name) for base in bases], dim=1) for name in ("q", "k"))
     whole = replace(bases[0], q=queries, k=keys, bias=bias, known=None)
     changed = [replace(one, heads=(head,)) for head, source in enumerate(sources) for one in _interventions(source)]
-    return replace(first, source=ChangedAttentionInputs(whole, tuple(changed)) if changed else whole, output=output)
+    return replace(first, source=ChangedAttentionInputs.of(whole, tuple(changed)) if changed else whole, output=output)
 
 
 def _begin_with(after: Tensor, before: Tensor) -> bool:
@@ -165,7 +165,7 @@ def _one_source(rows: Sequence[_Rows], last: SoftmaxInputs) -> SoftmaxInputs:
     visible = torch.cat([wide(one.visible) for one in rows if one.visible is not None], dim=2)
     whole = replace(base, q=queries, mask=mask_of(visible, causal=False), bias=bias, known=None)
     changed = tuple(dict.fromkeys(each for one in rows for each in one.interventions))
-    return ChangedAttentionInputs(whole, changed) if changed else whole
+    return ChangedAttentionInputs.of(whole, changed) if changed else whole
 
 
 def _bias(base: AttentionInputs) -> Tensor:

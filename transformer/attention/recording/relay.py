@@ -11,7 +11,7 @@ from transformer.attention.changed import SoftmaxInputs
 from transformer.attention.interventions.active import active
 from transformer.attention.recording.mixing import Layout
 from transformer.attention.recording.seen import Arrival, ModuleRecording
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.softmax_inputs import Weights
 from transformer.errors import RecordError
 from transformer.nn.masks import Mask
 from transformer.nn.run_context import run_context
@@ -97,8 +97,6 @@ class Relay(ModuleRecording):
                 raise RecordError("weights_too_large", site=site, most=self.most_bytes)
             kept = {"": source.values, "first": source.values[..., 1:], "last": source.values[..., :-1]}[sink]
             source = Weights(kept, self.mask_of(site), (*self.notes_on, *notes))
-        elif isinstance(source, AttentionInputs):
-            source = source.detached()
         else:
-            source = replace(source, base=source.base.detached())
+            source = source.detached()
         record_site(site, source, output, mixed)

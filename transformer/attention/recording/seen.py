@@ -205,7 +205,7 @@ class ModuleRecording(Recording):
         source: SoftmaxInputs = base
         if arrival.asked:
             changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
-            source = ChangedAttentionInputs(base, arrival.asked, arrival.first)
+            source = ChangedAttentionInputs.of(base, arrival.asked, arrival.first)
         self._keep(arrival, source, values, v4, changed, _notes(call))
         return output if changed is output4 is output else changed.reshape(output.shape)
 

@@ -4,22 +4,21 @@ import io
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import sha256
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.build import build
-from transformer.checkpoint.foreign.halves import half_of
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
-from transformer.checkpoint.foreign.vocabularies import SENTENCEPIECE, Vocabulary, vocabulary_of
-from transformer.checkpoint.inspect.search import Search
+from transformer.checkpoint.foreign.vocabularies import SENTENCEPIECE, tokenizer_of, with_ids
+from transformer.checkpoint.inspect.search import Search, Searching
 from transformer.checkpoint.ours.folder import EXAMPLES, task_of
 from transformer.checkpoint.weight_files import CONFIG, ENDINGS, HALVES, INDEX_ENDING, LIKE_WEIGHTS, PICKLES, parts_of
-from transformer.checkpoint.worker import isolated, search, vocabularies
+from transformer.checkpoint.worker import isolated, vocabularies
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.safe.archives import ARCHIVE_START
@@ -37,6 +36,9 @@ VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 SPECIAL_IDS = ("pad_id", "bos_id", "eos_id")
 """Ids that a vocabulary may name, so that they need not be asked for."""
 
+SEARCH_SECONDS = 120.0
+"""Seconds of a processor after which a search for answers ends with what it has."""
+
 CONFIG_BYTES = 1024 * 1024
 """The most that a config.json may have: one of ours has a kilobyte."""
 
@@ -45,7 +47,7 @@ _TARGET = re.compile(r"tgt|trg|target|dec(?:oder)?[._-]|(?:^|[._-])(?:out|fr|de)
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A checkpoint as it was brought: its weights, and its vocabularies by the name of their file.
+    """A checkpoint as it was brought: its weights, and what reads or writes with each vocabulary by its file.
 
     `fingerprint` is that of the weights, so answers are remembered under it whatever vocabulary stands beside them.
     """
@@ -54,74 +56,30 @@ class Bundle:
     contents: Contents
     n_bytes: int
     fingerprint: str
-    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    vocabularies: Mapping[str, Tokenizer] = field(default_factory=dict)
     limits: ReadLimits = DEFAULT_LIMITS
 
     def beside(self, files: Mapping[str, BufferedIOBase]) -> "Bundle":
-        """The same weights beside other vocabularies: open files by name.
-
-        One of the same name takes the other's place, and so do vocabularies that fit: those stay beside them that fit
-        with them. Beside one that fits nothing all stay, since that one is to be removed.
+        """The same weights beside more vocabularies, open files by name, or beside these alone where others do not fit.
 
         Raises:
-            CheckpointError: one of them cannot be read.
+            CheckpointError: one of them cannot be read, or fits neither source nor target.
         """
         new = {name: read_vocabulary(stream, name, self.limits) for name, stream in files.items()}
-        kept = {name: one for name, one in self.vocabularies.items() if name not in new}
-        if kept and new and self._fit(new):
-            kept = {name: one for name, one in kept.items() if self._fit({name: one, **new})}
-        return replace(self, vocabularies={**kept, **new})
-
-    def without(self, file: str) -> "Bundle":
-        """The same weights without one of the vocabularies."""
-        return replace(self, vocabularies={name: one for name, one in self.vocabularies.items() if name != file})
-
-    def _fit(self, vocabularies: Mapping[str, Vocabulary]) -> bool:
-        """Whether each of these vocabularies has a place of its own in what the weights are taken for."""
-        beside = replace(self, vocabularies=vocabularies)
-        try:
-            beside._tokenizers(beside.recognised({}).report.config)
-        except CheckpointError:
-            return False
-        return True
-
-    def with_half(self, other: "Bundle") -> "Bundle | None":
-        """Both together, where they are the two halves of a recurrent pair; None where they are not.
-
-        Raises:
-            CheckpointError: together they are larger than a file may be.
-        """
-        halves = {found[0]: (one, found[1]) for one in (self, other) if (found := half_of(one.contents.tensors))}
-        if halves.keys() != set(HALVES):
-            return None
-        both = [halves["encoder"][0], halves["decoder"][0]]
-        tensors = {
-            f"{half}.{name.removeprefix(root)}": tensor
-            for half, (one, root) in halves.items()
-            for name, tensor in one.contents.tensors.items()
-        }
-        if sum(one.n_bytes for one in both) > self.limits.file_bytes:
-            n_bytes = sum(one.n_bytes for one in both)
-            source = " + ".join(one.contents.source for one in both)
-            raise refused("file_large", source, found=n_bytes, most=self.limits.file_bytes)
-        formats = sorted({one.contents.format for one in both})
-        source = " and ".join(one.contents.source for one in both)
-        return replace(
-            self,
-            name="-".join(sorted(one.name for one in both)),
-            contents=Contents(source, tensors, format=" and ".join(formats)),
-            n_bytes=sum(one.n_bytes for one in both),
-            fingerprint="+".join(one.fingerprint for one in both),
-            vocabularies={**self.vocabularies, **other.vocabularies},
-        )
+        alone = replace(self, vocabularies=new)
+        with suppress(CheckpointError):
+            both = replace(self, vocabularies={**self.vocabularies, **new})
+            both._tokenizers(both.recognised({}).report.config)
+            return both
+        alone._tokenizers(alone.recognised({}).report.config)
+        return alone
 
     @cached_property
     def special_ids(self) -> dict[str, int]:
         """The special tokens that a vocabulary names; the target's start and end count before the source's."""
         found: dict[str, int] = {}
         for name in sorted(self.vocabularies, key=lambda name: bool(_TARGET.search(name))):
-            named = self.vocabularies[name].special_ids
-            known = {special: getattr(named, special) for special in SPECIAL_IDS}
+            known = {special: getattr(self.vocabularies[name], special) for special in SPECIAL_IDS}
             found |= {special: i for special, i in known.items() if i >= 0}
         return found
 
@@ -138,13 +96,19 @@ class Bundle:
     def find_answers(
         self, expected: Contents, answers: Mapping[str, Any], on_progress: Callable[[float], None]
     ) -> Search:
-        """Try, in a worker, what these `answers` leave open until the model computes what is expected of it.
+        """Try what these `answers` leave open until the model computes what is expected of it.
+
+        `on_progress` hears the share that is done after each run, and may raise.
 
         Raises:
-            CheckpointError: as `worker.search.find_answers`; or an answer is no possible one.
+            CheckpointError: an answer is no possible one.
+            InputError: what is expected cannot be compared.
         """
         told = self._told(recognise(self.contents, answers), answers)
-        return search.find_answers(self.contents, expected, {**answers, **told}, on_progress, self.limits)
+        searching = Searching(self.contents, expected, {**answers, **told}, seconds=SEARCH_SECONDS)
+        for done in searching:
+            on_progress(done)
+        return searching.result
 
     def _told(self, first: Recognition, answers: Mapping[str, Any]) -> dict[str, int]:
         """The special ids that a vocabulary names and a question asks for."""
@@ -180,9 +144,9 @@ class Bundle:
             count = len(vocabulary)
             aims_at_target = bool(_TARGET.search(name)) and len(self.vocabularies) > 1
             if count == source_size and source is None and not (aims_at_target and target_size):
-                source = vocabulary.tokenizer(special_ids)
+                source = with_ids(vocabulary, special_ids)
             elif count == target_size and target is None:
-                target = vocabulary.tokenizer(special_ids)
+                target = with_ids(vocabulary, special_ids)
             else:
                 if target_size in {None, source_size}:
                     raise CheckpointError("vocabulary_fits_nothing", name=name, tokens=count, rows=source_size)
@@ -237,20 +201,20 @@ def bundle(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIM
     contents = isolated.read_files(weights, limits)
     if settings is not None:
         contents = replace(contents, settings={**settings, **contents.settings})
-    vocabularies = {name: files[name] for name in files if is_vocabulary(name) and name not in weights}
+    beside = {name: files[name] for name in files if is_vocabulary(name) and name not in weights}
     lists = {name for name in files if name.endswith(INDEX_ENDING)}
-    useless = files.keys() - weights.keys() - vocabularies.keys() - lists - {CONFIG, EXAMPLES}
+    useless = files.keys() - weights.keys() - beside.keys() - lists - {CONFIG, EXAMPLES}
     if useless:
         raise CheckpointError("file_of_no_use", files=tuple(sorted(useless)), endings=ENDINGS)
     streams = [weights[name] for name in sorted(weights)]
-    alone = Bundle(
+    return Bundle(
         name=_name(weights),
         contents=contents,
         n_bytes=sum(stream.seek(0, io.SEEK_END) for stream in files.values()),
         fingerprint=fingerprint(streams),
+        vocabularies={name: read_vocabulary(stream, name, limits) for name, stream in beside.items()},
         limits=limits,
     )
-    return alone.beside(vocabularies)
 
 
 def _saved_by_torch(name: str, stream: BufferedIOBase) -> bool:
@@ -268,7 +232,7 @@ def is_vocabulary(name: str) -> bool:
     return Path(name).suffix.lower() in VOCABULARY_ENDINGS and name not in {CONFIG, EXAMPLES}
 
 
-def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Vocabulary:
+def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Tokenizer:
     """A vocabulary, read in a worker process; a SentencePiece model stays there, and cuts texts there.
 
     Raises:
@@ -279,10 +243,9 @@ def read_vocabulary(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFA
         raise refused("file_large", name, found=length, most=limits.vocabulary_bytes)
     stream.seek(0)
     data = stream.read()
-    known = sha256(data).hexdigest()
     if Path(name).suffix == SENTENCEPIECE:
-        return Vocabulary(name, known, vocabularies.sentencepiece(data, name, limits))
-    return vocabulary_of(vocabularies.read_tokens(data, name, limits), name, known)
+        return vocabularies.sentencepiece(data, name, limits)
+    return tokenizer_of(vocabularies.read_tokens(data, name, limits), name)
 
 
 def _config(stream: BufferedIOBase) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from transformer.checkpoint.foreign.vocabularies import vocabulary_of
+from transformer.checkpoint.foreign.vocabularies import tokenizer_of
 from transformer.safe.contents import Contents
 from transformer.text.base import Tokenizer
 from transformer.text.vocabulary import NO_SPECIAL_IDS, LetterTokenizer, SpecialIds, find_special_ids, id_tokenizers
@@ -33,7 +33,7 @@ def tokenizers_inside(contents: Contents, config: Any) -> tuple[Tokenizer, Token
 
 
 def _tokenizer(tokens: tuple[str, ...], name: str, special_ids: SpecialIds) -> Tokenizer:
-    found = vocabulary_of(tokens, name, "").tokenizer(special_ids)
+    found = tokenizer_of(tokens, name).with_special_ids(special_ids)
     letters = [token for i, token in enumerate(tokens) if not found.is_special(i)]
     if all(len(token) == 1 for token in letters):
         return LetterTokenizer(tokens, replace(NO_SPECIAL_IDS, **find_special_ids(tokens))).with_special_ids(

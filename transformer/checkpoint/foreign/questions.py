@@ -8,15 +8,12 @@ from typing import Any
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 
-ALIASES = {"heads": "n_heads", "nhead": "n_heads", "n_head": "n_heads", "sos_id": "bos_id"}
-"""Other words in use for the same answers."""
-
-
 SETTINGS = {
     "n_heads": ("n_heads", "nhead", "n_head", "num_heads", "heads", "num_attention_heads", "attention_heads"),
     "activation": ("activation", "activation_function", "hidden_act"),
     "norm_first": ("norm_first", "pre_norm", "normalize_before"),
     "norm_eps": ("norm_eps", "layer_norm_eps"),
+    "target_pad_id": ("target_pad_id", "trg_pad_idx", "tgt_pad_idx"),
     "pad_id": ("pad_id", "pad_idx", "padding_idx", "pad_token_id", "src_pad_idx"),
     "bos_id": ("bos_id", "bos_idx", "sos_id", "sos_idx", "bos_token_id"),
     "eos_id": ("eos_id", "eos_idx", "eos_token_id"),
@@ -24,7 +21,9 @@ SETTINGS = {
     "scale_embedding": ("scale_embedding", "scale_embeddings"),
     "positions": ("positions", "positional_encoding", "position_encoding"),
 }
-"""What trainers call the same things in the options beside the weights, besides our own names."""
+"""What trainers call the same things in the options beside the weights, and people in their answers."""
+
+ALIASES = {alias: name for name, aliases in SETTINGS.items() for alias in aliases}
 
 BESIDE = "config.json"
 """Where an option stands whose name says no place."""
@@ -85,7 +84,6 @@ class Answers:
     given: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
     asked: dict[str, Question] = field(default_factory=dict)
-    known: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> "Answers":
@@ -130,18 +128,6 @@ class Answers:
         differ = tuple(Message("setting_at", place=place, value=repr(value)) for place, value in said.items())
         return replace(question, is_open=True, rare=False, why=Message("why_settings_differ", said=differ))
 
-    def know(self, name: str, value: Any) -> Any:
-        """What the file's settings say, so that it need not be asked. An answer that differs is refused.
-
-        Raises:
-            CheckpointError: an answer was given that contradicts the file.
-        """
-        if name in self.given and self.given[name] != value:
-            answer = repr(self.given[name])
-            raise CheckpointError("answer_against_settings", name=name, answer=answer, found=repr(value))
-        self.known[name] = value
-        return value
-
     def check_all_used(self, config: Any) -> None:
         """Refuse answers that nothing asked for, unless they repeat what the file says anyway.
 
@@ -149,7 +135,7 @@ class Answers:
             CheckpointError: names the answer and the questions there are.
         """
         for name, answer in self.given.items():
-            if name in self.asked or name in self.known or getattr(config, name, None) == answer:
+            if name in self.asked or getattr(config, name, None) == answer:
                 continue
             if hasattr(config, name):
                 found = repr(getattr(config, name))

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from transformer.checkpoint.foreign.halves import Half, half_of
 from transformer.messages import Message
 
 MOST, LONGEST = 5_000, 200
@@ -35,18 +34,18 @@ def _of_library(family: str) -> Stranger:
 
 
 _VISION = Stranger(Message("title_stranger_vision"), Message("stranger_vision"), Message("stranger_bring_vision"))
-_HALVES: dict[Half, Stranger] = {
-    "encoder": Stranger(
-        Message("title_half_encoder"), Message("stranger_half_encoder"), Message("stranger_bring_decoder")
-    ),
-    "decoder": Stranger(
-        Message("title_half_decoder"), Message("stranger_half_decoder"), Message("stranger_bring_encoder")
-    ),
-    "blind": Stranger(
-        Message("title_blind"), Message("stranger_blind"), Message("stranger_bring_attention"), attends=False
-    ),
-}
+_RECURRENT = r"(?s)\A(?=.*(?:^|[.\n])embedding\.weight)(?=.*(?:^|[.\n])(?:gru|rnn|lstm)\.weight_ih_l0)"
+"""The tensors of a recurrent net that reads tokens."""
+
 _SIGNS: tuple[tuple[str, Stranger], ...] = (
+    (
+        rf"{_RECURRENT}(?=.*(?:^|[.\n])(?:attn|attention|attn_combine|concat)\.)(?!.*(?:^|[.\n])encoder\.)",
+        Stranger(Message("title_half_decoder"), Message("stranger_half_decoder"), Message("stranger_bring_encoder")),
+    ),
+    (
+        rf"{_RECURRENT}(?!.*att)(?!.*[.\n]concat\.)",
+        Stranger(Message("title_blind"), Message("stranger_blind"), Message("stranger_bring_decoder"), attends=False),
+    ),
     (
         r"(?:encoder|decoder)\.\d+\.self_attention\.query\.weight|(?m:^decoder\.weight_hh$)",
         Stranger(Message("title_ours"), Message("stranger_ours"), Message("stranger_bring_ours")),
@@ -80,9 +79,5 @@ _SIGNS: tuple[tuple[str, Stranger], ...] = (
 
 def stranger(names: Iterable[str]) -> Stranger | None:
     """What the file with these names is, if its names say that it is none of the layouts."""
-    names = tuple(islice(names, MOST))
-    half = half_of(names)
-    if half is not None:
-        return _HALVES[half[0]]
-    lines = "\n".join(name[-LONGEST:] for name in names)
+    lines = "\n".join(name[-LONGEST:] for name in islice(names, MOST))
     return next((found for sign, found in _SIGNS if re.search(sign, lines)), None)

@@ -6,7 +6,7 @@ Pickled vocabularies (torchtext's, say) are refused with what they ask for and h
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from transformer.errors import CheckpointError
@@ -29,45 +29,25 @@ MOST_TOKENS = 1_000_000
 """Four times the largest vocabulary in use (mT5's and Gemma's 250,000); a million take about 300 MB of memory."""
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """The vocabulary in the file `name`, before it is known which embedding it is for, and which ids are special there.
-
-    Two are equal whose files, called `name`, hold the same bytes.
-    """
-
-    name: str = field(compare=False)
-    fingerprint: str
-    found: Tokenizer = field(compare=False)
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    @property
-    def special_ids(self) -> SpecialIds:
-        """Those that it names; -1 for the others."""
-        return SpecialIds(self.found.pad_id, self.found.bos_id, self.found.eos_id)
-
-    def tokenizer(self, special_ids: SpecialIds) -> Tokenizer:
-        """The tokenizer, with `special_ids` where it names none itself.
-
-        Raises:
-            CheckpointError: a special id is no id.
-        """
-        return self.found.with_special_ids(special_ids) if isinstance(self.found, VocabularyTokenizer) else self.found
-
-
-def vocabulary_of(tokens: Sequence[str], name: str, fingerprint: str) -> Vocabulary:
-    """A vocabulary of these tokens, in the order of their ids.
+def tokenizer_of(tokens: Sequence[str], name: str) -> VocabularyTokenizer:
+    """What reads and writes with these tokens of the file `name`, in the order of their ids.
 
     Raises:
         CheckpointError: a token stands twice.
     """
-    special_ids = replace(NO_SPECIAL_IDS, **find_special_ids(tokens))
     try:
-        return Vocabulary(name, fingerprint, VocabularyTokenizer(tokens, special_ids))
+        return VocabularyTokenizer(tokens, replace(NO_SPECIAL_IDS, **find_special_ids(tokens)))
     except CheckpointError as error:  # which does not know the file's name
         raise refused_because(error.message, name, ONE_A_LINE) from error
+
+
+def with_ids(found: Tokenizer, special_ids: SpecialIds) -> Tokenizer:
+    """The same with these special ids where its file names none.
+
+    Raises:
+        CheckpointError: a special id is no id.
+    """
+    return found.with_special_ids(special_ids) if isinstance(found, VocabularyTokenizer) else found
 
 
 def parse_sentencepiece(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> TextTokenizer:

@@ -2,7 +2,7 @@
 
 Whether attention can be recorded lazily is found out, not believed: a few tokens are run both ways, with padding, and
 what was recorded of fused attention is held against what the model's own eager attention says. Where they differ, the
-model runs eagerly, and the weights that it writes out are recorded; where those are not seen either, what it returns.
+model runs eagerly, and the weights that it writes out are recorded; where those are not seen either, it is refused.
 """
 
 import copy
@@ -39,11 +39,11 @@ from transformer.checkpoint.huggingface.model import (
     HuggingFaceTranslator,
     Kind,
 )
-from transformer.checkpoint.huggingface.probing import FAILURES, find_places, find_returned
+from transformer.checkpoint.huggingface.probing import FAILURES, find_places
 from transformer.checkpoint.huggingface.shared_layers import set_layers_apart
 from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
 from transformer.checkpoint.ours.validate import SPARE_NUMBERS
-from transformer.errors import CheckpointError
+from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.safe.refusal import refused
@@ -236,19 +236,31 @@ def _watchable(
         reason = Message("attention_of_its_own", family=config.family)
     else:
         check(spare)
-        reason = find_places(model, fused=True)
+        try:
+            reason = find_places(model, fused=True)
+        except (HeedmapError, *FAILURES) as error:
+            reason = _line(error)
         if model.places:
             return model, spare
     model, spare = _built(path, config, settings, "eager")
     check(spare)
     model.note = Message("kept_eagerly", reason=reason)
     try:
-        if find_places(model, fused=False):
-            find_returned(model)
-    except FAILURES as error:
-        first = next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
-        raise CheckpointError("attention_cannot_be_run", family=config.family, error=first) from error
+        reason = find_places(model, fused=False)
+    except CheckpointError:
+        raise
+    except (HeedmapError, *FAILURES) as error:
+        raise CheckpointError("attention_cannot_be_run", family=config.family, error=_line(error)) from error
+    if reason:
+        raise CheckpointError("attention_not_recorded", family=config.family, reason=reason)
     return model, spare
+
+
+def _line(error: Exception) -> str:
+    """What an error says, in a line."""
+    if isinstance(error, HeedmapError):
+        return error.message
+    return next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
 
 
 def _built(path: Path, config: HuggingFaceConfig, settings: Any, attention: str) -> tuple[HuggingFaceModel, list[str]]:

@@ -9,11 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.attention.capture import is_recording, record_site
+from transformer.attention.capture import is_recording
 from transformer.attention.interventions.active import active
 from transformer.attention.recording.relay import Place, Relay
 from transformer.attention.recording.seen import MOST_BYTES
-from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.checkpoint import HUGGING_FACE, OtherModel
 from transformer.errors import CheckpointError, InputError
 from transformer.nn.common import check_ids, log_probs
@@ -103,8 +102,7 @@ class HuggingFaceCache:
 class HuggingFaceModel(OtherModel):
     """Ids in, the library's outputs out; its attention is recorded where the library's code runs.
 
-    `places` are the public names of its attention by the modules in which it runs, in that order; `returned` are those
-    of a model whose attention PyTorch's functions do not show, so that what it returns of it is kept. `note` is what a
+    `places` are the public names of its attention by the modules in which it runs, in that order. `note` is what a
     reader of its attention has to know: that its weights are written out. `headed`, if there is one, is the library's
     whole model, of which `net` is the part below the head.
     """
@@ -115,13 +113,12 @@ class HuggingFaceModel(OtherModel):
         self.net: Any = net
         self.headed: Any = headed
         self.places: Mapping[str, Place] = {}
-        self.returned: tuple[Site, ...] = ()
         self.note: str = ""
 
     @property
     def sites(self) -> tuple[Site, ...]:  # type: ignore[override]
         """The public names of its attention, in the order they run."""
-        return tuple(place.site for place in self.places.values()) or self.returned
+        return tuple(place.site for place in self.places.values())
 
     @property
     def architecture(self) -> str:
@@ -148,7 +145,7 @@ class HuggingFaceModel(OtherModel):
         return {}
 
     def attending(self) -> dict[Site, nn.Module]:
-        """The modules inside which attention runs, by site; none where it is kept as the model returns it."""
+        """The modules inside which attention runs, by site."""
         return {place.site: self.net.get_submodule(name.partition("#")[0]) for name, place in self.places.items()}
 
     @contextmanager
@@ -156,13 +153,8 @@ class HuggingFaceModel(OtherModel):
         """Inside, the caller's recording sees what attention `net` runs, and interventions act on it.
 
         `real` marks what of the source is no padding, which masks of written-out weights are made from.
-
-        Raises:
-            CheckpointError: the caller's interventions would change attention that is kept as it is returned.
         """
-        if active() is not None and not self.places:
-            raise CheckpointError("eager_cannot_be_changed", family=self.config.family)
-        if not self.places or not (is_recording() or active() is not None):
+        if not (is_recording() or active() is not None):
             yield
             return
         notes = (self.note,) if self.note else ()
@@ -192,7 +184,6 @@ class HuggingFaceModel(OtherModel):
 
         Raises:
             InputError: an id that the vocabulary lacks, or more positions than the model has.
-            CheckpointError: the caller's interventions would change attention that is kept as it is returned.
         """
         self._check("inputs", ids, self.config.source_vocab)
         real = self._real(ids) if shown is None else self._real(ids) & shown
@@ -205,13 +196,8 @@ class HuggingFaceModel(OtherModel):
         net = self.headed if with_head else self.net
         if shown_target is not None:
             inputs["decoder_attention_mask"] = shown_target.long()
-        if self.returned and is_recording():
-            inputs["output_attentions"] = True
         with self.watched(real):
-            output = net(**inputs)
-        if self.returned and is_recording():
-            self._keep_returned(output, real)
-        return output
+            return net(**inputs)
 
     def outputs(
         self, ids: Int[Tensor, "batch position"], target: Int[Tensor, "batch target"] | None = None
@@ -267,14 +253,6 @@ class HuggingFaceModel(OtherModel):
         keys = None if real is None or bool(real.all()) else real
         return None if real is None else Mask(keys, causal=site.stack == "decoder" and site.kind == "self")
 
-    def _keep_returned(self, output: Any, real: Bool[Tensor, "batch position"]) -> None:
-        """Hand the weights that the model returned to whoever watches, with the masks that they were made by."""
-        for site, weights in returned_weights(output, self.config.kind).items():
-            if not isinstance(weights, Tensor):
-                raise CheckpointError("no_attention", family=self.config.family)
-            kept = Weights(weights.detach(), self._mask(site, real), (self.note,) if self.note else ())
-            record_site(site, kept, weights[..., :0])
-
 
 def returned_weights(output: Any, kind: Kind) -> dict[Site, Any]:
     """What a pass of the library returned as attention, by site; a model without any (Mamba) has nothing so called."""
@@ -314,7 +292,6 @@ class HuggingFaceReader(HuggingFaceModel):
 
         Raises:
             InputError: an id that the vocabulary lacks, or more positions than the model has.
-            CheckpointError: the caller's interventions would change attention that is kept as it is returned.
         """
         self._check("inputs", new, self.config.source_vocab, cache.length)
         cache.ids = new if cache.ids is None else torch.cat([cache.ids, new], dim=1)

@@ -13,7 +13,7 @@ from transformer.attention.capture import Recording, recording
 from transformer.attention.recording.relay import Place, Relay
 from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel, Kind, returned_weights
-from transformer.errors import CheckpointError, HeedmapError
+from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.sites import Site
 
@@ -36,61 +36,42 @@ def find_places(model: HuggingFaceModel, fused: bool) -> str:
 
     What is recorded is held against the weights that the model returns where it runs eagerly; of `fused` attention the
     model's output too.
+
+    Raises:
+        CheckpointError: what it returns as attention is none of every query to every key, or layers differ in heads.
+        HeedmapError: it cannot be recorded; or one of `FAILURES`.
     """
-    net, inputs = model.net, _inputs(model.config)
-    try:
+    net, config = model.net, model.config
+    inputs = _inputs(config)
+    with torch.inference_mode():
+        with recording() as seen, Relay(module=net).watching():
+            output = net(**inputs) if fused else net(**inputs, output_attentions=True)
+        names = _named(seen, config)
+        theirs = _eager(net, inputs) if fused else output
+    reason = _difference(seen, names, returned_weights(theirs, config.kind), config.kind) or _drift(output, theirs)
+    if reason and not fused:
         with torch.inference_mode():
-            with recording() as seen, Relay(module=net).watching():
-                output = net(**inputs) if fused else net(**inputs, output_attentions=True)
-            names = _named(seen, model.config)
-            theirs = _eager(net, inputs) if fused else output
-            expected = returned_weights(theirs, model.config.kind)
-        reason = _difference(seen, names, expected, model.config.kind) or _drift(output, theirs)
-    except (HeedmapError, *FAILURES) as error:
-        return _line(error)
+            for length in (OTHER_SOURCE, SOURCE):
+                _check_maps(net(**_inputs(config, length), output_attentions=True), config, length)
     if reason:
         return reason
     heads = {site: seen.source(name).n_heads for site, name in names.items()}
-    check_heads(heads, model.config.family)
+    check_heads(heads, config.family)
     model.places = {name: Place(site, heads[site]) for site, name in names.items()}
     if not all(_sums_to_one(seen, name) for name in names.values()):
         model.note = Message("kept_eagerly_with_sink", note=model.note)
     return ""
 
 
-def find_returned(model: HuggingFaceModel) -> None:
-    """Tell a model the names of what it returns as attention, where that is not seen as it runs.
-
-    Raises:
-        CheckpointError: it returns none, or what is no attention of queries to keys, or no weights (SqueezeBERT returns
-            its scores).
-    """
-    for length in (OTHER_SOURCE, SOURCE):
-        seen = _returned(model, length)
-    rows = [one.values for one in map(seen.source, seen.sites) if isinstance(one, Weights)]
-    least, most = min(float(one.min()) for one in rows), max(float(one.sum(-1).max()) for one in rows)
-    if least < -(TOLERANCE**2) or most > 1 + TOLERANCE:
-        raise CheckpointError("no_weights", family=model.config.family, least=least, most=most)
-    model.returned = seen.sites
-    if not all(_sums_to_one(seen, site) for site in seen.sites):
-        model.note = Message("kept_eagerly_with_sink", note=model.note)
-
-
-def _returned(model: HuggingFaceModel, length: int) -> Recording:
-    """What a model returns for a source of this length, once each map is found to be of queries to keys."""
-    family, kind = model.config.family, model.config.kind
-    with torch.inference_mode():
-        output = model.net(**_inputs(model.config, length), output_attentions=True)
-    seen, found = Recording(), returned_weights(output, kind)
+def _check_maps(output: Any, config: HuggingFaceConfig, length: int) -> None:
+    """Refuse a model that returns no attention of each query to each key of a source of this length."""
+    found = returned_weights(output, config.kind)
     if not found or not all(isinstance(weights, Tensor) and weights.dim() == 4 for weights in found.values()):
-        raise CheckpointError("no_attention", family=family)
+        raise CheckpointError("no_attention", family=config.family)
     for site, weights in found.items():
-        if weights.shape[2:] != _shape(site, kind, length):
+        if weights.shape[2:] != _shape(site, config.kind, length):
             told = {"queries": weights.shape[2], "keys": weights.shape[3]}
-            raise CheckpointError("attention_by_offsets", family=family, read=length, **told)
-        seen.add(site, Weights(weights), weights)
-    check_heads({site: weights.shape[1] for site, weights in found.items()}, family)
-    return seen
+            raise CheckpointError("attention_by_offsets", family=config.family, read=length, **told)
 
 
 def _sums_to_one(seen: Recording, name: str) -> bool:
@@ -174,13 +155,6 @@ def _alibi_added_once(net: nn.Module) -> Iterator[None]:
     finally:
         for module in mended:
             del module.__dict__["forward"]
-
-
-def _line(error: Exception) -> str:
-    """What an error says, in a line."""
-    if isinstance(error, HeedmapError):
-        return error.message
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _shape(site: Site, kind: Kind, length: int) -> tuple[int, int]:

@@ -89,7 +89,7 @@ class Searching:
         seconds: float = SECONDS,
     ) -> None:
         self._contents, self._expected, self._given = contents, expected, dict(given)
-        self._most, self._until = most, time.process_time() + seconds
+        self._most, self._until = most, time.thread_time() + seconds
         self._asked: Asked | None = None
         self._agreeing: list[tuple[int, Given]] = []
         self._nearest: tuple[tuple[int, float], Check] | None = None
@@ -123,7 +123,7 @@ class Searching:
         ahead: list[tuple[int, int, int, Given, float]] = [(0, 0, next(numbers), self._given, 1.0)]
         known = set[frozenset[Any]]()
         while ahead:
-            if self._tried >= self._most or time.process_time() > self._until:
+            if self._tried >= self._most or time.thread_time() > self._until:
                 self._is_complete = False
                 return
             unlikely, depth, _, answers, share = heapq.heappop(ahead)

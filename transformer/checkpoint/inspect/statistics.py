@@ -83,24 +83,15 @@ def summary(name: str, tensor: Tensor, between: Callable[[], None] = go_on) -> T
 
 def slices(tensor: Tensor) -> Iterator[Tensor]:
     """The numbers of a tensor in their order, in flat pieces of at most `SLICE`; a view is not copied as a whole."""
-    return (numbers for (numbers,) in aligned_slices(tensor))
-
-
-def aligned_slices(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """As `slices`, of several tensors of one shape side by side: each piece holds the same places of all."""
-    flat = all(tensor.is_contiguous() for tensor in tensors)
-    waiting = [tuple(tensor.reshape(-1) for tensor in tensors) if flat else tensors]
+    waiting = [tensor.reshape(-1) if tensor.is_contiguous() else tensor]
     while waiting:
-        pieces = waiting.pop()
-        shape, count = pieces[0].shape, pieces[0].numel()
-        if count <= SLICE:
-            if count:
-                yield tuple(piece.reshape(-1) for piece in pieces)
-            continue
-        axis = next(axis for axis, size in enumerate(shape) if size > 1)
-        half = shape[axis] // 2
-        halves = [piece.split([half, shape[axis] - half], dim=axis) for piece in pieces]
-        waiting += [tuple(second for _, second in halves), tuple(first for first, _ in halves)]
+        piece = waiting.pop()
+        if piece.numel() > SLICE:
+            axis = next(axis for axis, size in enumerate(piece.shape) if size > 1)
+            half = piece.shape[axis] // 2
+            waiting += reversed(piece.split([half, piece.shape[axis] - half], dim=axis))
+        elif piece.numel():
+            yield piece.reshape(-1)
 
 
 def all_alike(tensor: Tensor, between: Callable[[], None] = go_on) -> bool:

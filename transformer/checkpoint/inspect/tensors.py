@@ -1,8 +1,8 @@
 """Looking into a checkpoint without running it: the tree of its modules, and each tensor in numbers."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from torch import Tensor
@@ -16,7 +16,6 @@ from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
 
 __all__ = [
     "Inspection",
-    "ModuleNode",
     "TensorSummary",
     "inspect",
     "inspect_contents",
@@ -24,29 +23,6 @@ __all__ = [
     "summary",
     "tied_groups",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class ModuleNode:
-    """One module of the tree, told from names: what stands before a dot holds what comes after it."""
-
-    name: str
-    n_parameters: int
-    modules: tuple["ModuleNode", ...]
-    tensors: tuple[TensorSummary, ...]
-
-    def lines(self) -> Iterator[str]:
-        """The tree as text, a module or tensor a line."""
-        waiting: list[tuple[ModuleNode, int]] = [(self, 0)]
-        while waiting:
-            node, depth = waiting.pop()
-            yield f"{'  ' * depth}{node.name or '(checkpoint)'}  {node.n_parameters:,}"
-            for tensor in node.tensors:
-                shape = shape_text(tensor.shape)
-                flags = "".join(f"  [{say(flag)}]" for flag in tensor.flags)
-                last = tensor.name.rpartition(".")[2]
-                yield f"{'  ' * (depth + 1)}{last}  {shape}  {tensor.dtype}  norm {tensor.norm:.4g}{flags}"
-            waiting.extend((module, depth + 1) for module in reversed(node.modules))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,17 +41,31 @@ class Inspection:
         copies = {name for group in self.tied for name in group[1:]}
         return sum(tensor.numel for tensor in self.tensors if tensor.name not in copies)
 
-    @cached_property
-    def tree(self) -> ModuleNode:
-        """The modules, one inside the other."""
-        return _tree(self.tensors)
+    def lines(self) -> Iterator[str]:
+        """The tree as text, a module or tensor a line: what stands before a dot holds what comes after it."""
+        numbers, order = Counter[str](), dict[str, int]()
+        for tensor in self.tensors:
+            for module in ("", *_modules(tensor.name)):
+                numbers[module] += tensor.numel
+                order.setdefault(module, len(order))
+        yield f"(checkpoint)  {numbers['']:,}"
+        told = set[str]()
+        for tensor in sorted(self.tensors, key=lambda one: [order[module] for module in _modules(one.name)]):
+            modules = _modules(tensor.name)
+            for depth, module in enumerate(modules, 1):
+                if module not in told:
+                    yield f"{'  ' * depth}{module.split('.')[-2]}  {numbers[module]:,}"
+            told.update(modules)
+            flags = "".join(f"  [{say(flag)}]" for flag in tensor.flags)
+            about = f"{shape_text(tensor.shape)}  {tensor.dtype}  norm {tensor.norm:.4g}{flags}"
+            yield f"{'  ' * (len(modules) + 1)}{tensor.name.rpartition('.')[2]}  {about}"
 
     @property
     def text(self) -> str:
         """The inspection in words."""
         size = f"{self.file_bytes:,} bytes, {len(self.tensors):,} tensors, {self.n_parameters:,} numbers"
         tied = [f"tied: {' = '.join(group)}" for group in self.tied]
-        return "\n".join([f"{self.source} ({self.format}): {size}", *tied, *self.tree.lines()])
+        return "\n".join([f"{self.source} ({self.format}): {size}", *tied, *self.lines()])
 
 
 def inspect(path: str | Path, limits: ReadLimits = DEFAULT_LIMITS) -> Inspection:
@@ -108,34 +98,7 @@ def summaries(tensors: Mapping[str, Tensor], between: Callable[[], None] = go_on
         yield summary(name, tensor, between)
 
 
-@dataclass(eq=False, slots=True)
-class _Module:
-    """A module while the tree grows: its parent's place in the list of all, and what lies in it."""
-
-    name: str
-    parent: int
-    n_parameters: int
-    tensors: list[TensorSummary]
-    modules: list[ModuleNode]
-
-
-def _tree(tensors: tuple[TensorSummary, ...]) -> ModuleNode:
-    """The tree of modules. Takes room for each module once, and no recursion, however the names are nested."""
-    grown = [_Module("", -1, 0, [], [])]
-    places: dict[tuple[int, str], int] = {}  # (parent, name) -> place
-    for tensor in tensors:
-        here = 0
-        grown[here].n_parameters += tensor.numel
-        for part in tensor.name.split(".")[:-1]:
-            step = (here, part)
-            here = places.setdefault(step, len(grown))
-            if here == len(grown):
-                grown.append(_Module(part, step[0], 0, [], []))
-            grown[here].n_parameters += tensor.numel
-        grown[here].tensors.append(tensor)
-    for module in reversed(grown):  # a module stands behind its parent, so its own modules are whole by now
-        module.modules.reverse()
-        node = ModuleNode(module.name, module.n_parameters, tuple(module.modules), tuple(module.tensors))
-        if module.parent >= 0:
-            grown[module.parent].modules.append(node)
-    return node
+def _modules(name: str) -> list[str]:
+    """The modules that a tensor lies in, told from its name, the outermost first, each with a dot behind."""
+    parts = name.split(".")[:-1]
+    return [".".join([*parts[:count], ""]) for count in range(1, len(parts) + 1)]

@@ -13,15 +13,10 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from jaxtyping import Float, Int
-
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import check_installed
 from transformer.checkpoint.huggingface.pickled import as_safetensors
-from transformer.checkpoint.inspect.statistics import BINS, TensorSummary
-from transformer.checkpoint.inspect.tensors import Inspection
 from transformer.checkpoint.load import find_files, reader_of
 from transformer.checkpoint.weight_files import is_hugging_face
 from transformer.checkpoint.worker import wire_format
@@ -42,8 +37,6 @@ from transformer.safe.zips import is_kept
 FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 5
 """The floor of what loading a folder, and a short run of its model, may take in a worker."""
 
-_FLOATS, _COUNTS = 5 + BINS + 1, 2 + BINS
-_ITEM_BYTES = 8
 _REMEMBERED = 256
 
 
@@ -84,42 +77,6 @@ def read_arrays(stream: BufferedIOBase, name: str, limits: ReadLimits = ARRAY_LI
         raise refused("file_large", name, Message("remedy_save_arrays"), found=size, most=limits.file_bytes)
     request = {"name": name, "limits": asdict(limits)}
     return _contents("arrays", name, request, [stream], limits.file_bytes, limits)
-
-
-def inspect(
-    contents: Contents, file_bytes: int, on_progress: Callable[[float], None], limits: ReadLimits = DEFAULT_LIMITS
-) -> Inspection:
-    """As `inspecting.inspect_contents`; `on_progress` hears how much is done, and may raise to stop it.
-
-    Raises:
-        CheckpointError: it takes too much memory or time.
-    """
-    described, memory = wire_format.packed(contents.tensors)
-    names, count = list(contents.tensors), len(contents.tensors)
-    found: list[TensorSummary] = []
-    tied: tuple[tuple[str, ...], ...] = ()
-    answers = answers_of(
-        "inspect",
-        contents.source,
-        {"tensors": described, "limits": asdict(limits)},
-        memory,
-        budget=Budget.of(sum(map(len, memory))),
-        most_bytes=count * (_FLOATS + _COUNTS) * _ITEM_BYTES,
-        on_tick=lambda: on_progress(len(found) / count),
-    )
-    with closing(answers):
-        for answer in answers:
-            try:
-                if "tied" in answer.header:
-                    tied = _groups(answer.header["tied"], names)
-                else:
-                    found += _summaries(answer, contents, names[len(found) :])
-            except GarbledError as error:
-                raise garbled(contents.source, error) from error
-            on_progress(len(found) / count)
-    if len(found) != count:
-        raise garbled(contents.source, GarbledError("fewer tensors than it was given"))
-    return Inspection(contents.source, contents.format, file_bytes, tuple(found), tied)
 
 
 def open_record(stream: BufferedIOBase, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Record:
@@ -251,46 +208,3 @@ def _contents(
     words = {str(key): tuple(tokens) for key, tokens in vocabularies.items()}
     dropped, others = tuple(header["dropped"]), tuple(header["others"])
     return Contents(name, tensors, dict(settings or {}), place, file_format, dropped, words, others)
-
-
-def _summaries(answer: Answer, contents: Contents, names: list[str]) -> list[TensorSummary]:
-    """The next few tensors in numbers; their names, shapes and kinds are ours."""
-    if len(answer.blocks) != 2 or len(answer.blocks[0]) % (_FLOATS * _ITEM_BYTES):
-        raise GarbledError("no numbers of tensors")
-    count = len(answer.blocks[0]) // (_FLOATS * _ITEM_BYTES)
-    if not 0 < count <= len(names) or len(answer.blocks[1]) != count * _COUNTS * _ITEM_BYTES:
-        raise GarbledError("numbers of other tensors")
-    floats = np.frombuffer(answer.blocks[0], "<f8").reshape(count, _FLOATS)
-    counts = np.frombuffer(answer.blocks[1], "<i8").reshape(count, _COUNTS)
-    return [_summary(name, contents, *row) for name, *row in zip(names[:count], floats, counts, strict=True)]
-
-
-def _summary(
-    name: str, contents: Contents, floats: Float[np.ndarray, " value"], counts: Int[np.ndarray, " count"]
-) -> TensorSummary:
-    tensor = contents.tensors[name]
-    norm, mean, deviation, smallest, largest = (float(number) for number in floats[:5])
-    return TensorSummary(
-        name=name,
-        shape=tuple(tensor.shape),
-        dtype=str(tensor.dtype).removeprefix("torch."),
-        n_bytes=tensor.numel() * tensor.element_size(),
-        norm=norm,
-        mean=mean,
-        deviation=deviation,
-        smallest=smallest,
-        largest=largest,
-        n_not_finite=int(counts[0]),
-        dead=bool(counts[1]),
-        counts=counts[2:],
-        edges=floats[5:],
-    )
-
-
-def _groups(tied: Any, names: list[str]) -> tuple[tuple[str, ...], ...]:
-    if not isinstance(tied, list) or not all(isinstance(group, list) for group in tied):
-        raise GarbledError("no groups of tensors")
-    places = [place for group in tied for place in group]
-    if len(set(map(repr, places))) < len(places) or not all(type(i) is int and 0 <= i < len(names) for i in places):
-        raise GarbledError("groups of tensors that are not there")
-    return tuple(tuple(names[place] for place in group) for group in tied)

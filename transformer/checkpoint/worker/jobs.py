@@ -7,19 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from transformer.attention.record_files.reading import read as read_contents
 from transformer.attention.record_files.writing import blocks as record_blocks
 from transformer.checkpoint.foreign.vocabularies import parse_sentencepiece, read_tokens
-from transformer.checkpoint.inspect.search import Searching
-from transformer.checkpoint.inspect.tensors import TensorSummary, summary, tied_groups
 from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_uploads
 from transformer.checkpoint.worker import trial, wire_format
-from transformer.checkpoint.worker.tokenizer_facts import About, bounded
+from transformer.checkpoint.worker.tokenizer_facts import About
 from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.messages.parts import packed
 from transformer.safe import arrays
 from transformer.safe.contents import Contents
 from transformer.safe.limits import ReadLimits
@@ -28,9 +22,6 @@ from transformer.text.base import Tokenizer
 
 Part = tuple[dict[str, Any], Sequence[memoryview | bytes]]
 """A table and its blocks."""
-
-SLICE_NUMBERS, SLICE_TENSORS = 4_000_000, 256
-"""How much is looked through between two reports: about a tenth of a second."""
 
 Answerer = Callable[[Mapping[str, Any]], dict[str, Any]]
 """What answers requests about what is kept."""
@@ -67,21 +58,6 @@ def read_arrays(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator
     yield from _packed(arrays.read_arrays(stream, request["name"], ReadLimits(**request["limits"])))
 
 
-def inspect(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
-    """Every tensor in numbers, slice by slice in their order; at last the places of those that are tied."""
-    tensors = wire_format.unpacked(request["tensors"], blocks, ReadLimits(**request["limits"]))
-    made: list[TensorSummary] = []
-    numbers = 0
-    for done, (name, tensor) in enumerate(tensors.items(), 1):
-        made.append(summary(name, tensor))
-        numbers += tensor.numel()
-        if numbers >= SLICE_NUMBERS or len(made) >= SLICE_TENSORS or done == len(tensors):
-            yield {"done": done}, [_floats(made), _counts(made)]
-            made, numbers = [], 0
-    place = {name: i for i, name in enumerate(tensors)}
-    yield {"tied": [[place[name] for name in group] for group in tied_groups(tensors)]}, []
-
-
 def read_vocabulary(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
     """The tokens of the list called `name`, as JSON."""
     tokens = read_tokens(bytes(blocks[0]), request["name"], ReadLimits(**request["limits"]))
@@ -93,24 +69,6 @@ def read_record(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator
     stream = io.BytesIO(blocks.pop())
     found = read_contents(stream, request["name"], ReadLimits(**request["limits"]))
     yield {}, list(record_blocks(found))
-
-
-def find_answers(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
-    """What of a search is done, after each run; at last the answers that agree. Blocks: the weights, the expected."""
-    limits = ReadLimits(**request["limits"])
-    weights = wire_format.unpacked(request["weights"], blocks[: request["split"]], limits)
-    expected = wire_format.unpacked(request["arrays"], blocks[request["split"] :], limits)
-    searching = Searching(
-        Contents(request["source"], weights, request["settings"]),
-        Contents(request["name"], expected, format=request["format"]),
-        request["given"],
-        seconds=request["seconds"],
-    )
-    for done in searching:
-        yield {"done": done}, []
-    found = searching.result
-    nearest = packed(found.nearest) if isinstance(found.nearest, Message) else None
-    yield {"found": found.found, "tried": found.tried, "is_complete": found.is_complete, "nearest": nearest}, []
 
 
 def unzip(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[Part]:
@@ -132,8 +90,6 @@ def try_folder(request: Mapping[str, Any], blocks: list[bytearray]) -> Iterator[
 JOBS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]] = {
     "read": read_files,
     "arrays": read_arrays,
-    "inspect": inspect,
-    "answers": find_answers,
     "vocabulary": read_vocabulary,
     "folder": try_folder,
     "unzip": unzip,
@@ -159,7 +115,7 @@ def keep_tokenizer(request: Mapping[str, Any], blocks: list[bytearray]) -> tuple
 
     def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         call = getattr(sides[asked["side"]], asked["call"])
-        return {"found": bounded(call(asked["value"]), name)}
+        return {"found": call(asked["value"])}
 
     return {side: About.of(tokenizer).packed() for side, tokenizer in sides.items()}, answer
 
@@ -189,12 +145,3 @@ def _packed(found: Contents) -> Iterator[Part]:
     about["dropped"], about["others"] = list(found.dropped), list(found.others)
     about["vocabularies"] = {name: list(tokens) for name, tokens in found.vocabularies.items()}
     yield {**about, "tensors": described}, memory
-
-
-def _floats(made: Sequence[TensorSummary]) -> bytes:
-    rows = [[one.norm, one.mean, one.deviation, one.smallest, one.largest, *one.edges] for one in made]
-    return np.array(rows, dtype="<f8").tobytes()
-
-
-def _counts(made: Sequence[TensorSummary]) -> bytes:
-    return np.array([[one.n_not_finite, one.dead, *one.counts] for one in made], dtype="<i8").tobytes()

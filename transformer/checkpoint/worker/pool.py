@@ -19,7 +19,7 @@ from typing import Any
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.error_codec import unpacked
 from transformer.checkpoint.worker.queue import Queue
-from transformer.checkpoint.worker.template import STOPPED_SECONDS, TICK_SECONDS, Stillness, Template
+from transformer.checkpoint.worker.template import TICK_SECONDS, Template
 from transformer.checkpoint.worker.wire_format import Block, GarbledError
 from transformer.errors import CheckpointError
 from transformer.messages import Message
@@ -96,6 +96,14 @@ class Host:
         """Hear how many jobs come before that of this thread; 0 when it begins."""
 
 
+class GaveUpError(Exception):
+    """A worker did not answer; `why` says it in a few words."""
+
+    def __init__(self, why: Message) -> None:
+        super().__init__(why)
+        self.why = why
+
+
 class Worker:
     """A process that waits for its job at the other end of `channel`."""
 
@@ -103,6 +111,37 @@ class Worker:
         self.channel, self.pid = channel, pid
         self._template = template
         self._status: int | None = None
+
+    def answers(
+        self,
+        message: Mapping[str, Any],
+        blocks: Sequence[Block],
+        budget: Budget,
+        clock: wire_format.Wait,
+        source: str,
+        most_bytes: int = 0,
+    ) -> Generator[Answer, None, Mapping[str, Any]]:
+        """Part by part what it says to a message; in the end, the table with which it is done.
+
+        Raises:
+            CheckpointError: it refuses what it was told; it may go on.
+            GaveUpError: it took too much, failed, or was not understood.
+        """
+        try:
+            wire_format.send(self.channel, message, blocks, clock)
+            while (header := wire_format.receive_header(self.channel, clock)) and header.get("kind") == "part":
+                found = wire_format.receive_blocks(self.channel, header, most_bytes, clock)
+                most_bytes -= sum(map(len, found))
+                yield Answer(header, found)
+            if header is None:
+                raise ConnectionResetError("it ended before it had said all")
+            if header["blocks"]:
+                raise GarbledError("blocks that nobody asked for")  # noqa: TRY301
+        except (TimeoutError, GarbledError, OSError) as error:
+            raise GaveUpError(failure(error, self, budget)) from error
+        if header.get("kind") != "done":
+            raise reason(header, budget, source)
+        return header
 
     def end(self) -> int:
         """End it, whatever it does; how it had ended, as `os.waitpid` says. Once is enough."""
@@ -150,19 +189,13 @@ class Workers:
         """
         with self.place(source, on_tick):
             worker = self.fork(other_library, on_tick)
+            clock = Clock(budget.clock_seconds, self.host, on_tick)
             try:
-                clock = Clock(budget.clock_seconds, self.host, on_tick, worker.pid)
-                wire_format.send(worker.channel, {"job": job, "budget": asdict(budget), **request}, blocks, clock)
-                while (header := wire_format.receive_header(worker.channel, clock)) and header.get("kind") == "part":
-                    found = wire_format.receive_blocks(worker.channel, header, most_bytes, clock)
-                    most_bytes -= sum(map(len, found))
-                    yield Answer(header, found)
-                if header is None:
-                    raise ConnectionResetError("it ended before it had said all")
-                if header.get("kind") != "done":
-                    raise _refusal(source, reason(header, budget, source))
-            except (TimeoutError, GarbledError, OSError) as error:
-                raise _refusal(source, failure(error, worker, budget)) from error
+                message = {"job": job, "budget": asdict(budget), **request}
+                yield from worker.answers(message, blocks, budget, clock, source, most_bytes)
+            except GaveUpError as error:
+                is_bound = error.why.code in {"worker_time", "worker_memory"}
+                raise refused_because(error.why, source, LESS if is_bound else SAVE_AGAIN) from error
             finally:
                 worker.end()
 
@@ -210,17 +243,12 @@ WORKERS = Workers()
 atexit.register(WORKERS.close)
 
 
-class StoppedError(TimeoutError):
-    """A worker stands still: somebody sent it SIGSTOP."""
-
-
 class Clock:
-    """How long each read or write may wait, until the time is up or the process `pid` stands still."""
+    """How long each read or write may wait, until the time is up."""
 
-    def __init__(self, seconds: float, host: Host, on_tick: Callable[[], None], pid: int | None = None) -> None:
+    def __init__(self, seconds: float, host: Host, on_tick: Callable[[], None]) -> None:
         self._start, self._seconds = time.monotonic(), seconds
         self._host, self._on_tick = host, on_tick
-        self._still = None if pid is None else Stillness(pid)
 
     def __call__(self) -> float:
         """Seconds to wait before this is asked again.
@@ -235,25 +263,23 @@ class Clock:
         self._host.waits()
         if taken >= self._seconds:
             raise TimeoutError
-        if self._still is not None and self._still.for_seconds() > STOPPED_SECONDS:
-            raise StoppedError
         return min(TICK_SECONDS, self._seconds - taken)
 
 
-def reason(header: Mapping[str, Any], budget: Budget, source: str) -> CheckpointError | Message:
+def reason(header: Mapping[str, Any], budget: Budget, source: str) -> CheckpointError | GaveUpError:
     """What a worker says that went wrong: an error of ours, or in a few words what it was not."""
     sentence = header.get("sentence")
     if header.get("kind") == "refused":
         try:
             return unpacked(header.get("error"))
         except GarbledError as error:
-            return Message("worker_garbled", said=str(error))
+            return GaveUpError(Message("worker_garbled", said=str(error)))
     if header.get("kind") == "memory":
-        return Message("worker_memory", megabytes=_megabytes(budget))
+        return GaveUpError(Message("worker_memory", megabytes=_megabytes(budget)))
     if header.get("kind") == "failed" and isinstance(sentence, str):
         _log.warning("work on %r failed:\n%s", source, sentence[:MOST_SENTENCE])
-        return Message("worker_failed", error=sentence.strip().rpartition("\n")[2][:200])
-    return Message("worker_garbled", said="an answer of no known kind")
+        return GaveUpError(Message("worker_failed", error=sentence.strip().rpartition("\n")[2][:200]))
+    return GaveUpError(Message("worker_garbled", said="an answer of no known kind"))
 
 
 def failure(error: Exception, worker: Worker, budget: Budget) -> Message:
@@ -262,19 +288,10 @@ def failure(error: Exception, worker: Worker, budget: Budget) -> Message:
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if isinstance(error, GarbledError):
         return Message("worker_garbled", said=str(error))
-    if isinstance(error, StoppedError):
-        return Message("worker_stopped")
     if isinstance(error, TimeoutError) or number == signal.SIGXCPU:
         return Message("worker_time", seconds=budget.seconds)
     how = f"signal {signal.Signals(number).name}" if number in set(signal.Signals) else f"status {status}"
     return Message("worker_ended", megabytes=_megabytes(budget), how=how)
-
-
-def _refusal(source: str, why: CheckpointError | Message) -> CheckpointError:
-    if isinstance(why, CheckpointError):
-        return why
-    is_bound = why.code in {"worker_time", "worker_memory"}
-    return refused_because(why, source, LESS if is_bound else SAVE_AGAIN)
 
 
 def _megabytes(budget: Budget) -> float:

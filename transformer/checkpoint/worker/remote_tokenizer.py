@@ -9,7 +9,8 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from transformer.checkpoint.worker.resident import GaveUpError, Here, Resident
+from transformer.checkpoint.worker.pool import GaveUpError
+from transformer.checkpoint.worker.resident import Here, Resident
 from transformer.checkpoint.worker.tokenizer_facts import MOST_IDS, MOST_LETTERS, MOST_TOKENS, About
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message

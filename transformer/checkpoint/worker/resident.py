@@ -7,20 +7,17 @@ from dataclasses import asdict, replace
 from threading import Lock
 from typing import Any
 
-from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.pool import (
     PATIENCE_SECONDS,
     WORKERS,
     Budget,
     Clock,
+    GaveUpError,
     Worker,
     Workers,
-    failure,
-    reason,
 )
-from transformer.checkpoint.worker.wire_format import Block, GarbledError
+from transformer.checkpoint.worker.wire_format import Block
 from transformer.errors import CheckpointError
-from transformer.messages import Message
 from transformer.safe.refusal import refused_because
 
 MOST_RESIDENTS = 8
@@ -28,14 +25,6 @@ MOST_RESIDENTS = 8
 
 ASK_SECONDS, LETTERS_A_SECOND = 1, 100_000
 """Processor time of one answer, and for how many letters or numbers it is a second more."""
-
-
-class GaveUpError(Exception):
-    """A worker that stays did not answer; `why` says it in a few words."""
-
-    def __init__(self, why: Message) -> None:
-        super().__init__(why)
-        self.why = why
 
 
 class Resident:
@@ -130,29 +119,23 @@ class Resident:
         worker, self._worker = self._worker, None
         if worker is None:
             raise RuntimeError("the worker has to be started first")
-        clock, goes_on = Clock(budget.clock_seconds, self._workers.host, lambda: None, worker.pid), False
+        clock, goes_on = Clock(budget.clock_seconds, self._workers.host, lambda: None), False
+        answers = worker.answers(request, blocks, budget, clock, self.source)
         try:
-            wire_format.send(worker.channel, request, blocks, clock)
-            header = wire_format.receive_header(worker.channel, clock)
-            if header is None:
-                raise ConnectionResetError("it ended before it answered")
-            if header["blocks"]:
-                raise GarbledError("blocks that nobody asked for")  # noqa: TRY301
-            if header.get("kind") == "done":
-                goes_on = True
-                return header
-            why = reason(header, budget, self.source)
-            goes_on = isinstance(why, CheckpointError) and request is not self._request
-        except (TimeoutError, GarbledError, OSError) as error:
-            raise GaveUpError(failure(error, worker, budget)) from error
+            while True:
+                next(answers)
+        except StopIteration as done:
+            goes_on = True
+            found: Mapping[str, Any] = done.value
+            return found
+        except CheckpointError:
+            goes_on = request is not self._request
+            raise
         finally:
             if goes_on:
                 self._worker = worker
             else:
                 worker.end()
-        if isinstance(why, CheckpointError):
-            raise why
-        raise GaveUpError(why)
 
 
 class Here:

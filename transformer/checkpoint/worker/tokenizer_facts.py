@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from transformer.errors import InputError
 from transformer.safe.declared import is_count
 from transformer.safe.refusal import refused
 from transformer.text.base import Tokenizer
@@ -79,17 +78,3 @@ class About:
         if not sound:
             raise refused("worker_garbled", source, said="no tokenizer")
         return cls(**{**found, "languages": (languages[0], languages[1]), "special": frozenset(special)})
-
-
-def bounded(found: Any, source: str) -> Any:
-    """What a tokenizer answers, if it is not too long to be handed over: the worker's side of the bounds.
-
-    Raises:
-        InputError: it is longer; the error says what came out.
-    """
-    letters = len(found) if isinstance(found, str) else sum(len(one) for one in found if isinstance(one, str))
-    tokens = 0 if isinstance(found, str) else len(found)
-    if tokens > MOST_IDS or letters > MOST_LETTERS:
-        sizes = {"tokens": tokens, "letters": letters, "most": MOST_IDS, "most_letters": MOST_LETTERS}
-        raise InputError("tokenizer_answer_long", source=source, **sizes)
-    return found

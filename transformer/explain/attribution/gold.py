@@ -9,12 +9,21 @@ from pathlib import Path
 
 from transformer.errors import InputError
 from transformer.text.lines import read_lines
-from transformer.text.words import words_of
 
+WORD = re.compile(r"\w+(?:[-'\u2019]\w+)*|[^\w\s]")
 LINK = re.compile(r"([0-9]{1,6})([-?])([0-9]{1,6})")
 
 Link = tuple[int, int]
 """A word of the source and a word of the translation, both counted from 0."""
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of `text`: runs of letters and digits, and every other visible character by itself.
+
+    A run may hold single hyphens and apostrophes (' or U+2019). So "T-shirt" and "dad's" are one word, "street." is
+    two, and so is "Garten-" before a space.
+    """
+    return tuple(WORD.findall(text))
 
 
 @dataclass(frozen=True)

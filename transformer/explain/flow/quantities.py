@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.explain.flow.capture import Added, Normed, Trace, Units
-from transformer.nn.norms import AnnotatedLayerNorm
+from transformer.nn.norms import deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +71,7 @@ def scale(trace: Trace, name: str, batch: int = 0) -> Float[np.ndarray, " positi
         RecordError: no norm of that name ran, or it ran more than once.
     """
     normed = trace.at(name, Normed)
-    read = normed.read[batch].double()
-    if isinstance(normed.module, AnnotatedLayerNorm):
-        deviation = read.std(-1) + normed.module.eps
-    else:
-        deviation = (read.var(-1, correction=0) + normed.module.eps).sqrt()
-    return (1 / deviation).numpy()
+    return (1 / deviation(normed.module, normed.read[batch].double())[:, 0]).numpy()
 
 
 def activity(trace: Trace, name: str, strongest: int = 5, batch: int = 0) -> Activity:

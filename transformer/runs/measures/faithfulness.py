@@ -1,12 +1,7 @@
-"""How far methods of attribution can be trusted over a corpus: a table with a row a sentence and method, and its sums.
+"""How far methods of attribution can be trusted over a corpus: means over all written words of its sentences."""
 
-The table is written sentence by sentence, so that a run that was stopped goes on where it was.
-"""
-
-import csv
-import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,20 +14,6 @@ from transformer.explain.attribution.trust import PERCENTS, Trust
 from transformer.runs.attribution import every_question, trusted
 from transformer.runs.measures import files
 from transformer.runs.translate import translate
-
-COLUMNS = (
-    "sentence",
-    "method",
-    "rows",
-    *(f"comprehensiveness_{percent}" for percent in PERCENTS),
-    *(f"sufficiency_{percent}" for percent in PERCENTS),
-    "spearman",
-    "correlated",
-)
-"""Sums over the written words (`rows`) of a sentence, in nats; `spearman` is summed over the `correlated` ones.
-
-`sentence` is the number of its line in the file that was read, from 0.
-"""
 
 SUMMARY = "faithfulness.json"
 """What the summary of a run is called beside a checkpoint."""
@@ -62,78 +43,56 @@ class Faithfulness:
     fares: dict[str, Fare]
 
 
-Measured = Callable[[int], dict[str, Trust]]
-"""What every method is worth on the line with this number."""
+def measured(
+    checkpoint: Checkpoint,
+    pairs: Iterable[tuple[str, str | None]],
+    only: Collection[str] | None = None,
+    done: Callable[[], object] = lambda: None,
+) -> tuple[dict[str, Fare], int]:
+    """How each method fares on lines and their targets, and how many lines could not be run (empty, or too long).
 
-
-def of_sentences(
-    checkpoint: Checkpoint, sources: Sequence[str], targets: Sequence[str] | None, only: Collection[str] | None = None
-) -> Measured:
-    """Of lines that a model translates: `targets` are walked through, or what it writes; `only` names the methods."""
-
-    def measured(number: int) -> dict[str, Trust]:
-        forced = None if targets is None else targets[number]
-        translation = translate(checkpoint, sources[number], forced=forced)
-        return trusted(checkpoint, translation, every_question(checkpoint, translation, only))
-
-    return measured
-
-
-def measure(measured: Measured, table: Path, numbers: Sequence[int], done: Callable[[], object] = lambda: None) -> int:
-    """Measure the lines with these numbers and write `table` (CSV); those that it holds already are not run again.
-
-    `done` is called after each line. Returns how many lines could not be run (empty, or too long).
+    A target is walked through; without one, what the model writes. `only` names the methods; `done` is called after
+    each line.
 
     Raises:
-        InputError: `table` is of something else.
+        InputError: no line could be run.
         AttributionError: the model has no source that words can be taken from.
         CheckpointError: the checkpoint does not translate.
     """
-    known, failed = _resumed(table), 0
-    for number in numbers:
-        if number not in known:
-            try:
-                found = measured(number)
-            except InputError:
-                failed += 1
-            else:
-                _append(table, number, found)
+    found, failed = defaultdict[str, list[Trust]](list), 0
+    for source, target in pairs:
+        try:
+            translation = translate(checkpoint, source, forced=target)
+            each = trusted(checkpoint, translation, every_question(checkpoint, translation, only))
+        except InputError:
+            failed += 1
+        else:
+            for method, one in each.items():
+                found[method].append(one)
         done()
-    return failed
+    if not found:
+        raise InputError("faithfulness_empty", failed=failed)
+    best = _mean(found["deletion"], "comprehensiveness").mean()
+    return {method: _fare_of(each, best) for method, each in found.items() if any(one.rows for one in each)}, failed
 
 
-def summarised(table: Path, own_target: bool, reference: str = "deletion") -> Faithfulness:
-    """The sums of a table, as means over all written words.
+def _fare_of(each: Sequence[Trust], best: float) -> Fare:
+    """The means over all written words of some sentences; `best` is the area of deletion."""
+    kept, correlated = _mean(each, "comprehensiveness"), sum(one.correlated for one in each)
+    return Fare(
+        comprehensiveness=tuple(kept.tolist()),
+        sufficiency=tuple(_mean(each, "sufficiency").tolist()),
+        area=float(kept.mean()),
+        share=float(kept.mean() / best),
+        spearman=sum(one.spearman for one in each) / correlated if correlated else float("nan"),
+        words=sum(one.rows for one in each),
+        sentences=sum(one.rows > 0 for one in each),
+    )
 
-    `reference` is the method whose area the others' is a share of.
 
-    Raises:
-        InputError: `table` is of something else, or holds no sentence.
-    """
-    sums: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(COLUMNS) - 2))
-    sentences: dict[str, int] = defaultdict(int)
-    for row in _rows(table):
-        sentences[row[1]] += row[2] != "0"
-        sums[row[1]] += [float(cell) for cell in row[2:]]
-    if not sentences:
-        raise InputError("faithfulness_empty", file=str(table))
-    n, fares = len(PERCENTS), {}
-    best = sums[reference][1 : 1 + n].mean() / sums[reference][0]
-    for method, total in sums.items():
-        if not total[0]:
-            continue  # nowhere defined
-        kept = (total[1 : 1 + n] / total[0]).tolist()
-        area = float(np.mean(kept))
-        fares[method] = Fare(
-            comprehensiveness=tuple(kept),
-            sufficiency=tuple((total[1 + n : 1 + 2 * n] / total[0]).tolist()),
-            area=area,
-            share=area / float(best),
-            spearman=float(total[-2] / total[-1]) if total[-1] else float("nan"),
-            words=int(total[0]),
-            sentences=sentences[method],
-        )
-    return Faithfulness(own_target, fares)
+def _mean(each: Sequence[Trust], name: str) -> np.ndarray:
+    total: np.ndarray = sum(getattr(one, name) for one in each) / sum(one.rows for one in each)
+    return total
 
 
 def updated(before: Faithfulness, found: Faithfulness, methods: Collection[str]) -> Faithfulness:
@@ -184,38 +143,3 @@ def _fare(about: Any) -> Fare:
         words=int(about["words"]),
         sentences=int(about["sentences"]),
     )
-
-
-def _append(table: Path, number: int, found: dict[str, Trust]) -> None:
-    """All rows of one sentence in one write, so that a run that is stopped leaves whole sentences."""
-    lines = []
-    for method, one in found.items():
-        numbers = [*one.comprehensiveness, *one.sufficiency, one.spearman]
-        cells = [f"{value:.6g}" for value in numbers]
-        lines.append(",".join([str(number), method, str(one.rows), *cells, str(one.correlated)]))
-    with table.open("a", encoding="utf-8") as file:
-        file.write("".join(line + "\n" for line in lines))
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _resumed(table: Path) -> set[int]:
-    """Lines that the table holds; a last line that was cut off is dropped with its sentence, a new table begins."""
-    if not table.exists():
-        table.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
-        return set()
-    text = table.read_text(encoding="utf-8")
-    if not text.endswith("\n"):
-        whole = text[: text.rfind("\n") + 1]
-        last = text[len(whole) :].split(",")[0]
-        kept = [line for line in whole.splitlines() if line.split(",")[0] != last]
-        table.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
-    return {int(row[0]) for row in _rows(table)}
-
-
-def _rows(table: Path) -> list[list[str]]:
-    with table.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))
-    if not rows or tuple(rows[0]) != COLUMNS or any(len(row) != len(COLUMNS) for row in rows):
-        raise InputError("faithfulness_other_table", file=str(table))
-    return rows[1:]

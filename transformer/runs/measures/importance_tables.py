@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import CheckpointError
 from transformer.runs.measures.importance import HeadImportance, Removal
 from transformer.sites import Site
 
@@ -40,23 +40,6 @@ class Importance:
         _write(folder / REMOVALS, Removal, self.removals)
         (folder / RUN).write_text(json.dumps(self.about, indent=1) + "\n", encoding="utf-8")
 
-    def with_one(
-        self, name: str, heads: tuple[HeadImportance, ...], removals: tuple[Removal, ...], nll: float
-    ) -> "Importance":
-        """With one more snapshot, or one anew, in the order of a training: the checkpoint first, then by name."""
-        every = sorted({*self.heads, name}, key=lambda one: (one != WHOLE, one))
-        about = {**self.about, "nll": {**self.about["nll"], name: nll}}
-        about["nll"] = {one: about["nll"][one] for one in every if one in about["nll"]}
-        return Importance(
-            {one: heads if one == name else self.heads[one] for one in every},
-            {
-                one: removals if one == name else self.removals[one]
-                for one in every
-                if one == name or one in self.removals
-            },
-            about,
-        )
-
     @classmethod
     def of_folder(cls, folder: Path) -> "Importance":
         """What was written there.
@@ -71,23 +54,6 @@ class Importance:
             return cls(heads, _read(folder / REMOVALS, _removal), dict(about))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise CheckpointError("importance_unreadable", folder=folder.parent.name, error=str(error)[:200]) from error
-
-
-def resumed(folder: Path, about: Mapping[str, Any]) -> Importance:
-    """What the tables of a folder hold, if they were measured on the same sentences in the same way.
-
-    Raises:
-        InputError: they were measured on others.
-        CheckpointError: the tables cannot be read.
-    """
-    if not (folder / RUN).is_file():
-        return Importance({}, {}, about)
-    found = Importance.of_folder(folder)
-    for name in about:
-        if name != "nll" and found.about.get(name) != about[name]:
-            there = str(found.about.get(name))[:100]
-            raise InputError("importance_of_others", folder=str(folder), name=name, found=there, given=str(about[name]))
-    return found
 
 
 def _refuse_large(folder: Path) -> None:

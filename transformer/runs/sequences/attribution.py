@@ -1,7 +1,6 @@
 """How much each letter matters for a class of a sequence classifier, in log-odds of the class (nats).
 
-Two views of one question: put every other letter at each position (in-silico mutagenesis), or follow the gradient from
-no letter in particular to the letters given (integrated gradients; Sundararajan et al. 2017).
+Every other letter is put at each position, one at a time (in-silico mutagenesis).
 """
 
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.explain.attribution.deletion import Progress
 from transformer.nn.common import refuse_elsewhere
-from transformer.runs.class_reasons import ClassQuestion, Reasons, integrated, log_odds
+from transformer.runs.class_reasons import log_odds
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, classifier
 from transformer.sequences.alphabet import Letters
@@ -38,16 +37,8 @@ class Mutations:
     @property
     def effect(self) -> Float[np.ndarray, " position"]:
         """Mean size of the change at each position, over the other letters; never negative."""
-        return np.abs(self.change).sum(axis=0) / self._others
-
-    @property
-    def lost(self) -> Float[np.ndarray, " position"]:
-        """Mean loss at each position, over the other letters: positive where its letter speaks for the class."""
-        return -self.change.sum(axis=0) / self._others
-
-    @property
-    def _others(self) -> list[int]:
-        return [sum(letter != given for letter in self.letters) for given in self.sequence]
+        others = [sum(letter != given for letter in self.letters) for given in self.sequence]
+        return np.abs(self.change).sum(axis=0) / others
 
 
 def log_odds_of_rows(
@@ -73,7 +64,9 @@ def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: P
         InputError: the sequence is longer than `MAX_MUTATED`.
     """
     _, task = classifier(checkpoint)
-    refuse_long(checkpoint, letters)
+    refuse_elsewhere(checkpoint.model)
+    if len(letters) > MAX_MUTATED:
+        raise InputError("letters_mutated", found=len(letters), most=MAX_MUTATED)
     original = torch.tensor(letters.ids)
     n_letters, length = len(task.alphabet.letters), len(letters)
     position, letter = torch.meshgrid(torch.arange(length), torch.arange(n_letters), indexing="ij")
@@ -85,32 +78,3 @@ def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: P
     change = torch.zeros(n_letters, length, dtype=torch.float64)
     change[new, positions] = log_odds_of_rows(checkpoint, mutants, target, progress) - before
     return Mutations(task.alphabet.letters, letters.text, change.numpy())
-
-
-def integrated_gradients(
-    checkpoint: Checkpoint, letters: Letters, target: int, points: int | None = None, progress: Progress | None = None
-) -> Reasons:
-    """What each letter adds to the log-odds of class `target`: the walk begins at the mean of all known letters.
-
-    As `class_reasons.integrated`.
-
-    Raises:
-        InputError: the sequence is longer than `MAX_MUTATED`.
-        AttributionError: `points` is below 1.
-    """
-    model, task = classifier(checkpoint)
-    refuse_long(checkpoint, letters)
-    baseline = model.embedding.weight.detach()[: len(task.alphabet.letters)].mean(0)
-    question = ClassQuestion(checkpoint, torch.tensor(letters.ids), target, each=False)
-    return integrated(question, tuple(letters.text), [[i] for i in range(len(letters))], progress, baseline, points)
-
-
-def refuse_long(checkpoint: Checkpoint, letters: Letters) -> None:
-    """Turn away what would take too many runs, and a model that is not where this is computed.
-
-    Raises:
-        InputError: the sequence is longer than `MAX_MUTATED`.
-    """
-    refuse_elsewhere(checkpoint.model)
-    if len(letters) > MAX_MUTATED:
-        raise InputError("letters_mutated", found=len(letters), most=MAX_MUTATED)

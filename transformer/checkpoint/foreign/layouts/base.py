@@ -19,8 +19,10 @@ _PLAIN_END = re.compile(r"(?:(?<!\\)\w|\\\.)*$")
 class Source:
     """Where one of our tensors comes from: a foreign tensor, one of `parts` equal blocks of its rows.
 
-    `extra_axis` is the place of an axis of length 1 that the foreign tensor has and ours has not. Without a `name`,
-    the original has no such tensor and ours is zero (a layer without bias). Ours may be it transposed.
+    `extra_axis` is the place of an axis of length 1 that the foreign tensor has and ours has not; as a `vector`, it is
+    the one row of ours. Without a `name`, the original has no such tensor, and ours are these `rows`, or zero (a layer
+    without bias). Ours may be it `transposed`, or some of its `width` columns: `runs` gives first and past-the-last of
+    each run, in our order.
     """
 
     name: str | None
@@ -28,20 +30,23 @@ class Source:
     parts: int = 1
     extra_axis: int | None = None
     transposed: bool = False
+    vector: bool = False
+    runs: tuple[tuple[int, int], ...] = ()
+    width: int = 0
+    rows: Tensor | None = field(default=None, compare=False)
 
     def needs(self, ours: Shape) -> dict[str, Shape]:
         """The foreign tensors that ours of shape `ours` is made of, with the shapes that they must have."""
-        if self.name is None:
-            return {}
-        return dict.fromkeys(self.names, self.foreign_shape(ours))
+        return dict.fromkeys(self.names, self._foreign_shape(ours))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The foreign tensors that ours is made of."""
         return () if self.name is None else (self.name,)
 
-    def foreign_shape(self, ours: Shape) -> Shape:
-        """The shape that the foreign tensor must have for our tensor of shape `ours`."""
+    def _foreign_shape(self, ours: Shape) -> Shape:
+        if self.vector or self.runs:
+            return ours[1:] if self.vector else (ours[0], self.width)
         shape = (ours[0] * self.parts, *ours[1:])
         shape = shape[::-1] if self.transposed else shape
         return shape if self.extra_axis is None else (*shape[: self.extra_axis], 1, *shape[self.extra_axis :])
@@ -49,53 +54,15 @@ class Source:
     def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
         """Our tensor, cut from the foreign one."""
         if self.name is None:
-            return torch.zeros(ours)
+            return torch.zeros(ours) if self.rows is None else self.rows
         tensor = tensors[self.name]
+        if self.runs:
+            return torch.cat([tensor[:, first:last] for first, last in self.runs], dim=1)
         if self.extra_axis is not None:
             tensor = tensor.squeeze(self.extra_axis)
         tensor = tensor.T if self.transposed else tensor
+        tensor = tensor[None] if self.vector else tensor
         return tensor.chunk(self.parts)[self.part] if self.parts > 1 else tensor
-
-
-@dataclass(frozen=True)
-class Given(Source):
-    """Rows that lie in no file of weights."""
-
-    rows: Tensor = field(default_factory=lambda: torch.zeros(0, 0), compare=False)
-
-    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
-        """The rows."""
-        return self.rows
-
-
-@dataclass(frozen=True)
-class Columns(Source):
-    """Some of a foreign tensor's `width` columns: `runs` gives first and past-the-last of each run, in our order."""
-
-    runs: tuple[tuple[int, int], ...] = ()
-    width: int = 0
-
-    def foreign_shape(self, ours: Shape) -> Shape:
-        """As many rows as ours."""
-        return (ours[0], self.width)
-
-    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
-        """The columns beside one another."""
-        whole = tensors[str(self.name)]
-        return torch.cat([whole[:, first:last] for first, last in self.runs], dim=1)
-
-
-@dataclass(frozen=True)
-class Vector(Source):
-    """A foreign vector that is the one row of ours."""
-
-    def foreign_shape(self, ours: Shape) -> Shape:
-        """Our row."""
-        return ours[1:]
-
-    def take(self, tensors: Mapping[str, Tensor], ours: Shape) -> Tensor:
-        """The vector as a row."""
-        return tensors[str(self.name)][None]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from transformer.checkpoint.foreign.layouts.base import Fit, Given, Source, size
+from transformer.checkpoint.foreign.layouts.base import Fit, Source, size
 from transformer.checkpoint.foreign.questions import Answers, Question, choice
 from transformer.errors import CheckpointError
 from transformer.messages import Message
@@ -56,5 +56,5 @@ def turned(fit: Fit, kind: str, answers: Answers) -> Fit:
     return replace(
         fit,
         config=replace(config, rotary=len(pairs), rotary_halves=halves == "halves"),
-        sources={**fit.sources, "rotary.rates": Given(None, rows=rates)},
+        sources={**fit.sources, "rotary.rates": Source(None, rows=rates)},
     )

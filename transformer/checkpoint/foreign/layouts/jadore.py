@@ -6,8 +6,7 @@ The settings (an argparse.Namespace) answer what shapes cannot; without them it 
 from math import gcd
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, layer_count, linear, root_of, size
-from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, special_id, target_pad
-from transformer.errors import CheckpointError
+from transformer.checkpoint.foreign.questions import Answers, choice, heads_question, norm_eps, seq2seq_special_ids
 from transformer.messages import Message
 from transformer.nn.seq2seq import preset
 from transformer.safe.contents import Contents
@@ -22,7 +21,7 @@ class Jadore:
     title: str = Message("title_jadore")
 
     def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Sizes from shapes; heads, padding and scaling from the settings if they came along."""
+        """Sizes from shapes; heads, padding and scaling are asked, and told by the settings if they came along."""
         shapes = contents.shapes
         root = root_of(shapes, r"(?:encoder|decoder)\.layer_stack\.\d+\.(?:slf_attn|enc_attn)\.w_qs\.weight")
         if root is None:
@@ -32,9 +31,10 @@ class Jadore:
         attention = f"{root}encoder.layer_stack.0.slf_attn"
         d_model = size(shapes, (source_table, 1), (f"{attention}.w_qs.weight", 1))
         rows_k, rows_v = size(shapes, (f"{attention}.w_qs.weight", 0)), size(shapes, (f"{attention}.w_vs.weight", 0))
-        n_heads = self._heads(contents, answers, rows_k, rows_v)
+        n_heads = answers.ask(heads_question(gcd(rows_k, rows_v)))
         tied = contents.same(projection, target_table)
-        scale = self._scale(contents, answers) if tied else "none"
+        options = ("prj", "emb", "none")
+        scale = choice(answers, "scale_emb_or_prj", options, Message("why_original_default")) if tied else "none"
         config = preset(
             "jadore",
             source_vocab=size(shapes, (source_table, 0)),
@@ -53,7 +53,7 @@ class Jadore:
             scale_embedding=scale == "emb",
             projection_scale=d_model**-0.5 if scale == "prj" else 1.0,
             norm_eps=norm_eps(answers, 1e-6),
-            **self._special_ids(contents, answers),
+            **seq2seq_special_ids(answers),
         )
         sources = _sources(root, config.n_encoder_layers, config.n_decoder_layers)
         copies = []
@@ -68,45 +68,9 @@ class Jadore:
             reasons=(
                 Message("reason_jadore_attention"),
                 Message("reason_tied") if tied else Message("reason_not_tied"),
-                Message("reason_settings") if contents.options else Message("reason_no_settings"),
             ),
             copies=tuple(name for name in copies if name),
         )
-
-    def _heads(self, contents: Contents, answers: Answers, rows_k: int, rows_v: int) -> int:
-        """Heads share the rows of the query and of the value map evenly."""
-        if "n_head" in contents.options:
-            n_heads = answers.know("n_heads", contents.options["n_head"])
-        else:
-            n_heads = answers.ask(heads_question(gcd(rows_k, rows_v)))
-        if type(n_heads) is not int or n_heads < 1 or rows_k % n_heads or rows_v % n_heads:
-            raise CheckpointError("heads_do_not_divide_rows", n_heads=repr(n_heads), rows_k=rows_k, rows_v=rows_v)
-        return n_heads
-
-    def _scale(self, contents: Contents, answers: Answers) -> str:
-        """What is scaled when embeddings and projection are one matrix."""
-        options = ("prj", "emb", "none")
-        if contents.options.get("scale_emb_or_prj") in options:
-            return answers.know("scale_emb_or_prj", contents.options["scale_emb_or_prj"])
-        return choice(answers, "scale_emb_or_prj", options, Message("why_original_default"))
-
-    def _special_ids(self, contents: Contents, answers: Answers) -> dict[str, int | None]:
-        """Padding, start and end ids."""
-        pad_id, target_pad_id = (contents.options.get(name) for name in ("src_pad_idx", "trg_pad_idx"))
-        if type(pad_id) is int:
-            answers.know("pad_id", pad_id)
-        else:
-            pad_id = special_id(answers, "pad_id", 0)
-        if type(target_pad_id) is int:
-            answers.know("target_pad_id", target_pad_id)
-        else:
-            target_pad_id = target_pad(answers, pad_id)
-        return {
-            "pad_id": pad_id,
-            "target_pad_id": None if target_pad_id == pad_id else target_pad_id,
-            "bos_id": special_id(answers, "bos_id", 1),
-            "eos_id": special_id(answers, "eos_id", 2),
-        }
 
 
 def _sources(root: str, n_encoder: int, n_decoder: int) -> dict[str, Source]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from transformer.checkpoint.foreign.layouts.base import Columns, Fit, Source, Vector, linear, root_of, size
+from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, root_of, size
 from transformer.checkpoint.foreign.questions import Answers, choice, special_id_questions
 from transformer.errors import ConfigError
 from transformer.messages import Message
@@ -160,7 +160,7 @@ def _sources(pair: _Pair, names: _Names, config: RecurrentConfig) -> dict[str, S
     embedding, features = config.embedding_size, config.source_features
     if names.context_first:
         turned, width = ((features, features + embedding), (0, features)), embedding + features
-        sources["decoder.weight_ih"] = Columns(f"{pair.decoder}.weight_ih_l0", runs=turned, width=width)
+        sources["decoder.weight_ih"] = Source(f"{pair.decoder}.weight_ih_l0", runs=turned, width=width)
     if config.bridges:
         sources |= linear("bridge.0", f"{root}encoder.fc")
     sources |= linear("projection", f"{root}decoder.{names.projection}")
@@ -189,11 +189,11 @@ def _attention_sources(pair: _Pair, names: _Names, config: RecurrentConfig) -> d
     score = f"{start}.{names.score}"
     called = f"{score}.weight" in pair.shapes
     return {
-        "attention.query.weight": Columns(f"{joint}.weight", runs=((0, hidden),), width=width),
+        "attention.query.weight": Source(f"{joint}.weight", runs=((0, hidden),), width=width),
         "attention.query.bias": Source(f"{joint}.bias"),
-        "attention.key.weight": Columns(f"{joint}.weight", runs=((hidden, width),), width=width),
+        "attention.key.weight": Source(f"{joint}.weight", runs=((hidden, width),), width=width),
         "attention.key.bias": Source(None),
-        "attention.score.weight": Source(f"{score}.weight") if called else Vector(score),
+        "attention.score.weight": Source(f"{score}.weight") if called else Source(score, vector=True),
         "attention.score.bias": Source(None),
     }
 
