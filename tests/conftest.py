@@ -98,7 +98,7 @@ def _app_is_around_every_page() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests: a thread can drive no second one."""
+    """One Chromium for all tests: a thread can drive no second one. All pages of a window are drawn by one process."""
     expect.set_options(timeout=PATIENCE * 1000)
-    with chromium_opened() as opened:
+    with chromium_opened("--process-per-site") as opened:
         yield opened

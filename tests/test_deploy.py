@@ -15,7 +15,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from streamlit import config
 
@@ -48,12 +47,6 @@ def test_every_setting_is_explained_and_every_one_that_is_named_exists() -> None
     assert named >= OURS | OF_THE_PROXY
     for name, size in settings.SIZES.items():
         assert re.search(rf"\| `{name}` \|[^|]*\| {size.default} \|", DOC), name
-
-
-def test_every_file_is_explained() -> None:
-    assert [file.name for file in FILES if f"deploy/{file.name}" not in DOC] == []
-    named = re.findall(r"deploy/([\w.@-]*\w)", DOC + "".join(map(text, (file.name for file in FILES))))
-    assert set(named) <= {file.name for file in FILES}
 
 
 def test_the_unit_runs_the_app_and_may_take_what_the_settings_allow() -> None:
@@ -195,33 +188,3 @@ def test_caddys_log_holds_neither_a_session_nor_what_was_typed() -> None:
     assert status == 503
     assert '"status":503' in said
     assert "secret" not in said
-
-
-@pytest.mark.parametrize("name", ["Caddyfile", "nginx.conf"])
-def test_both_proxies_know_the_same_servers_bounds_and_closed_doors(name: str) -> None:
-    proxy = text(name)
-    assert sorted(set(re.findall(r"127\.0\.0\.1:(\d+)", proxy))) == PORTS
-    (most,) = re.findall(r"(?:max_size|client_max_body_size) (\d+)[mM]", proxy)
-    assert int(most) > settings.SIZES["HEEDMAP_UPLOAD_MB"].default
-    assert re.search(r"/_stcore/metrics (?:403|\{ return 403; \})", proxy)
-    assert proxy.count("{") == proxy.count("}")
-    assert len(re.findall("heedmap_server", proxy)) >= 1  # the cookie
-    assert re.search(r"(?:read_header|client_header_timeout) 10s", proxy)
-    assert re.search(r"(?:read_body|client_body_timeout) \d+[sm]", proxy)
-
-
-def test_nginx_bounds_connections_and_logs_no_session() -> None:
-    """Its map, tried here as nginx does it: the first pattern that is found in the path, or the path."""
-    proxy = text("nginx.conf")
-    zone, most = re.findall(r"limit_conn (\w+) (\d+);", proxy)[0]
-    assert f"zone={zone}:" in proxy
-    assert int(most) >= 200  # a class comes from one address
-    (pattern,) = re.findall(r'"~(\^[^"]+)" \$heedmap_kept;', proxy)
-    found = re.match(pattern.replace("(?<", "(?P<"), "/below/_stcore/upload_file/session/file")
-    assert found is not None
-    assert found["heedmap_kept"] == "/below/_stcore/upload_file"
-    (written,) = re.findall(r"log_format heedmap '([^']+)'", proxy)
-    assert set(re.findall(r"\$(\w+)", written)) == {
-        "remote_addr", "time_local", "request_method", "heedmap_path", "status", "body_bytes_sent",
-    }  # fmt: skip
-    assert "heedmap;" in proxy.partition("access_log")[2].partition("\n")[0]

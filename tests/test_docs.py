@@ -27,10 +27,6 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
-
-
 @pytest.mark.parametrize("page", RUN, ids=name_of)
 def test_python_of_a_page_runs_from_its_first_line_to_its_last(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -102,10 +98,6 @@ def test_make_targets_of_pages_exist() -> None:
     assert [target for target in said if not re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)] == []
 
 
-def test_json_of_pages_can_be_read() -> None:
-    assert [json.loads(block) for page in PAGES for block in blocks(page, "json")]
-
-
 def test_the_table_of_commands_names_all_of_them() -> None:
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     (rows,) = re.findall(r"\| command .*?\n\n", page, re.DOTALL)
@@ -129,12 +121,6 @@ def test_a_notebook_gives_the_outputs_that_it_holds(path: Path) -> None:
     assert path.stat().st_size < 60_000
 
 
-def test_all_that_is_public_is_explained() -> None:
-    for name in transformer.__all__:
-        found = getattr(transformer, name)
-        assert (found.__doc__ or "").strip(), name
-
-
 def test_the_site_is_built_without_a_warning_and_its_reference_names_all_that_is_public(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=170)
@@ -142,9 +128,3 @@ def test_the_site_is_built_without_a_warning_and_its_reference_names_all_that_is
     page = (tmp_path / "site" / "reference" / "index.html").read_text(encoding="utf-8")
     missing = [name for name in transformer.__all__ if not re.search(rf'id="transformer\.(\w+\.)*{name}"', page)]
     assert not missing
-
-
-def test_pictures_are_small() -> None:
-    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "pictures").iterdir()}
-    assert sizes["tour.webp"] < 2_000_000
-    assert sum(sizes.values()) < 3_000_000

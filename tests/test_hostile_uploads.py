@@ -22,6 +22,10 @@ MEMORY_BYTES = 8 * 1024**3
 GROWTH = 300
 """Megabytes that the server may hold more of once all is over."""
 
+SLOWER = 8
+"""How many times as long a page may take while somebody's file keeps two workers busy; one that waited would last until
+they are ended. Seconds would say more of what else the machine does."""
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
@@ -87,7 +91,7 @@ def test_a_text_that_an_uploaded_tokenizer_makes_enormous_ends_in_a_sentence(
 
     async def attacked() -> None:
         await visited(address, "map", "masks")
-        before = megabytes(pid)
+        alone, before = median(await visited(address, *["masks"] * 3)), megabytes(pid)
         async with opened(address) as (attacker,):
             assert not (await attacker.upload("gpt2.zip", zipped(folder))).errors
             typed = asyncio.create_task(attacker.write("input", TEXTS[kind][1]))
@@ -95,7 +99,7 @@ def test_a_text_that_an_uploaded_tokenizer_makes_enormous_ends_in_a_sentence(
             told = await typed
             assert "tokenizer of gpt2 cannot work on this" in said(told)
             assert not told.errors
-            assert median(others) < 1
+            assert median(others) < SLOWER * alone
             told = await attacker.write("input", "the dog runs")
             assert "cannot work" not in said(told)
             assert not told.errors
@@ -111,6 +115,8 @@ def test_two_files_that_take_long_to_read_hold_up_no_page(server: tuple[str, int
     data = zipped(folder)
 
     async def attacked() -> None:
+        await visited(address, "masks", "positions")
+        alone = median(await visited(address, *["masks", "positions"] * 2))
         async with opened(address, 3) as attackers:
             uploads = [asyncio.create_task(one.upload("gpt2.zip", data)) for one in attackers]
             await asyncio.sleep(1)
@@ -118,7 +124,7 @@ def test_two_files_that_take_long_to_read_hold_up_no_page(server: tuple[str, int
             while len(others) < 6 and not any(task.done() for task in uploads):
                 others += await visited(address, ["masks", "positions"][len(others) % 2])
             assert len(others) > 2
-            assert median(others) < 1
+            assert median(others) < SLOWER * alone
             for task in uploads:
                 task.cancel()
 

@@ -36,7 +36,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
 def windows(browser: Browser) -> Callable[[int, float, bool], BrowserContext]:
     """`windows(number, scale, touch)` is a browser's window that keeps Streamlit's scripts from test to test.
 
-    A window of its own for each visit would read and compile them anew: half a second of a core.
+    A window of its own for each visit would read and compile them anew: most of a second of a core.
     """
 
     @cache
@@ -66,7 +66,10 @@ def visit(windows: Callable[[int, float, bool], BrowserContext]) -> Iterator[Cal
         touch: bool = False,
         motion: bool = False,
     ) -> Visit:
-        page = windows(len(visits), scale, touch).new_page()
+        window = windows(len(visits), scale, touch)
+        if not window.pages:  # it stays open, and with it the process that has compiled Streamlit's scripts
+            window.new_page().goto(f"{'/'.join(url.split('/')[:3])}/_stcore/health")
+        page = window.new_page()
         page.set_default_timeout(PATIENCE * 1000)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(

@@ -62,6 +62,7 @@ FAINT = r"""figures => {
       const element = node.parentElement ?? root.host;
       if (!element || element.closest("style, script, title, noscript, canvas, .katex-mathml")) continue;
       if (!figures && element.closest(".js-plotly-plot")) continue;
+      if (element.matches(".token")) continue;  // of code, in Streamlit's own colours
       const range = document.createRange();
       range.selectNodeContents(node);
       const box = range.getBoundingClientRect();

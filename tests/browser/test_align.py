@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Position, expect
 
-from tests.browser.parts import box, fits
+from tests.browser.parts import box
 
 pytestmark = pytest.mark.browser
 
@@ -53,7 +53,7 @@ def test_pointing_marks_the_word_and_its_source_words_in_both_maps_without_the_s
     assert box(first)["y"] + 60 < 800, "the first cell is in view"
     first.scroll_into_view_if_needed()
     expect(first).to_have_attribute("data-row", "")
-    sent, runs = opened.sent, opened.finished
+    rest = opened.at_rest()
     first.hover(position=point(first, 1))
     for canvas in (first, second):
         expect(canvas).to_have_attribute("data-row", "1")
@@ -62,7 +62,7 @@ def test_pointing_marks_the_word_and_its_source_words_in_both_maps_without_the_s
     expect(reading).to_contain_text("Transformer looks at")
     expect(reading).to_contain_text("Transformer, update 1,600 looks at")
     opened.page.keyboard.press("Escape")
-    assert (opened.sent, opened.finished) == (sent, runs)
+    assert opened.at_rest() == rest
     for name in ("data-left", "data-cell-width"):
         expect(second).to_have_attribute(name, first.get_attribute(name) or "-")
 
@@ -104,12 +104,12 @@ def test_the_training_plays_in_the_browser_and_rests_in_the_address(align):
     page = opened.page
     moment = page.locator(".alignments .moment")
     expect(moment).to_contain_text("update 3,200")
-    sent = opened.sent
+    rest = opened.at_rest()
     page.get_by_role("slider", name="Moment of the training").evaluate(
         "slider => { slider.value = '2'; slider.dispatchEvent(new Event('input')); }"
     )
     expect(moment).to_contain_text("update 200")
-    assert opened.sent == sent
+    assert opened.at_rest() == rest
     page.get_by_role("slider", name="Moment of the training").evaluate(
         "slider => { slider.value = '7'; slider.dispatchEvent(new Event('input')); }"
     )
@@ -134,15 +134,3 @@ def test_long_maps_fit_their_page(align, serve, visit):
     last = int(first.get_attribute("data-rows") or 0) - 1
     first.hover(position=point(first, last))
     expect(first).to_have_attribute("data-row", str(last))
-
-
-def test_at_400_pixels_the_maps_lie_below_each_other(align):
-    opened = align(width=400, dark=True)
-    fits(opened.page, 400)
-    lies_below = """panels => {
-      const [first, second] = panels.map(panel => panel.getBoundingClientRect());
-      return first.top < 1000 && second.top > first.bottom && second.left === first.left;
-    }"""
-    opened.page.wait_for_function(lies_below, arg=[panel(opened.page, number).element_handle() for number in range(2)])
-    opened.page.get_by_role("button", name="Models and heads").click()
-    expect(opened.page.get_by_role("combobox", name="First model", exact=True)).to_be_visible()

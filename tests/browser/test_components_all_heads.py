@@ -48,7 +48,7 @@ def test_masked_and_nan_cells_have_marks_of_their_own_and_the_legend_says_so(dem
 
 def test_pointing_at_a_head_enlarges_it_without_the_server(demo):
     opened = demo("show=grid")
-    page, sent = opened.page, opened.sent
+    page, rest = opened.page, opened.at_rest()
     cell(page, 2, 1).hover()
     preview = page.locator(".all-heads .preview")
     expect(preview).to_be_visible()
@@ -57,7 +57,7 @@ def test_pointing_at_a_head_enlarges_it_without_the_server(demo):
     until(page, lambda: np.abs(cell_colours(enlarged, QUERIES, KEYS) - stops).max() <= 1)
     page.mouse.move(1, 1)
     expect(preview).to_be_hidden()
-    assert opened.sent == sent
+    assert opened.at_rest() == rest
 
 
 def test_a_click_picks_a_head_and_the_choice_comes_back(demo):
@@ -79,7 +79,7 @@ def test_a_grid_is_walked_and_picked_with_the_keyboard(demo):
     page = opened.page
     expect(page.locator('.all-heads .cell[tabindex="0"]')).to_have_count(1)
     page.get_by_role("button", name="Save PNG").focus()
-    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
     expect(cell(page, 1, 2)).to_be_focused()
     for key, place in [
         ("ArrowRight", (1, 3)),

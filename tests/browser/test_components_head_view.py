@@ -23,7 +23,7 @@ def test_hover_isolates_a_token_and_a_click_locks_it_without_the_server_which_he
     opened = demo("show=lines")
     page = opened.page
     expect(footer(page)).to_contain_text(f"{HEADS * QUERIES * KEYS} lines drawn")
-    sent, finished = opened.sent, opened.finished
+    rest = opened.at_rest()
     means = attention(*SHAPE)[0][1].mean(axis=0)
     token(page, "query", 3).hover()
     expect(footer(page)).to_contain_text(f"{HEADS * KEYS} lines drawn")
@@ -53,8 +53,7 @@ def test_hover_isolates_a_token_and_a_click_locks_it_without_the_server_which_he
     page.keyboard.press("Escape")
     page.mouse.move(1, 1)
     expect(footer(page)).to_contain_text(f"{HEADS * QUERIES * KEYS} lines drawn")
-    page.wait_for_timeout(400)
-    assert (opened.sent, opened.finished) == (sent, finished)
+    assert opened.at_rest() == rest
 
     # a token across from the locked one selects the pair
     token(page, "key", 4).click()
@@ -70,12 +69,11 @@ def test_hover_isolates_a_token_and_a_click_locks_it_without_the_server_which_he
 
 def test_a_pair_that_nobody_listens_for_is_selected_without_a_run(demo):
     opened = demo("show=lines&deaf=1")
-    page, sent, runs = opened.page, opened.sent, opened.finished
+    page, rest = opened.page, opened.at_rest()
     token(page, "query", 2).click()
     token(page, "key", 3).click()
     expect(page.locator(".head-view .reading")).to_contain_text("Selected pair q2 (query 2) → k3 (key 3)")
-    page.wait_for_timeout(400)
-    assert (opened.sent, opened.finished) == (sent, runs)
+    assert opened.at_rest() == rest
 
 
 def test_a_click_on_a_line_selects_its_pair(demo):
@@ -110,7 +108,7 @@ def test_a_pair_can_come_from_outside_and_a_newer_one_from_here(demo):
 
 def test_chips_toggle_and_isolate_by_pointer_and_keyboard_and_keys_walk_the_tokens(demo):
     opened = demo("show=lines")
-    page, sent, runs = opened.page, opened.sent, opened.finished
+    page, rest = opened.page, opened.at_rest()
     chip(page, 1).click()
     expect(chip(page, 1)).to_have_attribute("aria-pressed", "false")
     page.mouse.move(1, 1)
@@ -122,8 +120,7 @@ def test_chips_toggle_and_isolate_by_pointer_and_keyboard_and_keys_walk_the_toke
     expect(footer(page)).to_contain_text("Numbers: weight in H3")
     chip(page, 3).dblclick()
     expect(page.locator('.chip[aria-pressed="true"]')).to_have_count(HEADS)
-    page.wait_for_timeout(400)
-    assert (opened.sent, opened.finished) == (sent, runs)
+    assert opened.at_rest() == rest
 
     # the same with the keyboard
     chip(page, 0).focus()
@@ -135,7 +132,7 @@ def test_chips_toggle_and_isolate_by_pointer_and_keyboard_and_keys_walk_the_toke
     expect(page.locator('.chip[aria-pressed="true"]')).to_have_count(1)
     page.keyboard.press("Shift+Enter")
     expect(page.locator('.chip[aria-pressed="true"]')).to_have_count(HEADS)
-    for _ in range(3):  # past the two buttons, to the column's one stop
+    for _ in range(2):  # past the buttons, which are one stop, to the column's one stop
         page.keyboard.press("Tab")
     expect(token(page, "query", 0)).to_be_focused()
     for key, side, index in [
@@ -172,7 +169,7 @@ def test_strokes_are_capped_and_the_cap_is_stated_and_a_threshold_leaves_lines_o
     until(page, lambda: page.locator(".head-view .token").count() < 80)  # only tokens in view are elements
 
     # a threshold leaves lines out, and asks for nothing
-    sent = opened.sent
+    rest = opened.at_rest()
     slider = page.get_by_role("slider")
     slider.focus()
     for _ in range(5):
@@ -180,7 +177,7 @@ def test_strokes_are_capped_and_the_cap_is_stated_and_a_threshold_leaves_lines_o
     weights = attention(1, 12, 64, 64)[0][0]
     drawn = f" {(weights >= np.float32(0.05)).sum():,} lines drawn"
     expect(footer(page)).to_contain_text(f"{drawn}; weights below 0.05 are left out")
-    assert opened.sent == sent
+    assert opened.at_rest() == rest
 
 
 def test_the_last_of_many_tokens_is_reached_and_drawn(demo):

@@ -60,7 +60,7 @@ def shown(page: Page, record: Record, site: str, head: int | str) -> None:
 
 def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(opened, record) -> None:
     here = opened()
-    page, sent, entries = here.page, here.sent, here.page.evaluate("history.length")
+    page, rest, entries = here.page, here.at_rest(), here.page.evaluate("history.length")
     shown(page, record, "decoder.2.cross", 1)
     said = page.locator(".bitext .reading")
     page.locator(".all-heads .cell").nth(3 * 4 + 2).click()
@@ -90,7 +90,7 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     page.evaluate("history.go(4)")
     expect(page).to_have_url(last)
     expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
-    assert here.sent == sent
+    assert here.at_rest() == rest
 
     fresh = opened(f"#{page.url.partition('#')[2]}")
     canvases = [one.page.locator(".heatmap canvas") for one in (here, fresh)]
@@ -112,7 +112,7 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
 
 def test_lines_follow_head_and_threshold_and_links_and_slow_views_know_them(opened, record) -> None:
     here = opened("&view=head_view")
-    page, sent = here.page, here.sent
+    page, rest = here.page, here.at_rest()
     lines = page.locator(".head-view .footer")
     slider = page.locator(".head-view input[type=range]")
 
@@ -128,7 +128,7 @@ def test_lines_follow_head_and_threshold_and_links_and_slow_views_know_them(open
     expect(lines).to_contain_text(counted(0, 1, 0.5))
     radio(page, "Layer", "1")
     expect(page).to_have_url(re.compile("#layer=1&threshold=0.5$"))
-    assert here.sent == sent
+    assert here.at_rest() == rest
     page.evaluate("history.go(-1)")
     expect(lines).to_contain_text(counted(0, 1, 0.5))
     page.evaluate("history.go(1)")

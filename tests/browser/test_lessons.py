@@ -104,15 +104,14 @@ def test_matrices_and_equation_are_in_view_together_and_a_pick_goes_along(board)
 
 
 def test_numbers_grow_with_the_window_and_wide_matrices_leave_out_their_middle(board):
-    small, large = (board("stage=scores", width=width) for width in (1280, 1920))
-
-    def grows() -> None:
-        sizes = [float(matrix(one.page, "S0").get_attribute("data-cell-width") or "nan") for one in (small, large)]
-        assert sizes[1] > 1.2 * sizes[0]
-
-    until(large.page, grows)
-    wide = board("made=shipped&stage=input").page
-    until(wide, lambda: box(matrix(wide, "X"))["width"] < 700)
+    opened = board("stage=scores", width=1280)
+    page, size = opened.page, lambda: float(matrix(opened.page, "S0").get_attribute("data-cell-width") or "nan")
+    small = size()
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    until(page, lambda: size() > 1.2 * small)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    opened.move(f"{page.url.split('?')[0]}?made=shipped&stage=input")
+    until(page, lambda: box(matrix(page, "X"))["width"] < 700)
 
 
 def test_the_keyboard_moves_and_picks(board):
@@ -156,12 +155,6 @@ def test_hovering_over_a_mask_says_why_a_cell_is_hidden(serve, visit):
     expect(reading).to_contain_text("it is padding")
 
 
-def test_the_table_of_positions_is_drawn(serve, visit):
-    opened = visit(f"{serve(APP)}/positions", dark=True, width=400)
-    expect(opened.page.locator(".js-plotly-plot .heatmaplayer image")).to_be_visible()
-    fits(opened.page, 400)
-
-
 def test_inside_a_layer_a_click_travels_with_the_step_and_comes_back(serve, visit):
     """From the norm to the feed-forward net, on a narrow window too, with keys, and Back."""
     opened = visit(f"{serve(APP)}/inside_layer?stage=norm")
@@ -191,9 +184,8 @@ def test_inside_a_layer_a_click_travels_with_the_step_and_comes_back(serve, visi
     expect(matrix(page, "F")).to_have_attribute("data-picked", "1-2")
 
 
-@pytest.mark.parametrize("lesson", ["attention_steps", "inside_layer"])
-def test_on_a_phone_the_equation_stands_below_the_matrices_and_a_list_closes_on_choice(serve, visit, lesson: str):
-    opened = visit(f"{serve(APP)}/{lesson}?lang=zh", width=390, dark=True)
+def test_on_a_phone_the_equation_stands_below_the_matrices_and_a_list_closes_on_choice(serve, visit):
+    opened = visit(f"{serve(APP)}/attention_steps?lang=zh", width=390, dark=True)
     page = opened.page
     opened.drawn(page.locator(".matrices"))
     for name in ("previous", "next"):
@@ -208,7 +200,7 @@ def test_on_a_phone_the_equation_stands_below_the_matrices_and_a_list_closes_on_
 
     until(page, stands_below)
     fits(page, 390)
-    page.locator(f".st-key-{lesson}-try button").click()
+    page.locator(".st-key-attention_steps-try button").click()
     with opened.run():
         page.get_by_role("menuitem").nth(1).click()
     expect(page.get_by_role("menuitem")).to_have_count(0)

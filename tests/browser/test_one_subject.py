@@ -6,6 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.visiting import until
+
 pytestmark = pytest.mark.browser
 
 SENTENCE = "A man rides a red bicycle in the rain."
@@ -46,28 +48,23 @@ def test_what_is_typed_and_marked_on_the_map_is_found_on_other_pages_and_comes_b
     other.click()
     chosen = other.inner_text()
     assert chosen != word
-    page.wait_for_timeout(500)
+    expect(other).to_have_attribute("aria-pressed", "true")
+    here.at_rest()
     to(here, "Align")
     expect(typed(page)).to_have_value(SENTENCE)
-    assert asked(page)["word"] == chosen
+    until(page, lambda: asked(page).get("word") == chosen)
     to(here, "What if")
     expect(typed(page)).to_have_value(SENTENCE)
-    assert asked(page)["word"] == chosen
+    until(page, lambda: asked(page).get("word") == chosen)
     expect(page.get_by_role("slider").first).to_have_value("0")
     to(here, "Sequences")
     assert "sequence" not in asked(page)
     to(here, "Map")
     expect(typed(page)).to_have_value(SENTENCE)
-    assert asked(page) == {"text": SENTENCE, "word": chosen}
+    until(page, lambda: asked(page) == {"text": SENTENCE, "word": chosen})
     with here.run():
         page.go_back()
     with here.run():
         page.go_back()
     expect(page).to_have_url(re.compile(r"what_if\?"))
     expect(typed(page)).to_have_value(SENTENCE)
-
-
-def test_an_address_of_before_leads_to_the_same_sentence_and_word(opened) -> None:
-    page = opened(f"?sentence={SENTENCE}&checkpoint=multi30k-en-de-rnn&at_word=2").page
-    expect(typed(page)).to_have_value(SENTENCE)
-    expect(page).to_have_url(re.compile(r"model=multi30k-en-de-rnn"))

@@ -157,10 +157,7 @@ class Walk:
         self.look()
 
     def go(self, page: str, told: bool = False, **query: str) -> None:
-        """Go on to an address and look; `told` waits until the last page is gone and this one says what is planted."""
-        if told:
-            self.visit.move(f"{self.address}/positions?screen=rotation")
-            expect(self.page.get_by_test_id("stMain")).not_to_contain_text(self.host)
+        """Go on to an address and look; `told` waits until it says what is planted."""
         self.visit.move(f"{self.address}/{page}?{urlencode(query, quote_via=quote)}")
         if told:
             expect(self.page.get_by_test_id("stMain")).to_contain_text(self.host)
@@ -277,9 +274,9 @@ def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str) -> No
         ("translate", {"model": "folder"}),
         ("", {"model": "folder", "view": "Downloads", "lang": "zh"}),
         ("what_if", {"model": "folder"}),
-        ("align", {"first": "folder"}),
+        ("align", {"model": "folder"}),
         ("learning", {"learner": "folder", "screen": "lesson"}),
-        ("align", {"first": "folder", "screen": "downloads"}),
+        ("align", {"model": "folder", "screen": "downloads"}),
         ("sequences", {"model": "classes"}),
         ("sequences", {"model": "classes", "view": "windows", "lang": "zh"}),
         ("attention_steps", {"made": "shipped", "source": "folder", "model": "folder"}),

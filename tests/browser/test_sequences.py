@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.parts import fits, heatmap_colours, viridis
+from tests.browser.parts import heatmap_colours, viridis
 from tests.browser.visiting import until
 from transformer import load
 from transformer.runs.sequences.classify import Classification, classify
@@ -108,7 +108,7 @@ def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
     letters = next(parse_fasta(genes.split("\n"))).sequence[537:597]
     run = classify(checkpoint, letters, places=range(538, 598))
     shown(page, run, "pooling", "mean")
-    sent, entries = here.sent, page.evaluate("history.length")
+    rest, entries = here.at_rest(), page.evaluate("history.length")
     page.locator(".all-heads .cell").nth(1 * 4 + 2).click()
     shown(page, run, "encoder.1.self", 2)
     expect(page).to_have_url(re.compile("layer=1&head=2$"))
@@ -130,7 +130,7 @@ def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
     for site, head in (("encoder.0.self", 3), ("encoder.0.self", 2), ("encoder.1.self", 2), ("pooling", "mean")):
         page.evaluate("history.back()")
         shown(page, run, site, head)
-    assert here.sent == sent
+    assert here.at_rest() == rest
     page.evaluate("history.go(3)")
     shown(page, run, "encoder.0.self", 3)
     with here.run():  # what the server draws follows what the browser chose
@@ -146,7 +146,7 @@ def test_a_gene_is_pasted_its_donor_is_clicked_and_read_and_left_again(opened) -
     page = here.page
     run_text(here, text.replace(">HBB", ">mine"))
     track = page.locator(".st-key-scan-track .js-plotly-plot")
-    expect(track).to_be_visible(timeout=5_000)
+    expect(track).to_be_visible()
     expect(page.get_by_text("4 of 4 known sites")).to_be_visible()
     at = """plot => { const { xaxis: x, yaxis: y } = plot._fullLayout;
       return { x: x._offset + x.l2p(568), y: y._offset + y.l2p(0.924) }; }"""
@@ -162,15 +162,3 @@ def test_a_gene_is_pasted_its_donor_is_clicked_and_read_and_left_again(opened) -
         page.get_by_role("button", name="Back to mine").click()
     expect(track).to_be_visible()
     assert not here.errors
-
-
-def test_at_400_pixels_no_view_is_wider_than_the_screen(opened) -> None:
-    here = opened(DONOR, width=400)
-    for view in ("Letters", "Windows"):
-        if view != "Letters":  # which is there at once
-            with here.run():
-                here.page.get_by_role("radio", name=view, exact=True).click()
-        here.drawn(here.page.locator(".all-heads"))
-        for scheme in ("dark", "light"):
-            here.page.emulate_media(color_scheme=scheme)
-            fits(here.page, 400)

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
 SENTENCE = "Two dogs are playing in the snow."
-HOSTILE = '<img src=x onerror="document.title=\'taken\'"><script>document.title="taken"</script>'
 
 
 @pytest.fixture(scope="module")
@@ -161,19 +160,3 @@ def test_choosing_a_head_moves_nothing(opened) -> None:
         cells.nth(head).dispatch_event("click")
         expect(page.locator(".heatmap .title")).to_have_text(f"decoder.{head // 4}.cross · head {head % 4}")
         assert [box(page.locator(part)) for part in parts] == before
-
-
-def test_nothing_is_cut_off_on_a_narrow_screen(opened) -> None:
-    here = opened("translate", width=400, dark=True)
-    here.drawn(here.page.locator(".all-heads"))
-    fits(here.page, 400)
-
-
-def test_token_text_is_never_executed(opened) -> None:
-    here = opened("translate")
-    run_sentence(here, HOSTILE)
-    expect(here.page.locator(".bitext .target .word").first).to_be_visible()
-    for view in ("Head view", "Beams"):
-        show(here, view)
-    assert here.page.title() != "taken"
-    assert here.page.locator("img[src='x']").count() == 0

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.parts import box, fits
+from tests.browser.parts import box
 from tests.browser.visiting import Visit, until
 from transformer.attention.interventions.text import from_text
 
@@ -90,21 +90,3 @@ def test_a_head_a_row_a_sweep_back_and_the_copied_address(opened: Callable[..., 
     again = opened(changed[0].split("/", 3)[3])
     expect(again.page.locator(".row-bars .track").nth(0)).to_have_attribute("aria-valuetext", "1.000")
     until(again.page, lambda: texts(again.page) == changed[1])
-
-
-def test_narrow_dark_and_chinese_nothing_stands_out_and_bars_are_named(opened: Callable[..., Visit]) -> None:
-    here = opened(START.format(language="zh") + "&donor=Three+dogs+run.", dark=True, width=390, height=800)
-    page = here.page
-    bar = page.locator(".row-bars .track").nth(1)
-    bar.scroll_into_view_if_needed()
-    expect(bar).to_have_role("slider")
-    expect(bar).to_have_attribute("aria-label", re.compile("看"))
-    expect(page.get_by_text("第一个减第二个")).to_be_visible()
-    fits(page, 390)
-
-    def inside() -> None:
-        place = box(page.locator(".row-bars"))
-        assert place["x"] >= 0
-        assert place["x"] + place["width"] <= 390
-
-    until(page, inside)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.parts import heatmap_colours, viridis
-from tests.browser.visiting import PATIENCE, ROOT, start_server, until
+from tests.browser.test_guard import FOREIGN, handshake
+from tests.browser.visiting import PATIENCE, ROOT, start_server
 from transformer import Record
 from ui.checkpoints.ways import EXAMPLE
 
@@ -37,12 +37,6 @@ def saved(page: Page, folder: Path) -> Path:
     path = folder / download.value.suggested_filename
     download.value.save_as(path)
     return path
-
-
-def is_drawn(page: Page, weights: np.ndarray) -> None:
-    """Wait until the head that is drawn large has these weights, on a scale that is linear."""
-    colours = viridis(weights)
-    until(page, lambda: np.abs(heatmap_colours(page.locator(".heatmap canvas"), *weights.shape) - colours).max() <= 3)
 
 
 def test_type_look_switch_a_head_off_save_the_record_and_drop_it_in(address: str, visit, tmp_path: Path) -> None:
@@ -76,26 +70,13 @@ def test_type_look_switch_a_head_off_save_the_record_and_drop_it_in(address: str
     assert record[SITE].shape == (COUNT, COUNT)
 
 
-def test_a_record_without_changes_is_drawn_by_the_browser_as_its_numbers_are(
-    address: str, visit, tmp_path: Path
-) -> None:
-    here = visit(f"{address}/your_model?layer=1&head=2&map=downloads&input=five+words+are+read+here")
-    path = saved(here.page, tmp_path)
-    weights = Record.open(path)["1.layers.1.self_attn"].weights(2)
-    with here.run():
-        here.page.locator("input[type=file]").set_input_files(str(path))
-    here.page.get_by_role("tab", name="Heatmap").click()
-    is_drawn(here.page, weights)
-    old = visit(f"{address}/checkpoints?model=multi30k-en-de&show=tensors&lang=zh")
-    assert "/your_model?" in old.page.url
-    expect(old.page.get_by_role("heading", name="您的模型")).to_be_visible()
-
-
-def test_a_server_that_others_can_reach_says_at_its_start_that_they_may_run_the_code(tmp_path: Path) -> None:
+def test_a_server_that_others_can_reach_says_so_at_its_start_and_refuses_other_sites(tmp_path: Path) -> None:
     code, log = tmp_path / "my_model.py", tmp_path / "server.log"
     code.write_text("1 / 0\n")
     arguments = "--model", f"{code}:make"
-    server, _ = start_server(ROOT / "app.py", log, *arguments, STREAMLIT_SERVER_ADDRESS="0.0.0.0")
+    server, address = start_server(ROOT / "app.py", log, *arguments, STREAMLIT_SERVER_ADDRESS="0.0.0.0")
+    assert [handshake(address, Origin=origin) for origin in FOREIGN] == [403] * len(FOREIGN)
+    assert handshake(address, Origin=address) == 101
     server.terminate()
     assert server.wait(timeout=PATIENCE) is not None
     said = log.read_text()

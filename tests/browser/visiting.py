@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, WebSocket, sync_playwright
+from playwright.sync_api import Error as PageError
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from tests import chromium
@@ -33,7 +34,8 @@ MOVE = """url => {
 def until(page: Page, holds: Callable[..., object], *of: object) -> None:
     """Wait until what `holds` asks of a page is so: what is drawn follows what was done, on a busy machine much later.
 
-    It is given `of`, and says no by False or by an assertion that fails, which is raised when patience ends.
+    It is given `of`, and says no by False, by an assertion that fails, or because what it reads is half there; what it
+    said last is raised when patience ends.
     """
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -41,18 +43,18 @@ def until(page: Page, holds: Callable[..., object], *of: object) -> None:
             found = holds(*of)
             assert found is None or found
             break
-        except AssertionError:
+        except (AssertionError, ValueError, PageError):
             if time.monotonic() > deadline:
                 raise
         page.wait_for_timeout(20)
 
 
 @contextmanager
-def chromium_opened() -> Iterator[Browser]:
-    """A Chromium, closed after the block."""
+def chromium_opened(*arguments: str) -> Iterator[Browser]:
+    """A Chromium, closed after the block; `arguments` are more of its command line."""
     path = chromium.find_or_install()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(chromium.ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=path, args=[*chromium.ARGUMENTS, *arguments])
         yield browser
         browser.close()
 
@@ -93,6 +95,13 @@ class Visit:
                 raise TimeoutError(f"no script run started and finished within {PATIENCE:.0f} s: {seen}{follows}")
             self.page.wait_for_timeout(20)
         self.page.locator(RENDERED).wait_for()
+
+    def at_rest(self) -> tuple[int, int]:
+        """Frames that were sent and runs that finished, once neither has grown for a while: a slow page sends late."""
+        before = None
+        while before != (before := (self.sent, self.finished)):
+            self.page.wait_for_timeout(300)
+        return before
 
     def move(self, url: str) -> None:
         """Ask for another address of the app that is open, as Forward does: its scripts are not loaded again."""

@@ -66,12 +66,6 @@ def test_what_if_writes_with_a_head_off(folder: Path) -> None:
         np.testing.assert_allclose(table, [each.probability for each in one.steps[step]], atol=1e-6)
 
 
-@pytest.mark.parametrize("stage", ["embedding", "residual", "norm", "order", "feed_forward", "output"])
-def test_inside_a_layer_takes_it_apart(stage: str) -> None:
-    page = fine(opened("inside_layer", made="shipped", model="writer", text=READ, stage=stage))
-    assert not page.info
-
-
 def test_its_mask_leaks_nothing() -> None:
     page = fine(opened("masks", screen="test", tested="writer"))
     assert page.success

@@ -183,9 +183,6 @@ def test_a_trained_model_is_an_upload_of_the_session_and_opens_on_the_other_page
 
 @pytest.mark.parametrize("tried", controls.TRY)
 def test_every_recording_says_what_happened(tried: str) -> None:
-    for lang in ("en", "zh"):
-        at = fine(page(lang=lang, **{key: str(value) for key, value in controls.TRY[tried].items()}))
-        assert at.markdown[0].value.startswith("**")
     said = fine(page(**{key: str(value) for key, value in controls.TRY[tried].items()})).markdown[0].value
     expected = {
         "try_reverse": "Attention is sharp only later",
@@ -199,9 +196,8 @@ def test_every_recording_says_what_happened(tried: str) -> None:
 
 
 @pytest.mark.parametrize("screen", [one for one in SCREENS if one not in {"watch", "lesson", "training"}])
-@pytest.mark.parametrize("lang", ["en", "zh"])
-def test_every_screen(screen: str, lang: str) -> None:
-    assert fine(page(screen=screen, lang=lang)).caption
+def test_every_screen(screen: str) -> None:
+    assert fine(page(screen=screen, lang="zh")).caption
 
 
 def test_the_schedule_drawn_is_the_paper_s() -> None:

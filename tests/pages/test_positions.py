@@ -17,7 +17,7 @@ from transformer.checkpoint.ours.folder import save_folder
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.positions import LATER, VARIANTS, position_table, stored_table, trained_table
 from transformer.nn.kmer import KmerClassifier, KmerConfig
-from ui.lessons.positions.controls import SCREENS, TRY
+from ui.lessons.positions.controls import TRY
 from ui.lessons.positions.screens import SIZED
 from ui.lessons.shared import matrix_csv
 from ui.store import store
@@ -33,13 +33,6 @@ def plotted(at: AppTest) -> dict[str, Any]:
 
 def test_the_first_paint_is_the_table_of_the_paper():
     np.testing.assert_allclose(numbers(plotted(fine(page()))["z"]), position_table("paper", 100, 64))
-
-
-@pytest.mark.parametrize("screen", SCREENS)
-@pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.usefixtures("shipped")
-def test_every_screen_in_every_language(screen: str, lang: str):
-    fine(page(screen=screen, lang=lang))
 
 
 def table_of(variant: str, length: int, d_model: int, base: float = 10_000.0) -> np.ndarray:
@@ -58,8 +51,17 @@ def test_the_table_follows_every_control_and_what_is_said_is_counted_in_it(varia
     assert f"over these 9 positions: {still} of {expected.shape[1]}." in words_of(at)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize(("d_table", "n_rows", "base"), [("64", "100", "10000"), ("7", "23", "100"), ("2", "3", "10")])
+@pytest.mark.parametrize(
+    ("variant", "d_table", "n_rows", "base"),
+    [
+        ("paper", "64", "100", "10000"),
+        ("paper", "7", "23", "100"),
+        ("doubled", "7", "23", "100"),
+        ("halves", "2", "3", "10"),
+        ("learned", "64", "100", "10000"),
+        ("none", "2", "3", "10"),
+    ],
+)
 def test_the_formula_of_the_distance_gives_the_curves_and_its_words_hold(
     variant: str, d_table: str, n_rows: str, base: str
 ):
@@ -105,8 +107,10 @@ def product_by(latex: str, table: np.ndarray, p: int, k: int, base: float) -> fl
     return float(sum(np.cos(k * omega[i]) for i in range(d // 2)))
 
 
-@pytest.mark.parametrize("other", ["doubled", "halves", "learned", "none"])
-@pytest.mark.parametrize(("d_table", "n_rows", "base"), [(7, 63, 100), (64, 5, 10_000)])
+@pytest.mark.parametrize(
+    ("other", "d_table", "n_rows", "base"),
+    [("doubled", 7, 63, 100), ("halves", 64, 5, 10_000), ("learned", 7, 63, 100), ("none", 64, 5, 10_000)],
+)
 def test_every_table_but_the_trained_one_has_the_width_that_is_chosen(d_table: int, n_rows: int, base: int, other: str):
     at = fine(page(screen="variants", other=other, d_table=str(d_table), n_rows=str(n_rows), base=str(base)))
     tables = grid(at)
@@ -239,8 +243,10 @@ def test_the_rotation_is_the_same_from_any_position():
     np.testing.assert_allclose(later[1], later[2], atol=1e-6)
 
 
-@pytest.mark.parametrize("variant", ["doubled", "learned"])
-@pytest.mark.parametrize(("lang", "words"), [("en", ("even", "odd", "free")), ("zh", ("偶数", "奇数", "自由"))])
+@pytest.mark.parametrize(
+    ("variant", "lang", "words"),
+    [("doubled", "en", ("even", "odd", "free")), ("learned", "zh", ("偶数", "奇数", "自由"))],
+)
 def test_the_words_in_formulas_are_of_the_language(variant: str, lang: str, words: tuple[str, ...]):
     formula = fine(page(variant=variant, lang=lang)).latex[0].value
     assert [word in formula for word in words] == [variant == "doubled"] * 2 + [variant == "learned"]
@@ -328,10 +334,7 @@ def test_try_this_sets_the_controls(name: str):
 
 
 @pytest.mark.parametrize("screen", SIZED)
-@pytest.mark.parametrize(
-    ("n_rows", "d_table"),
-    [("2", "3"), ("3", "128"), ("200", "2")],
-)
+@pytest.mark.parametrize(("n_rows", "d_table"), [("2", "3"), ("200", "2")])
 @pytest.mark.usefixtures("shipped")
 def test_the_smallest_and_largest_tables_are_shown_on_every_screen_that_has_one(screen: str, n_rows: str, d_table: str):
     at = page(screen=screen, n_rows=n_rows, d_table=d_table)

@@ -48,7 +48,8 @@ def table_grid(
     scales, alike = {}, dict[int, str]()
     for column, group in enumerate((tables, differences), 1):
         largest = max((float(np.abs(values).max()) for values in group.values()), default=0.0) or 1.0
-        bar = dict(orientation="h", thickness=10, len=0.46, x=(0.24, 0.76)[column - 1], y=-0.09, yanchor="top")
+        bar = dict(orientation="h", thickness=10, len=0.46, x=(0.24, 0.76)[column - 1], y=-0.09, yanchor="top",
+                   tickfont=dict(color=colours.ink))  # fmt: skip
         scales["coloraxis" + "2" * (column - 1)] = dict(
             cmin=-largest, cmax=largest, colorscale=diverging(colours), colorbar=bar
         )

