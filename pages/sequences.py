@@ -6,7 +6,6 @@ from transformer.errors import HeedmapError
 from transformer.runs.sequences.classify import classifier
 from transformer.sequences.fasta import label_of
 from ui import shell
-from ui.markdown import as_text
 from ui.sequences import in_browser, reading, runs, views
 from ui.sequences.gene import gene_panel
 from ui.sequences.source import brought
@@ -71,7 +70,6 @@ def looked_at() -> None:
     with overview:
         in_browser.all_heads_panel(browser)
         asked.pooling_note(run)
-        st.caption(as_text(views.groups(run)))
     with detail:
         if view == "letters":
             views.letters_panel(name, run, browser.place, task, shown)

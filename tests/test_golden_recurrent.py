@@ -38,7 +38,7 @@ def test_one_head_looks_at_the_source(checkpoint: Checkpoint) -> None:
     assert run.record.sites == ("decoder.cross",)
     attention = run.record["decoder.cross"]
     assert attention.n_heads == 1
-    np.testing.assert_allclose(attention.row_sums(0), 1.0, atol=1e-5)
+    np.testing.assert_allclose(attention.weights(0).sum(1), 1.0, atol=1e-5)
     assert (attention.keys.texts[-1] == PAST_SOURCE) is (kind == "location")
 
 

@@ -3,7 +3,7 @@
 import copy
 import io
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -85,23 +85,20 @@ def test_weights_are_the_softmax_of_visible_scores(shape: dict[str, Any]) -> Non
 def test_rows_sum_to_one_and_rows_that_see_nothing_to_zero(shape: dict[str, Any]) -> None:
     found = attention(**shape)
     expected = found.mask().any(axis=1).astype(float)
-    np.testing.assert_allclose(found.row_sums(1), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.weights(1).sum(1), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.weights(1).sum(axis=1), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.head_average().sum(axis=1), expected, rtol=0, atol=1e-12)
 
 
 @given(shapes, st.data())
-def test_a_tile_and_a_row_are_slices_of_the_whole(shape: dict[str, Any], data: st.DataObject) -> None:
+def test_a_tile_is_a_slice_of_the_whole(shape: dict[str, Any], data: st.DataObject) -> None:
     found = attention(**shape)
     fresh = copy.deepcopy(found)
-    n_queries, _ = found.shape
     ends = st.integers(-25, 25) | st.none()
     queries, keys = slice(data.draw(ends), data.draw(ends)), slice(data.draw(ends), data.draw(ends))
     whole = found.weights(2)
     for _ in range(2):
         np.testing.assert_allclose(fresh.tile(2, queries, keys), whole[queries, keys], rtol=0, atol=1e-14)
-    query = data.draw(st.integers(0, n_queries - 1))
-    np.testing.assert_allclose(found.row(2, query), whole[query], rtol=0, atol=1e-14)
 
 
 def test_all_heads_and_their_mean() -> None:
@@ -125,38 +122,32 @@ def test_the_mask_says_who_may_see_whom(causal: bool, real: int | None) -> None:
     assert (attention(n_queries=11, causal=causal, real=real).mask() == past & (np.arange(11) < (real or 11))).all()
 
 
-def blocks(cells: np.ndarray, size: int, reduce: str) -> np.ndarray:
+def blocks(cells: np.ndarray, size: int) -> np.ndarray:
     """Blocks one by one: the plain meaning of an overview."""
     tall, wide = (math.ceil(n / size) for n in cells.shape)
-    function = np.max if reduce == "max" else np.mean
     return np.array(
         [
-            [function(cells[i : i + tall, j : j + wide]) for j in range(0, cells.shape[1], wide)]
+            [np.max(cells[i : i + tall, j : j + wide]) for j in range(0, cells.shape[1], wide)]
             for i in range(0, cells.shape[0], tall)
         ]
     )
 
 
-@given(shapes, st.integers(1, 25), st.sampled_from(["max", "mean"]))
-def test_an_overview_is_the_whole_map_in_blocks(
-    shape: dict[str, Any], size: int, reduce: Literal["max", "mean"]
-) -> None:
+@given(shapes, st.integers(1, 25))
+def test_an_overview_is_the_whole_map_in_blocks(shape: dict[str, Any], size: int) -> None:
     found = attention(**shape)
-    overview = found.overview(0, size, reduce)
+    overview = found.overview(0, size)
     assert max(overview.shape) <= size
-    np.testing.assert_allclose(overview, blocks(by_the_book(found, 0), size, reduce), rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(found.overview_mask(size), blocks(found.mask(), size, "max"))
+    np.testing.assert_allclose(overview, blocks(by_the_book(found, 0), size), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(found.overview_mask(size), blocks(found.mask(), size))
 
 
 @pytest.mark.parametrize("n", [512, 601])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("reduce", ["max", "mean"])
-def test_a_long_overview_joins_without_a_seam(n: int, causal: bool, reduce: Literal["max", "mean"]) -> None:
+def test_a_long_overview_joins_without_a_seam(n: int, causal: bool) -> None:
     found = attention(n, n, causal, real=n - 17)
     for size in (64, 256):
-        np.testing.assert_allclose(
-            found.overview(1, size, reduce), blocks(by_the_book(found, 1), size, reduce), rtol=0, atol=1e-12
-        )
+        np.testing.assert_allclose(found.overview(1, size), blocks(by_the_book(found, 1), size), rtol=0, atol=1e-12)
 
 
 def test_block_lengths() -> None:
@@ -171,8 +162,8 @@ def test_padding_beyond_the_axes_is_left_out() -> None:
     whole = by_the_book(padded, 0)[:5, :7]
     assert found.shape == found.mask().shape == found.scores(0).shape == (5, 7)
     np.testing.assert_allclose(found.weights(0), whole, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.row_sums(0), np.ones(5), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.overview(0, 3, "mean"), blocks(whole, 3, "mean"), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.weights(0).sum(1), np.ones(5), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.overview(0, 3), blocks(whole, 3), rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.tile(0, slice(None), slice(2, None)), whole[:, 2:], rtol=0, atol=1e-12)
 
 
@@ -199,7 +190,6 @@ def test_looking_inside_inference_mode_does_not_spoil_later_looks() -> None:
     [
         (lambda found: found.weights(3), "head=3 is not in decoder.0.cross: choose 0 to 2"),
         (lambda found: found.overview(-1), "head=-1 is not in decoder.0.cross: choose 0 to 2"),
-        (lambda found: found.row(0, 13), "query=13 is not in decoder.0.cross: choose 0 to 12"),
         (
             lambda found: found.tile(0, slice(0, 9, 2), slice(0, 5)),
             "leaves out positions: ask for a tile without a step",
@@ -304,7 +294,7 @@ def test_a_row_that_sees_nothing_is_drawn_as_masked_zeros() -> None:
     picture = attention(real=0).picture(0)
     assert not picture.visible.any()
     assert not picture.values.any()
-    assert not np.isnan(attention(real=0).overview(0, 3, "mean")).any()
+    assert not np.isnan(attention(real=0).overview(0, 3)).any()
 
 
 @given(st.integers(1, 23), st.integers(1, 19), st.booleans(), st.integers(1, 25))
@@ -331,7 +321,7 @@ def test_kept_weights_are_what_is_shown() -> None:
     found = AttentionMap(Site("decoder.cross"), numbered("target", 7), numbered("source", 5), Weights(values), batch=1)
     np.testing.assert_array_equal(found.weights(0), values[1, 0])
     np.testing.assert_array_equal(found.tile(0, slice(2, 5), slice(1, 3)), values[1, 0, 2:5, 1:3])
-    np.testing.assert_array_equal(found.overview(0, 3), blocks(values[1, 0].numpy(), 3, "max"))
+    np.testing.assert_array_equal(found.overview(0, 3), blocks(values[1, 0].numpy(), 3))
     np.testing.assert_array_equal(found.scores(0), values[1, 0].log())
     assert found.mask().all()
     assert found.mask().shape == (7, 5)

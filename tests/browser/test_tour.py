@@ -198,9 +198,14 @@ def test_the_handout_is_a_file_that_prints_a_question_a_page_with_the_answers_la
     for one in pages[:-1]:
         assert all((one.count("<h2>") == 1, one.count('class="line"') == 2, one.count("data:image/svg+xml") == 1))
         assert "1.553" not in one
+        assert re.search('class="pictures"><table.*</table>.*class="formula">[^<]', one)
     assert "1.553" in pages[-1]
     paper = visit.page.context.new_page()
     paper.goto(saved.as_uri())
+    paper.emulate_media(media="print")
+    paper.set_viewport_size({"width": 658, "height": 1123})  # the text of A4, in pixels
+    assert paper.evaluate("[...document.querySelectorAll('table')].every((one) => one.offsetWidth <= 660)")
+    assert paper.evaluate("document.querySelectorAll('button, input, select, script').length") == 0
     printed = paper.pdf(format="A4", prefer_css_page_size=True)
     paper.close()
     count = len(re.findall(rb"/Type\s*/Page\b(?!s)", printed))

@@ -8,6 +8,7 @@ from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.nn import fused
 from transformer.nn.attention import DotProductAttention
 from transformer.nn.masks import Mask
+from transformer.nn.run_context import changed_context
 
 BATCH, HEADS, QUERIES, KEYS, D_K = 2, 3, 1031, 1039, 11
 
@@ -28,7 +29,7 @@ def test_the_sums_are_those_of_the_rows_and_the_output_is_the_same_bits(dtype: t
     with torch.inference_mode():
         plain = core(q, k, v, Mask(causal=causal))
         assert fused.row_sums() is None
-        with fused.keeping_row_sums():
+        with changed_context(row_sums=[]):
             noted = core(q, k, v, Mask(causal=causal))
             sums = fused.row_sums()
             assert fused.row_sums() is None
@@ -43,7 +44,7 @@ def test_the_sums_are_those_of_the_rows_and_the_output_is_the_same_bits(dtype: t
 
 def test_a_first_look_at_a_part_of_a_recorded_row_computes_that_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = inputs(torch.float64)
-    with torch.inference_mode(), fused.keeping_row_sums():
+    with torch.inference_mode(), changed_context(row_sums=[]):
         DotProductAttention(D_K).eval()(q, k, v, Mask())
         kept = AttentionInputs(q, k, Mask(), D_K**-0.5, known=fused.row_sums())
     monkeypatch.setattr(AttentionInputs, "_whole_rows", lambda *_: pytest.fail("whole rows were computed"))
@@ -55,7 +56,7 @@ def test_a_first_look_at_a_part_of_a_recorded_row_computes_that_part_alone(monke
 @pytest.mark.parametrize("causal", [False, True])
 def test_an_overview_of_a_recorded_run_is_the_maxima_of_its_blocks(causal: bool) -> None:
     q, k, v = inputs(torch.float64, KEYS)
-    with torch.inference_mode(), fused.keeping_row_sums():
+    with torch.inference_mode(), changed_context(row_sums=[]):
         DotProductAttention(D_K).eval()(q, k, v, Mask(causal=causal))
         kept = AttentionInputs(q, k, Mask(causal=causal), D_K**-0.5, known=fused.row_sums())
     scores = q[1, 2] @ k[1, 2].T / D_K**0.5
@@ -72,7 +73,7 @@ def test_what_is_short_masked_trained_or_of_other_values_runs_as_ever() -> None:
     hidden = Mask(keys=torch.arange(KEYS)[None] < 1000)
     long = inputs(torch.float32)
     wide = torch.cat([long[2], long[2]], dim=-1)
-    with fused.keeping_row_sums():
+    with changed_context(row_sums=[]):
         with torch.inference_mode():
             core.eval()(q, k, v, Mask())
             core(*long, hidden)

@@ -127,7 +127,7 @@ def test_attention_pooling_is_watched_and_is_the_average_that_it_says():
         watch(model)
         pooled = model.pooling(x, Mask())
     for head in range(3):
-        weights = torch.from_numpy(seen.map("pooling", batch=1).row(head, 0))
+        weights = torch.from_numpy(seen.map("pooling", batch=1).weights(head)[0])
         assert weights.sum().item() == pytest.approx(1)
         torch.testing.assert_close(weights @ x[1, :, 4 * head : 4 * head + 4], pooled[1, 4 * head : 4 * head + 4])
 

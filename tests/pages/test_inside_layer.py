@@ -241,3 +241,14 @@ def test_what_is_shown_can_be_taken_away_with_all_digits(monkeypatch: pytest.Mon
     with zipfile.ZipFile(io.BytesIO(files[zipped]())) as archive:
         assert "R.csv" in archive.namelist()
         assert "R = X + F" in archive.read("contents.csv").decode("utf-8-sig")
+
+
+def test_units_that_never_fire_are_counted_and_a_toy_says_how_few_tokens_it_knows() -> None:
+    at = fine(page(stage="feed_forward"))
+    sent, values = matrices(at)
+    hidden = next(values[name] for name, one in sent.items() if one["symbol"] == "F_2")
+    assert f"{int((hidden <= 0).all(axis=0).sum())} stay at or below 0 at every position" in text(at)
+    at = fine(page(stage="output"))
+    assert "the likeliest next token is" in text(at)
+    assert "whole vocabulary is 11 tokens" in text(at)
+    assert "whole vocabulary is" not in text(fine(page(stage="output", made="shipped")))

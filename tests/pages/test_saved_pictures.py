@@ -42,3 +42,4 @@ def test_the_lesson_on_masks_writes_the_notation_of_all_lessons() -> None:
     shown = matrices(fine(opened("masks", screen="scores")))[0] | matrices(fine(opened("masks", mask="both")))[0]
     assert {name: MEANINGS[shown[name]["symbol"]] for name in names} == names
     assert all(one["symbol"] in MEANINGS for one in shown.values())
+    assert [name for name, one in shown.items() if one["mask"]] == ["real", "triangle", "result"]

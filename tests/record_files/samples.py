@@ -129,9 +129,7 @@ def everything(record: Record) -> dict[str, Any]:
                 "tile": one.tile(head, rows, keys),
                 "weights": one.weights(head),
                 "scores": one.scores(head),
-                "sums": one.row_sums(head),
                 "largest": one.overview(head, 3),
-                "mean": one.overview(head, 3, "mean"),
             }
             found |= {f"{site} {head} {name}": array.copy() for name, array in numbers.items()}
         found |= {f"{site} mask": one.mask(), f"{site} blocks": one.overview_mask(3)}

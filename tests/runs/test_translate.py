@@ -40,7 +40,7 @@ def test_the_record_holds_every_site_with_its_axes(checkpoint: Checkpoint) -> No
         attention = run.record[site]
         assert attention.shape == (len(attention.queries), len(attention.keys))
         for head in range(attention.n_heads):
-            np.testing.assert_allclose(attention.row_sums(head), 1.0, atol=1e-5)
+            np.testing.assert_allclose(attention.weights(head).sum(1), 1.0, atol=1e-5)
 
 
 def test_steps_are_the_probabilities_of_a_forced_pass(checkpoint: Checkpoint) -> None:

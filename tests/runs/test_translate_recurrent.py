@@ -30,7 +30,7 @@ def test_the_record_has_one_site_of_one_head_whose_rows_sum_to_1(checkpoint: Che
     attention = run.record["decoder.cross"]
     assert attention.n_heads == 1
     assert len(attention.queries) == len(run.target_ids) == len(run.steps)
-    np.testing.assert_allclose(attention.row_sums(0), 1.0, atol=1e-5)
+    np.testing.assert_allclose(attention.weights(0).sum(1), 1.0, atol=1e-5)
 
 
 def test_the_weights_are_those_of_a_forced_pass(checkpoint: Checkpoint) -> None:

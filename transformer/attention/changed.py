@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.attention.blocks import reduced_blocks
+from transformer.attention.blocks import block_maxima
 from transformer.attention.interventions.active import active
 from transformer.attention.interventions.edits import (
     OF_WEIGHTS,
@@ -76,7 +76,7 @@ class ChangedAttentionInputs(AttentionInputs):
         """The largest weight of each `width` of `keys`."""
         if not any(one.touches_head(head) for one in self.of_weights):
             return self.base.block_maxima(batch, head, rows, keys, width)
-        return reduced_blocks(self.weights(batch, head, rows, keys), width, "max", -1)
+        return block_maxima(self.weights(batch, head, rows, keys), width, -1)
 
     def _changed_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
         every = slice(0, self.n_keys)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer.attention.blocks import reduced_blocks
+from transformer.attention.blocks import block_maxima
 from transformer.attention.changed import SoftmaxInputs
 from transformer.attention.in_notebook import InNotebook
 from transformer.attention.interventions.text import to_text
@@ -98,11 +98,6 @@ class AttentionMap(InNotebook):
         visible = self.source.visible(self.batch, rows)
         return np.ones(shape, dtype=bool) if visible is None else np.broadcast_to(visible[:, columns].numpy(), shape)
 
-    def row(self, head: int, query: int) -> Float[np.ndarray, " key"]:
-        """Where one query looks; costs one row."""
-        query = self._position("query", query, self.shape[0])
-        return self._weights(self._head(head), slice(query, query + 1), slice(0, self.shape[1]))[0].numpy()
-
     def tile(self, head: int, queries: slice, keys: slice) -> Float[np.ndarray, "query key"]:
         """A rectangle of the map; equals the slice of the whole, at the cost of its own rows.
 
@@ -115,30 +110,15 @@ class AttentionMap(InNotebook):
             return np.zeros((rows.stop - rows.start, columns.stop - columns.start))
         return self._weights(head, rows, columns).numpy()
 
-    def row_sums(self, head: int) -> Float[np.ndarray, " query"]:
-        """1 for every row that sees something: a check, not a decoration."""
-        head, keys = self._head(head), slice(0, self.shape[1])
-        parts = [self._weights(head, rows, keys).sum(-1) for rows in row_groups(slice(0, self.shape[0]))]
-        return torch.cat(parts).numpy()
-
-    def overview(
-        self, head: int, size: int = 256, reduce: Literal["max", "mean"] = "max"
-    ) -> Float[np.ndarray, "block_query block_key"]:
-        """The map in at most `size` x `size` blocks, each the maximum or mean of its cells; never held whole.
+    def overview(self, head: int, size: int = 256) -> Float[np.ndarray, "block_query block_key"]:
+        """The map in at most `size` x `size` blocks, each the maximum of its cells; never held whole.
 
         Block edges are `block_length(n, size)` apart; the last block may be smaller.
         """
-        head = self._head(head)
         n_queries, n_keys = self.shape
         tall, wide = block_length(n_queries, size), block_length(n_keys, size)
-        parts = []
-        for rows in row_groups(slice(0, n_queries), max(1, ROWS_AT_ONCE // tall) * tall):
-            if reduce == "max":
-                parts.append(self.block_maxima([head], rows, tall, wide))
-            else:
-                blocks = reduced_blocks(self._weights(head, rows, slice(0, n_keys)), wide, reduce, -1)
-                parts.append(reduced_blocks(blocks, tall, reduce, -2).numpy())
-        return np.concatenate(parts)
+        groups = row_groups(slice(0, n_queries), max(1, ROWS_AT_ONCE // tall) * tall)
+        return np.concatenate([self.block_maxima([head], rows, tall, wide) for rows in groups])
 
     def block_maxima(
         self, heads: Sequence[int], rows: slice, tall: int, wide: int
@@ -151,8 +131,8 @@ class AttentionMap(InNotebook):
                 parts.append(readable(self.source.block_maxima(self.batch, chosen[0], few, keys, wide)))
             else:
                 mean = sum((self._weights(head, few, keys) for head in chosen), torch.zeros(())) / len(chosen)
-                parts.append(reduced_blocks(mean, wide, "max", -1))
-        return reduced_blocks(torch.cat(parts), tall, "max", -2).numpy()
+                parts.append(block_maxima(mean, wide, -1))
+        return block_maxima(torch.cat(parts), tall, -2).numpy()
 
     def overview_mask(self, size: int = 256) -> Bool[np.ndarray, "block_query block_key"]:
         """True for blocks of `overview` in which some query may see some key."""
@@ -163,7 +143,7 @@ class AttentionMap(InNotebook):
             rows = slice(start, min(start + tall, n_queries))
             visible = self.source.visible(self.batch, rows)
             seen = torch.ones(n_keys, dtype=torch.bool) if visible is None else visible[:, :n_keys].any(0)
-            parts.append(reduced_blocks(seen[None].float(), wide, "max", -1)[0] > 0)
+            parts.append(block_maxima(seen[None].float(), wide, -1)[0] > 0)
         return torch.stack(parts).numpy()
 
     def picture(

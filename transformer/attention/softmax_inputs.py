@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.blocks import reduced_blocks
+from transformer.attention.blocks import block_maxima
 from transformer.attention.masks_and_biases import Bias
 from transformer.messages import Message
 from transformer.nn.masks import Mask
@@ -119,9 +119,9 @@ class AttentionInputs:
     def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
         """The largest weight of each `width` of `keys`; with the rows' sums known, only those are exponentiated."""
         if self.known is None:
-            return reduced_blocks(self.weights(batch, head, rows, keys), width, "max", -1)
+            return block_maxima(self.weights(batch, head, rows, keys), width, -1)
         scores = self._hide(self.scores(batch, head, rows, keys), -torch.inf, batch, rows, keys)
-        highest = reduced_blocks(scores, width, "max", -1)
+        highest = block_maxima(scores, width, -1)
         return highest.sub_(self.known[batch, head, rows, None]).exp_()
 
     def _whole_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
@@ -194,7 +194,7 @@ class Weights:
 
     def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
         """The largest weight of each `width` of `keys`."""
-        return reduced_blocks(self.values[batch, head, rows, keys], width, "max", -1)
+        return block_maxima(self.values[batch, head, rows, keys], width, -1)
 
     def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
         """Who of `rows` may see whom, where a mask is known; else nothing is hidden, so that weights would show."""

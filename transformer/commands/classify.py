@@ -13,7 +13,7 @@ from transformer.commands.arguments import checkpoint_path
 from transformer.errors import InputError
 from transformer.plots.export import harmless
 from transformer.runs.sequences.classify import classifier, verdicts
-from transformer.sequences.fasta import read_fasta
+from transformer.sequences.fasta import FastaRecord, read_fasta
 
 DESCRIPTION = """Classify every sequence of a FASTA file, plain or packed with gzip.
 
@@ -41,25 +41,33 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the table; 1 when a sequence could not be read, else 0."""
     checkpoint = load(arguments.checkpoint)
     _, task = classifier(checkpoint)
-    try:
-        opened = sys.stdin.buffer if arguments.file == Path("-") else arguments.file.open("rb")
-    except OSError as error:
-        raise InputError("file_cannot_be_read", file=str(arguments.file), error=error.strerror) from error
-    status = 0
-    with opened:
-        file = cast(io.BufferedIOBase, opened)  # which both are
-        _write(["id", "predicted", *task.classes])
-        for verdict in tqdm(verdicts(checkpoint, read_fasta(file)), unit="sequence", disable=None):
-            cells = [""] * (1 + len(task.classes))
-            if verdict.probabilities is None:
-                status = 1
-                sys.stderr.write(f"note: {verdict.id}: {verdict.problem}\n")
-            else:
-                best = task.classes[int(verdict.probabilities.argmax())]
-                cells = [best, *(f"{p:.6f}" for p in verdict.probabilities)]
-            _write([harmless(verdict.id), *cells])
+    records, status = records_of(arguments.file), 0
+    _write(["id", "predicted", *task.classes])
+    for verdict in tqdm(verdicts(checkpoint, records), unit="sequence", disable=None):
+        cells = [""] * (1 + len(task.classes))
+        if verdict.probabilities is None:
+            status = 1
+            sys.stderr.write(f"note: {verdict.id}: {verdict.problem}\n")
+        else:
+            best = task.classes[int(verdict.probabilities.argmax())]
+            cells = [best, *(f"{p:.6f}" for p in verdict.probabilities)]
+        _write([harmless(verdict.id), *cells])
     sys.stdout.buffer.flush()
     return status
+
+
+def records_of(path: Path) -> list[FastaRecord]:
+    """The sequences of a file, or of stdin for `-`.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        opened = sys.stdin.buffer if path == Path("-") else path.open("rb")
+    except OSError as error:
+        raise InputError("file_cannot_be_read", file=str(path), error=error.strerror) from error
+    with opened:
+        return list(read_fasta(cast(io.BufferedIOBase, opened)))  # which both are
 
 
 def _write(cells: list[str]) -> None:

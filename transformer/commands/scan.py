@@ -18,12 +18,12 @@ from tqdm import tqdm
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.commands.arguments import checkpoint_path
+from transformer.commands.classify import records_of
 from transformer.errors import InputError
 from transformer.runs.sequences.classify import classifier
 from transformer.runs.sequences.held_out import known_held_out
 from transformer.runs.sequences.scan import Block, ScanPlan, Strands, find_hits, plan_scan
 from transformer.runs.sequences.variants import changed_sites, deltas
-from transformer.sequences.fasta import FastaRecord, read_fasta
 from transformer.sequences.hits import GFF3_START, bed, gff3
 from transformer.sequences.tracks import column_name, intervals, track_line
 from transformer.sequences.variants import read_changes
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             table.writerow(["sequence", "change", "class", "strand", "place", "letters", "before", "after", "delta"])
         elif arguments.format == "gff3":
             sys.stdout.write(GFF3_START)
-        for record in _records(files, arguments.file):
+        for record in records_of(arguments.file):
             try:
                 letters = task.alphabet.read(record.sequence)
                 plan = plan_scan(checkpoint, letters, arguments.strands, arguments.all)
@@ -132,14 +132,6 @@ def _opened(
             opened[sign, column] = files.enter_context(path.open("w", encoding="utf-8"))
             opened[sign, column].write(track_line(f"{name} {sign}"))
     return opened
-
-
-def _records(files: ExitStack, path: Path) -> Iterator[FastaRecord]:
-    try:
-        opened = sys.stdin.buffer if path == Path("-") else files.enter_context(path.open("rb"))
-    except OSError as error:
-        raise InputError("file_cannot_be_read", file=str(path), error=error.strerror) from error
-    yield from read_fasta(cast(io.BufferedIOBase, opened))  # which both are
 
 
 def _say_errors(checkpoint: Checkpoint, threshold: float) -> None:

@@ -5,24 +5,17 @@ the same bits; it is private to torch, and is asked only where it pays. Row sums
 positions) to 1.5 (8,192) times the attention; these cost nothing.
 """
 
-from contextlib import AbstractContextManager
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.nn.run_context import changed_context, run_context
+from transformer.nn.run_context import run_context
 
 FROM = 1024
 """Keys from which a row is long enough that its sum is worth keeping: 4 bytes a row and head."""
 
 OPERATOR = "_scaled_dot_product_flash_attention_for_cpu"
-
-
-def keeping_row_sums() -> AbstractContextManager[None]:
-    """Inside, this thread's long attentions keep their row sums."""
-    return changed_context(row_sums=[])
 
 
 def row_sums() -> Float[Tensor, "batch head query"] | None:

@@ -105,11 +105,6 @@ class Axis:
     def __len__(self) -> int:
         return len(self.texts)
 
-    @property
-    def n_leading(self) -> int:
-        """Positions before the patches of a `grid`; all of them where there is none."""
-        return len(self) - (0 if self.grid is None else self.grid[0] * self.grid[1])
-
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The texts, made unique: the second `the` is `the (2)`, unless that is a token itself."""

@@ -31,6 +31,11 @@ class Table:
     values: np.ndarray
     digits: int = 3
 
+    @classmethod
+    def empty(cls, rows: tuple[str, ...], columns: tuple[str, ...]) -> "Table":
+        """Labels alone: the picture of what is asked for."""
+        return cls(rows, columns, np.full((len(rows), len(columns)), np.nan))
+
 
 @dataclass(frozen=True, eq=False)
 class Case:

@@ -25,13 +25,15 @@ class Question:
     """A question that is answered by the function of its name; `page` and `address` show what it is about."""
 
     name: str
-    kind: Kind
-    reads: Reads
     page: str
     address: Mapping[str, str]
+    kind: Kind = "number"
+    reads: Reads = "translator"
     tolerance: float = 0.0
     fixed: int = 0
     """How many options stand in the texts; 0 where they come from the run."""
+    formula: str = ""
+    """What the answer rests on, for paper: plain text, `_` before what is set lower, `^` before what is higher."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Step:
     label: str
     page: str
     address: Mapping[str, str]
-    lit: str
+    lit: str = "matrices"
     question: str = ""
     minutes: int = 2
 
@@ -54,9 +56,9 @@ class Card:
 
     name: str
     truth: str
-    reads: Reads
     page: str
     address: Mapping[str, str]
+    reads: Reads = "translator"
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,10 @@ class Term:
     """A term of the glossary: how it is written in formulas, its shape, and a page that shows it."""
 
     name: str
-    symbol: str
-    shape: str
     page: str
     address: Mapping[str, str]
+    symbol: str = ""
+    shape: str = ""
 
 
 @cache

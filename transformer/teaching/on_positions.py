@@ -37,7 +37,8 @@ def shuffled(live: Live) -> Case:
     fields = {"n": len(order)}
     shown = Table(sentence.labels, ("no positions", "positions"), np.stack([without, with_them], axis=1))
     told = {**fields, "most": float(with_them.max())}
-    return Case((float((without > EXACT).sum()),), asked=fields, told=told, shown=shown)
+    given = Table.empty(tuple(sentence.labels[i] for i in order), ("Δ",))
+    return Case((float((without > EXACT).sum()),), asked=fields, told=told, given=given, shown=shown)
 
 
 @truth
@@ -70,4 +71,5 @@ def share_of_position(live: Live) -> Case:
     shares = norm_shares(live.checkpoint.model_as(Seq2Seq), live.source)
     told = {"unscaled": 100 * float(shares["unscaled"].mean())}
     shown = Table(live.source.labels, ("%",), 100 * shares["share"][:, None], 1)
-    return Case((100 * float(shares["share"].mean()),), told=told, shown=shown)
+    given = Table.empty(shown.rows, shown.columns)
+    return Case((100 * float(shares["share"].mean()),), told=told, given=given, shown=shown)

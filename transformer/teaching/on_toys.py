@@ -129,7 +129,9 @@ def blind_row(live: Live) -> Case:
 def one_head_instead(live: Live) -> Case:
     """Mean entropy of one head as wide as four together, beside that of the four."""
     four, one = (_entropy(live, 8, 4, Recipe(n_heads=heads)) for heads in (4, 1))
-    return Case(verdict(four, one), told={"four": four, "one": one})
+    weights = live.board(8, 4)["A0"]
+    given = Table(weights.rows, weights.columns, weights.values)
+    return Case(verdict(four, one), told={"four": four, "one": one}, given=given)
 
 
 @truth
@@ -139,7 +141,9 @@ def columns_read(live: Live) -> Case:
     weight = board["W_Q1"].values
     fields = {"d_model": weight.shape[0], "d_k": weight.shape[1]}
     shown = Table(board["W_Q1"].rows, board["W_Q1"].columns, weight, 1)
-    return Case((float(np.abs(weight).any(axis=1).sum()),), asked=fields, told=fields, shown=shown)
+    x = board["X"]
+    given = Table(x.rows, x.columns, x.values)
+    return Case((float(np.abs(weight).any(axis=1).sum()),), asked=fields, told=fields, given=given, shown=shown)
 
 
 @truth
@@ -148,7 +152,8 @@ def gradient_without_root(live: Live) -> Case:  # noqa: ARG001  (drawn vectors, 
     found = growth()
     without, with_root = found.gradient[:, found.sizes.index(WIDE)].tolist()
     fields = {"with_root": with_root, "d_k": WIDE}
-    return Case((without,), asked=fields, told=fields)
+    given = Table(("√d_k",), tuple(f"d_k = {size}" for size in found.sizes), found.gradient[1:])
+    return Case((without,), asked=fields, told=fields, given=given)
 
 
 @truth

@@ -1,6 +1,6 @@
 """Answers to questions about training: a small Transformer is trained for each."""
 
-from transformer.teaching.case import Case, Live, truth
+from transformer.teaching.case import Case, Live, Table, truth
 from transformer.training.snapshots import Learning
 from transformer.training.tasks import Settings
 
@@ -22,4 +22,5 @@ def answers_or_diagonal(live: Live) -> Case:  # noqa: ARG001  (letters, no sente
         accuracy, weight = found.accuracy, found.sharpest[2] if found.sharpest else 0.0
     told = {"update": run.update, "accuracy": accuracy, "weight": weight}
     length = run.settings.held_out().shape[1]
-    return Case((float(accuracy < RIGHT),), asked={"length": length}, told=told)
+    given = Table.empty((f"{RIGHT:.0%}", f"{SHARP:g}"), tuple(map(str, range(EVERY, 10 * EVERY, EVERY))))
+    return Case((float(accuracy < RIGHT),), asked={"length": length}, told=told, given=given)

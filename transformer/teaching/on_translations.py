@@ -9,12 +9,13 @@ from transformer.attention.interventions.value import Intervention
 from transformer.explain.attribution.result import groups
 from transformer.explain.flow.lens import lens
 from transformer.lessons.architectures.pairs import REFERENCES, training_batch
-from transformer.lessons.breaking import Break, Damage, broken, damage
+from transformer.lessons.breaking import Break, Damage, broken, broken_mask, damage
 from transformer.lessons.inside.boards import feed_forward_board, residual_board
-from transformer.lessons.masks import Batch, attended, batch_run
+from transformer.lessons.masks import Batch, attended, batch_run, table
 from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.nn.kmer import KmerClassifier
 from transformer.nn.kmers import windows
+from transformer.nn.masks import Mask
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.changed import run_of
 from transformer.runs.translate import translate
@@ -46,7 +47,8 @@ def weights_of_a_map(live: Live) -> Case:
     last = found[[site for site in found.sites if site.kind == "cross"][-1]]
     rows, columns = len(last.queries), len(last.keys)
     fields = {"rows": rows, "columns": columns}
-    return Case((float(rows * columns),), asked=fields, told=fields)
+    given = Table.empty(last.queries.labels, last.keys.labels)
+    return Case((float(rows * columns),), asked=fields, told=fields, given=given)
 
 
 @truth
@@ -109,7 +111,8 @@ def sure_of_next(live: Live) -> Case:
     best = step.likeliest[0]
     read = _typed("".join(one.text for one in live.translation.steps[:POSITION]))
     told = {"token": _typed(best.text), "probability": best.probability}
-    return Case((float(np.searchsorted(BINS, best.probability)),), asked={"read": read}, told=told)
+    given = Table.empty(("p",), tuple(sorted(one.text for one in step.likeliest)))
+    return Case((float(np.searchsorted(BINS, best.probability)),), asked={"read": read}, told=told, given=given)
 
 
 @truth
@@ -117,7 +120,10 @@ def greedy_or_beam(live: Live) -> Case:
     """Which of two searches finds the likelier text: 0 the beam, 1 both the same, 2 greedy."""
     greedy, beam = live.again(beam=1), live.translation
     told = {"greedy": greedy.log_prob, "beam": beam.log_prob, "text": beam.text, "other": greedy.text}
-    return Case(verdict(beam.log_prob, greedy.log_prob), told=told)
+    given = Table(
+        ("p",), tuple(one.text for one in greedy.steps), np.array([[one.probability for one in greedy.steps]])
+    )
+    return Case(verdict(beam.log_prob, greedy.log_prob), told=told, given=given)
 
 
 @truth
@@ -164,7 +170,8 @@ def share_of_attention(live: Live) -> Case:
     shares = 100 * residual_board(live.run, "decoder", layer, "cross")["c"].values[:, 0]
     told = {"low": float(shares.min()), "high": float(shares.max()), "layer": layer}
     shown = Table(live.run.labels("decoder"), ("%",), shares[:, None], 1)
-    return Case((float(shares.mean()),), asked={"layer": layer}, told=told, shown=shown)
+    given = Table.empty(shown.rows, shown.columns)
+    return Case((float(shares.mean()),), asked={"layer": layer}, told=told, given=given, shown=shown)
 
 
 @truth
@@ -173,7 +180,8 @@ def units_that_fire(live: Live) -> Case:
     layer = live.run.n_layers("decoder") - 1
     above = feed_forward_board(live.run, "decoder", layer)["B"].values > 0
     fields = {"units": above.shape[1], "layer": layer}
-    return Case((float(above.any(axis=0).sum()),), asked=fields, told={**fields, "at_once": 100 * float(above.mean())})
+    told, given = {**fields, "at_once": 100 * float(above.mean())}, Table.empty(live.run.labels("decoder"), ("> 0",))
+    return Case((float(above.any(axis=0).sum()),), asked=fields, told=told, given=given)
 
 
 @truth
@@ -187,9 +195,13 @@ def start_on_itself(live: Live) -> Case:
 @truth
 def shifted_mask_loss(live: Live) -> Case:
     """The loss with a causal mask that is shifted by one, beside that with the right one."""
-    right, broken = _damages(live, "shift")
-    told = {"right": right.loss, "broken": broken.loss, "same": float(right.writes_like(broken))}
-    return Case(verdict(broken.loss, right.loss), asked={"right": right.loss}, told=told)
+    right, wrong = _damages(live, "shift")
+    told = {"right": right.loss, "broken": wrong.loss, "same": float(right.writes_like(wrong))}
+    batch, _ = _batch(live)
+    tokens = batch.target_labels[0][: batch.lengths[0][1]]
+    mask = table(broken_mask(Mask(causal=True), "shift", len(tokens), len(tokens)), len(tokens), len(tokens), 0)
+    given = Table(tokens, tokens, mask.astype(float), 0)
+    return Case(verdict(wrong.loss, right.loss), asked={"right": right.loss}, told=told, given=given)
 
 
 @truth
@@ -225,7 +237,8 @@ def label_of_training(live: Live) -> Case:
     options = tuple(dict.fromkeys((read[at - 1], read[at], labels[at], labels[min(at + 1, len(labels) - 1)])))
     case = choice(options, (), options.index(labels[at]), **fields)
     asked = {"column": at + 1, "read": " ".join(read)}
-    return Case(case.answer, options, asked, fields)
+    given = Table.empty(("→",), tuple(f"{i}: {one}" for i, one in enumerate(read, 1)))
+    return Case(case.answer, options, asked, fields, given=given)
 
 
 @truth

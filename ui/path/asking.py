@@ -5,6 +5,7 @@ Until then nothing of the answer is sent to the browser: what is drawn comes fro
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import streamlit as st
 
 from transformer.errors import HeedmapError
@@ -93,7 +94,8 @@ def panel(question: Question, text: str, model: str | None, on_reveal: Callable[
         controls.explain(error)
         return None
     st.markdown(f"**{t('questions.pick')}** · {as_text(text_of(question, found))}")
-    if found.given is not None and is_open(question.name) and not picture.clickable(question.kind, found):
+    in_words = is_open(question.name) and not picture.clickable(question.kind, found)
+    if in_words and found.given is not None and not np.isnan(found.given.values).all():  # an empty one is for paper
         st.html(f'<div class="path-table">{table_html(found.given)}</div>')
     guess = guessed(question, found)
     if is_open(question.name):

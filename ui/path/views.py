@@ -7,9 +7,10 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from transformer.errors import HeedmapError
+from transformer.teaching.case import Table
 from transformer.teaching.data import Card, Term, cards, questions, steps, terms
 from transformer.teaching.handout import Sheet, handout
-from ui.path import asking, place, strip
+from ui.path import asking, picture, place, strip
 from ui.shared import address, controls
 from ui.texts import KEY, in_language, language, plain, t
 
@@ -139,10 +140,11 @@ def document(branch: str) -> str:
     sheets = []
     for one in (one for one in steps() if one.branch == branch and one.question):
         question, where = questions()[one.question], place.url(one.page, {**one.address, KEY: language()})
-        title = f"{one.label} · {plain('questions.title')}"
+        title = f"{one.label} · {plain('questions.pick')}"
         sentence = plain(f"tour.at_{one.name}")
         try:
-            found = asking.case(question.name, question.reads, "", one.address.get("model"))
+            text = one.address.get("text") or one.address.get("source", "")
+            found = asking.case(question.name, question.reads, text, one.address.get("model"))
         except HeedmapError as error:
             reason = controls.plain_sentence(error.message)
             sheets.append(Sheet(title, sentence, plain("tour.handout_missing", reason=reason), "", where))
@@ -150,9 +152,12 @@ def document(branch: str) -> str:
         answer = asking.answer_text(question, found, found.answer)
         why = asking.text_of(question, found, "_why")
         asked = asking.text_of(question, found)
-        sheets.append(
-            Sheet(title, sentence, asked, f"{answer}. {why}", where, asking.options_of(question, found), found.given)
-        )
+        drawn = [] if found.given is None else [found.given]
+        if picture.clickable(question.kind, found):
+            drawn.append(Table.empty(*(found.cells or ((plain("questions.predict"),), found.options))))
+        options = () if found.cells else asking.options_of(question, found)
+        told = f"{answer}. {why}"
+        sheets.append(Sheet(title, sentence, asked, told, where, options, tuple(drawn), question.formula))
     return handout(plain("tour.handout_answers" if not sheets else "tour.title"), sheets, language())
 
 

@@ -236,7 +236,7 @@ def test_a_run_patched_with_itself_is_the_same_run(batch: int) -> None:
 
 def test_cut_rows_are_said_to_sum_to_less() -> None:
     _, seen = changed(model(), [Intervention("encoder.0.self", "cut", heads=(1,), keys=(2,))], *inputs(batch=1))
-    short = int((seen["encoder.0.self"].row_sums(1) < 1 - 1e-4).sum())
+    short = int((seen["encoder.0.self"].weights(1).sum(1) < 1 - 1e-4).sum())
     notes = seen["encoder.0.self"].picture(1).notes
     assert short > 1
     assert notes == (f"rows that sum to less than 1, since cells were cut: {short}",)

@@ -33,7 +33,7 @@ def seen():
 def test_a_grid_is_that_of_axes_with_so_many_patches_and_a_few_tokens_before_them(seen, tmp_path) -> None:
     record = seen.record(grid=(ROWS, COLUMNS))
     for axis in (record["see"].queries, record["see"].keys, record["tell"].keys):
-        assert (axis.grid, axis.n_leading) == ((ROWS, COLUMNS), 2)
+        assert axis.grid == (ROWS, COLUMNS)
         assert axis.texts[:7] == ("0", "1", "0,0", "0,1", "0,2", "0,3", "1,0")
         assert axis.texts[-1] == "2,3"
     assert record["tell"].queries.grid is None

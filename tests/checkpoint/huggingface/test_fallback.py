@@ -75,7 +75,7 @@ def test_a_sink_takes_part_of_each_row(tmp_path: Path) -> None:
     found = run_any(checkpoint, "5 7 9").record["decoder.0.self"]
     assert isinstance(found.source, Weights)
     assert found.keys.texts == ("5", "7", "9")
-    assert found.row_sums(0).max() < 1.0
+    assert found.weights(0).sum(1).max() < 1.0
     for notes in (found.picture(0).notes, run_any(checkpoint, "5 7 9").record.notes):
         assert ["attention sink" in note for note in notes] == [True]
 

@@ -39,7 +39,7 @@ def test_a_translation_has_every_site_with_its_labels(checkpoints: dict[str, Che
     assert source.special[0] == (family == "bart")
     cross = found.record["decoder.2.cross"]
     assert cross.shape == (len(found.target_ids), len(found.source_ids))
-    np.testing.assert_allclose(cross.row_sums(0), 1.0, atol=1e-5)
+    np.testing.assert_allclose(cross.weights(0).sum(1), 1.0, atol=1e-5)
     assert found.log_prob == pytest.approx(found.tree.best.total, abs=1e-3)
     assert found.record.notes == ()
 
@@ -113,7 +113,7 @@ def test_a_model_of_one_stack_reads_a_text(checkpoints: dict[str, Checkpoint], f
     assert attention.keys.merged().texts == words.get(family, ("the", "dog", "runs", "."))
     assert attention.queries is attention.keys
     assert attention.mask().all() == (family == "bert")
-    np.testing.assert_allclose(attention.row_sums(0), 1.0, atol=1e-5)
+    np.testing.assert_allclose(attention.weights(0).sum(1), 1.0, atol=1e-5)
     values = found.outputs["hidden" if family == "bert" else "log_probs"]
     assert len(values) == len(attention.keys)
     with pytest.raises(CheckpointError, match="is no encoder-decoder"):

@@ -32,7 +32,7 @@ def test_the_record_names_windows_by_letters_and_place():
     assert len(keys) == len(run.spans) == len(set(keys.labels)) == 21 + 19
     assert keys.texts[2] == "3-5 GTT"
     assert keys.texts[21] == "1-5 ACGTT"
-    np.testing.assert_allclose(run.record["encoder.0.self"].row_sums(1), 1, rtol=1e-5)
+    np.testing.assert_allclose(run.record["encoder.0.self"].weights(1).sum(1), 1, rtol=1e-5)
     assert run.record["pooling"].shape == (1, 40)
     assert run.spans == tuple(windows(23, (3, 5)))
     for places, name in ((range(101, 124), "103-105 GTT"), (range(123, 100, -1), "121-119 GTT")):

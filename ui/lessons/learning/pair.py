@@ -67,7 +67,8 @@ def _cut(batch: TrainingBatch) -> None:
     }
     source = [text for text in batch.source[0] if text != batch.pad]
     st.text(plain("learning.encoder_reads", tokens=" ".join(source)))
-    st.dataframe(pd.DataFrame.from_dict(rows, orient="index", columns=_positions(n)), key="cut")
+    with st.container(key="pair"):
+        st.dataframe(pd.DataFrame.from_dict(rows, orient="index", columns=_positions(n)), key="cut")
     st.caption(t("learning.look_cut"))
 
 
