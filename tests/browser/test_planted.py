@@ -32,7 +32,8 @@ FOREIGN = """own => {
       if (element.shadowRoot) look(element.shadowRoot);
       const to = element.getAttribute("href") ?? element.getAttribute("xlink:href") ?? element.getAttribute("src");
       if (element.closest("[data-testid=stMarkdownContainer], [data-testid=stCaptionContainer]")
-          && element.matches("img, a, iframe, object, embed, video, audio")) found.push(element.outerHTML);
+          && element.matches("img, a:not(.heedmap-term), iframe, object, embed, video, audio"))
+        found.push(element.outerHTML);
       else if (to && leadsAway(to)) found.push(element.outerHTML);
     }
   };
