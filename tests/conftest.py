@@ -30,12 +30,12 @@ hypothesis.settings.load_profile("heedmap")
 ROOT = Path(__file__).parents[1]
 
 LONGEST = (
-    "browser/test_fits.py", "browser/test_policy.py", "browser/test_planted.py", "browser/test_tour.py",
-    "atlas/test_run.py", "browser/test_history.py",
-    "browser/test_sequences.py", "browser/test_lessons.py", "training/test_run.py", "browser/test_your_model.py",
-    "browser/test_what_if.py", "browser/test_checkpoints.py", "browser/test_restart.py",
-    "pages/test_checkpoints_check.py", "browser/test_translate.py", "safe/test_fuzz.py",
-    "test_packaging.py", "lessons/test_formulas.py", "lessons/test_attention.py", "browser/test_align.py",
+    "browser/test_fits.py", "browser/test_planted.py", "browser/test_tour.py", "browser/test_sequences.py",
+    "test_packaging.py", "atlas/test_run.py", "browser/test_lessons.py", "browser/test_history.py",
+    "browser/test_translate.py", "browser/test_your_model.py", "browser/test_components.py", "training/test_run.py",
+    "browser/test_what_if.py", "browser/test_checkpoints.py", "browser/test_restart.py", "browser/test_map.py",
+    "pages/test_checkpoints_check.py", "safe/test_fuzz.py", "lessons/test_formulas.py", "lessons/test_attention.py",
+    "browser/test_align.py", "browser/test_in_browser.py",
     "test_kernels.py", "ui/store/test_sizes.py", "test_hostile_uploads.py", "ui/store/test_readers.py",
     "checkpoint/huggingface/test_refusals.py", "test_load.py",
 )  # fmt: skip

@@ -100,7 +100,7 @@ async () => {
 
   const inFirst = (box) => box.bottom > 0 && (box.top + box.bottom) / 2 < innerHeight && box.right > 0 && box.left < innerWidth;
   const main = document.querySelector("[data-testid=stMain]");
-  const operated = "button, a[href]:not(.heedmap-term), input, textarea, select, summary, [role=combobox], [role=slider], [role=checkbox], [role=switch], [role=button]";  // words of a caption that lead to the glossary are text
+  const operated = "button, a[href]:not(.heedmap-term), input, textarea, select, summary, [role=combobox], [role=slider], [role=checkbox], [role=switch], svg [role=button]";
   const group = "[role=radiogroup], [data-testid=stButtonGroup], [role=tablist], [data-testid=stSlider], [data-testid=stNumberInput], [data-testid=stSelectbox], [role=group], [role=toolbar]";
   const stops = (node) => [...node.querySelectorAll("*")].filter((one) => one.tabIndex >= 0 && one.getBoundingClientRect().width > 1).length;
   const controls = new Map();
@@ -108,7 +108,7 @@ async () => {
   const collect = (root) => {
     for (const node of root.querySelectorAll("*")) {
       if (node.shadowRoot) collect(node.shadowRoot);
-      if (!node.matches(operated) || within(node, "[data-testid=stSidebar], [data-testid=stHeader], [data-testid=stElementToolbar], [data-testid=stTextInput], [data-testid=stTextArea], .modebar")) continue;
+      if (!node.matches(operated) || within(node, "[data-testid=stSidebar], [data-testid=stHeader], [data-testid=stElementToolbar], [data-testid=stTextInput], [data-testid=stTextArea], .modebar, .heedmap-term")) continue;
       const box = node.getBoundingClientRect();
       const all = chain(node);
       const alone = all.find((one) => one.matches?.(group) && (!one.matches("[role=group], [role=toolbar]") || stops(one) < 2)) ?? all.find((one) => one.matches?.("label")) ?? node;

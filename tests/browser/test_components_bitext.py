@@ -1,4 +1,4 @@
-"""Bitext in Chromium: words light up and are told, by pointer and by keyboard; on a phone sentences wrap."""
+"""Bitext in Chromium: words light up and are told, by pointer and by keyboard."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.pages.sample import attention
-from tests.browser.parts import KEYS, QUERIES, box, fits
+from tests.browser.parts import KEYS, QUERIES
 from tests.browser.visiting import until
 
 pytestmark = pytest.mark.browser
@@ -66,16 +66,3 @@ def test_a_word_is_kept_by_click_and_by_keyboard(demo):
     expect(word(opened, "source", most)).to_be_focused()
     expect(said(opened)).to_contain_text(f"L1 H2 looked at k{most} while writing")
     expect(page.locator('.bitext .word[tabindex="0"]')).to_have_count(2)  # one stop a sentence
-
-
-def test_sentences_wrap_on_a_phone_and_hostile_words_are_text(demo):
-    opened = demo("show=bitext&hostile=1&shape=3,5,31,23", width=390, height=844, dark=True)
-    root = opened.page.locator(".bitext")
-    for side, count in (("source", 23), ("target", 31)):
-        places = [box(word(opened, side, index)) for index in range(count)]
-        assert all(place["x"] >= 0 and place["x"] + place["width"] <= 390 for place in places)
-        assert len({round(place["y"]) for place in places}) > 1
-    assert root.locator("img, script").count() == 0
-    fits(opened.page, 390)
-    word(opened, "target", 0).click()
-    expect(said(opened)).to_contain_text("While writing")

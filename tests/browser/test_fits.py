@@ -36,6 +36,14 @@ GROUNDS = {"light": "rgb(253, 252, 249)", "dark": "rgb(16, 23, 30)"}
 """The colours behind a page."""
 
 
+SHIFTS = """() => {
+  window.shifted = 0;
+  const add = (seen) => seen.getEntries().forEach((one) => (shifted += one.value));
+  new PerformanceObserver(add).observe({ type: "layout-shift" });
+}"""
+"""Adds up how far what is drawn moves from now on (cumulative layout shift)."""
+
+
 @pytest.fixture(scope="module")
 def reader(browser: Browser, serve: Callable[[Path], str]) -> Iterator[Watched]:
     """A window with the app, whose scripts are loaded once."""
@@ -99,3 +107,17 @@ def _too_much(address: str, found: dict[str, Any], width: int, language: str) ->
         count = found["words"] if what == "words" else len(said)
         if count > known.get(what, FIRST_SCREEN[what]):
             yield f"{count} {what}: {said}"
+
+
+def test_another_head_moves_nothing(reader: Watched) -> None:
+    page = reader.page
+    _resize(reader, 1280)
+    reader.go(f"{page.evaluate('location.origin')}/translate?lang=en")
+    page.evaluate(LOOK)  # which waits until it is drawn
+    page.evaluate(SHIFTS)
+    heads = page.locator(".head-choice [role=radio]").all()
+    assert len(heads) >= 4
+    for one in heads:
+        one.dispatch_event("click")
+        page.wait_for_timeout(100)
+    assert page.evaluate("shifted") <= 0.001

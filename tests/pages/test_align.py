@@ -98,7 +98,7 @@ def test_first_paint_is_a_transformer_beside_a_recurrent_net_on_an_example() -> 
     page.switch_page("pages/align.py").run()
     assert not page.exception
     assert not page.warning
-    assert [page.selectbox(key=key).value for key in ("first", "second")] == [NAME, ADDITIVE]
+    assert [page.selectbox(key=key).value for key in ("model", "second")] == [NAME, ADDITIVE]
     header, _ = shown(page)
     panels = header["moments"][0]["panels"]
     assert [panel["title"] for panel in panels] == ["Transformer", "RNN with attention"]
@@ -107,7 +107,7 @@ def test_first_paint_is_a_transformer_beside_a_recurrent_net_on_an_example() -> 
 
 def test_every_snapshot_of_the_training_can_be_chosen_and_only_models_that_share_the_tokenizer() -> None:
     page = opened()
-    labels = page.selectbox(key="first").options
+    labels = page.selectbox(key="model").options
     assert len(labels) == 1 + 8 + 2
     assert "multi30k-en-de, update 800 (BLEU 8.4)" in labels
     assert NAME not in page.selectbox(key="second").options
@@ -280,7 +280,7 @@ def test_hostile_addresses_fall_back() -> None:
         first="../../etc", second="nothing", screen="none", head1="99.1", head2="x", target="?", mark="9-999999",
         moment="-3", learner="?", trained="?",
     )  # fmt: skip
-    assert page.selectbox(key="first").value == NAME
+    assert page.selectbox(key="model").value == NAME
     assert not [one for one in page.warning if one.icon != ":material/travel_explore:"]
 
 

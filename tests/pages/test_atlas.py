@@ -204,7 +204,7 @@ def test_importance_and_alignment_errors_stand_beside_what_a_head_does() -> None
     page = fine(opened("atlas", screen="head", site="decoder.2.cross", head="1"))
     assert any(f"place {place} of 48" in one.value for one in page.caption)
     link = next(part.proto for part in page.get("page_link") if "alignment" in part.proto.label)
-    assert "first=multi30k-en-de" in link.query_string
+    assert "model=multi30k-en-de" in link.query_string
     assert "head1=2.1" in link.query_string
 
 

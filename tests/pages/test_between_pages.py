@@ -42,7 +42,7 @@ ODD: dict[str, dict[str, Any]] = {
 }
 """An address of each page that is full of what its controls are not at first."""
 
-SUBJECT = {"model", "first", "text", "sequence", "word", "lang"}
+SUBJECT = {"model", "text", "sequence", "word", "lang"}
 """What goes along from page to page."""
 
 
@@ -145,7 +145,7 @@ def test_the_menu_leads_to_the_same_sentence_word_and_model_where_a_page_can_sho
     ran(session, text="two dogs")
     assert link(session, "translate") == {"model": "tiny", "text": "two dogs"}
     assert link(session, "what_if") == link(session, "translate")
-    assert link(session, "align") == {"first": "tiny", "text": "two dogs"}
+    assert link(session, "align") == {"model": "tiny", "text": "two dogs"}
     assert link(session, "sequences") == {}
     go(session, "sequences")
     assert "sequence" not in session.query_params

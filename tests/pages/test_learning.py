@@ -39,7 +39,7 @@ def _in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("ui.lessons.learning.watch.TRAININGS", Trainings())
     InPlace.made, InPlace.slow = [], False
     yield
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not all(one.ended for one in InPlace.made):
         assert time.monotonic() < until
         time.sleep(0.05)

@@ -195,16 +195,3 @@ class Watchable(Protocol):
     def attention_sites(self) -> Mapping[Site, nn.Module]:
         """Every attention module by its site, in the order they run."""
         ...
-
-
-@runtime_checkable
-class Attending(Protocol):
-    """A model of another library that tells inside which of its modules attention runs."""
-
-    def __call__(self, *inputs: Tensor) -> Tensor:
-        """A pass through the model."""
-        ...
-
-    def attending(self) -> Mapping[Site, nn.Module]:
-        """The modules whose attention is recorded as it runs, by site; none where only its weights are given away."""
-        ...

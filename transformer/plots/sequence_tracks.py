@@ -217,4 +217,4 @@ def _letters_axis(tracks: Tracks, anchor: str) -> dict[str, Any]:
         f"{letter}<br>{place}" if place % every == 0 or (i == 0 and has_room) else letter
         for i, (letter, place) in enumerate(zip(text, numbers, strict=True))
     ]
-    return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=9))
+    return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=10))

@@ -20,7 +20,8 @@ from transformer.messages import Message
 from transformer.plots.picture import Picture
 from transformer.text.text import TextTokenizer
 from ui.shared import controls, heads
-from ui.shared.address import choice
+from ui.shared.address import choice, renamed
+from ui.shared.subject import MODEL
 from ui.store import runs, store
 from ui.store.cache import cached
 from ui.store.refs import Revision
@@ -166,7 +167,8 @@ def opening(names: tuple[str, str]) -> str | None:
 
 def model_choice(names: Sequence[str]) -> tuple[str, str]:
     """Two models that share a tokenizer; at first a Transformer beside an RNN, or a snapshot of its training."""
-    first = choice(t("align.first"), names, key="first", text=label, form="list", width="stretch")
+    renamed(first=MODEL)
+    first = choice(t("align.first"), names, key=MODEL, text=label, form="list", width="stretch")
     same = vocabulary(store.base(first))
     fitting = [name for name in names if name != first and vocabulary(store.base(name)) == same]
     recurrent = [name for name in store.checkpoint_names("recurrent") if name in fitting]

@@ -63,7 +63,7 @@ def facts(name: str, atlas: Atlas, row: Row) -> None:
             )  # fmt: skip
             st.page_link(
                 "pages/align.py", label=t("atlas.open_align"), width="content",
-                query_params={"first": name, "head1": f"{row['layer']}.{row['head']}", KEY: language()},
+                query_params={"model": name, "head1": f"{row['layer']}.{row['head']}", KEY: language()},
             )  # fmt: skip
 
 

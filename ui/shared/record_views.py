@@ -228,7 +228,7 @@ def measures_panel(record: Record, key: Hashable, origin: Origin) -> None:
     }
     st.dataframe(
         table, column_config={"site": t("files.site"), "head": t("translate.head"), **columns}, hide_index=True,
-        key="measures",
+        key="measures", placeholder="-",
     )  # fmt: skip
     st.download_button(
         t("translate.download_csv"), in_this_language(lambda: frame_csv(table)), f"{origin.stem('measures')}.csv",

@@ -50,10 +50,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page can show, and what it calls model and text; a lesson starts with a toy unless its address says so."""
+    """What a page can show, and what it calls the text; a lesson starts with a toy unless its address says so."""
 
     architectures: tuple[str, ...]
-    model: str = MODEL
     text: str | None = TEXT
     sequence: str | None = TEXT
     is_lesson: bool = False
@@ -66,10 +65,11 @@ class Page:
 PAGES: dict[str, Page] = {
     "": Page(store.ARCHITECTURES),
     "translate": Page(store.TRANSLATORS),
-    "align": Page(store.TRANSLATORS, model="first"),
+    "align": Page(store.TRANSLATORS),
     "what_if": Page(store.ARCHITECTURES, sequence="sequence"),
     "sequences": Page((store.CLASSIFIERS,), sequence="sequence"),
     "your_model": Page(store.ARCHITECTURES, text=None, sequence=None),
+    "attention_steps": Page(("seq2seq",), text="source", is_lesson=True),
     "inside_layer": Page(("seq2seq", "encoder", "decoder"), is_lesson=True),
 }
 """Pages by their addresses."""
@@ -93,7 +93,7 @@ def show(model: str, text: str | None = None) -> None:
     pages[page] = Subject(model, text)
     if before == found:
         return
-    if is_said or place.model in values or (was is not None and was.model != model):
+    if is_said or MODEL in values or (was is not None and was.model != model):
         known.pop(kind, None)
         known[kind] = found
     else:
@@ -155,7 +155,7 @@ def arriving(page: str) -> dict[str, str] | None:
         return None
     is_menus = came == st.session_state.get(GIVEN, {}).get(page)
     key = place.text_key(_architecture(found.model))
-    is_open = key not in came and came.get(place.model) in {None, found.model}
+    is_open = key not in came and came.get(MODEL) in {None, found.model}
     return carried(page, came) if is_menus or is_open else None
 
 
@@ -168,7 +168,7 @@ def carried(page: str, before: Mapping[str, str]) -> dict[str, str]:
     model = found.model if page == "align" else store.base(found.model)
     was = st.session_state.get(SHOWN, {}).get(page)
     is_same = was is not None and was.model == found.model and found.text in {None, was.text}
-    said = {} if is_same else {place.model: model}
+    said = {} if is_same else {MODEL: model}
     key = place.text_key(_architecture(model))
     if not is_same and key and found.text is not None and len(found.text) <= LONGEST:
         said[key] = found.text

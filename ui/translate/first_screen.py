@@ -50,6 +50,8 @@ def bitext_panel(shown: Translation, checkpoint: Checkpoint, browser: record_vie
     hides = shown.scored_sequence(checkpoint).abilities.hides
     how = plain(f"translate.decided_{'hidden' if hides else 'removed'}")
     bitext(browser.local, sides, f"{how} {plain('translate.likely_help')}", key="bitext")
+    if not (browser.is_whole and browser.choice.words):
+        st.caption(t("translate.not_decided"))
 
 
 def take_mark(shown: Translation, first: tuple[int, int], words: bool, special: bool) -> None:

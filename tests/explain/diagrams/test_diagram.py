@@ -8,15 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_folder
+from tests.checkpoint.huggingface.families import CONFIGS, write_folder
 from transformer import architecture, load
-from transformer.checkpoint.huggingface.model import (
-    HuggingFaceConfig,
-    HuggingFaceReader,
-)
 from transformer.errors import CheckpointError
 from transformer.explain.diagrams.diagram import Diagram
-from transformer.explain.diagrams.other import hugging_face
 from transformer.nn.decoder import Decoder, DecoderConfig
 from transformer.nn.encoder import Encoder, EncoderConfig
 from transformer.nn.kmer import KmerClassifier, KmerConfig
@@ -187,15 +182,6 @@ def test_a_family_of_another_library(tmp_path: Path, family: str) -> None:
 
 NORMS_AFTER = {"bert", "roberta", "distilbert", "electra", "camembert", "bart", "marian", "mbert", "xlm-roberta"}
 """Families of `CONFIGS` that norm each residual sum."""
-
-
-def test_layers_are_drawn_where_recording_sees_no_attention() -> None:
-    net = random_model("GPT2LMHeadModel", dict(vocab_size=37, n_embd=21, n_head=3, n_layer=2))
-    model = HuggingFaceReader(HuggingFaceConfig("gpt2", "decoder", 37, 37, 32), net).eval()
-    diagram = hugging_face(model)
-    check_every_parameter(diagram, model)
-    assert len(diagram.layers("decoder")) == 2
-    assert not diagram.sites
 
 
 def test_a_model_of_nobody_is_refused() -> None:

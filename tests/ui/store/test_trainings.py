@@ -52,10 +52,10 @@ def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[InPlace]]:
     monkeypatch.setattr(trainings, "Child", InPlace)
     monkeypatch.setattr(trainings, "IDLE", 0.2)
     yield InPlace
-    until(lambda: all(one.ended for one in InPlace.made), 20)
+    until(lambda: all(one.ended for one in InPlace.made))
 
 
-def until(happened: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < end

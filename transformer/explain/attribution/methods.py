@@ -19,7 +19,7 @@ from transformer.explain.attribution.value_zeroing import value_zeroing
 from transformer.explain.attribution.weights import CROSS, DECODER, ENCODER, rollout, weights
 from transformer.messages import Message
 from transformer.nn.common import refuse_elsewhere
-from transformer.nn.protocols import Attending, HasTokenInterface
+from transformer.nn.protocols import HasTokenInterface
 
 DELETIONS: dict[str, How] = {"deletion": "hidden", "deletion_unknown": "unknown", "deletion_removed": "removed"}
 """Names of the three ways to be without a part."""
@@ -69,12 +69,11 @@ def defined(asked: Asked, record: Record) -> tuple[str, ...]:
         return tuple(name for name in READING_METHODS if name in _OF_RECORD or has_sublayers(asked))
     groups, alone = {site.group for site in record}, not asked.source_ids
     unknown = asked.unknown_target_id if alone else min(asked.unknown_source_id, asked.unknown_target_id)
-    values = not isinstance(asked.model, Attending) or bool(asked.model.attending())
     said = {
         "deletion": asked.abilities.hides,
         "deletion_unknown": unknown >= 0,
         "deletion_removed": not alone,
-        "gradients": (alone or CROSS in groups) and values,
+        "gradients": alone or CROSS in groups,
         "integrated_gradients": isinstance(asked.model, HasTokenInterface),
         "rollout": groups >= {ENCODER, DECODER, CROSS},
         "weights": CROSS in groups,

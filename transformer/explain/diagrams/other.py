@@ -56,22 +56,12 @@ def _is_norm(module: nn.Module) -> bool:
 
 
 def _layers(model: HuggingFaceModel) -> dict[str, tuple[str, dict[Site, str]]]:
-    """The stack of each layer, and the modules of its attention by site; none where recording sees no modules."""
+    """The stack of each layer, and the modules of its attention by site."""
     names = {id(module): name for name, module in model.named_modules()}
     found: dict[str, tuple[str, dict[Site, str]]] = {}
     for site, module in model.attending().items():
         home = names[id(module)]
         found.setdefault(_layer_of(model, home), (site.stack, {}))[1][site] = home
-    if found:
-        return found
-    lists = [name for name, module in model.named_modules() if isinstance(module, nn.ModuleList)]
-    both = model.config.kind == "seq2seq"
-    for name in lists:
-        if any(name.startswith(f"{other}.") for other in lists):
-            continue
-        stack = ("decoder" if "decoder" in name.split(".") else "encoder") if both else model.config.kind
-        count = sum(1 for _ in model.get_submodule(name).children())
-        found |= {f"{name}.{i}": (stack, {}) for i in range(count)}
     return found
 
 

@@ -7,16 +7,19 @@ from typing import Any, Literal, cast
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from transformer import DecodingOptions
 from transformer.lessons.expressions.board import Board
 from transformer.lessons.recipe import COLDEST, FILLS, HOTTEST, Hiding, Recipe
 from transformer.lessons.toy import toy_sentences
 from transformer.sites import Site
 from ui.lessons import shared
-from ui.shared import controls, heads
+from ui.shared import controls, heads, subject
 from ui.shared.address import belong_to, choice, line, put, switch, tenths, whole
+from ui.store import runs
 from ui.texts import plain, t
 
 STANDARD = Recipe()
+SENTENCES = "A man rides a bicycle.", "Ein Mann fährt Fahrrad."
 SITES = {"encoder": ("encoder", "self"), "decoder": ("decoder", "self"), "cross": ("decoder", "cross")}
 RECURRENT = ("additive", "location")
 SIDES: dict[str, tuple[Literal["source", "target"], ...]] = {
@@ -143,7 +146,8 @@ def _shipped(kind: str) -> Example | None:
     known = heads.agreement(name) if kind == "cross" else None
     best = (known.best.layer, known.best.head) if known is not None and known.rows else (0, 0)
     with _settings():
-        source, target = _sentences(with_target=kind != "encoder")
+        source, target = _sentences(kind != "encoder", name)
+        subject.show(name, source)
         layers = [str(layer) for layer in range(shared.n_layers(name, stack))]
         layer = int(choice(t("lessons.layer"), layers, key="at_layer", default=str(best[0]), text=str))
     site = _site(kind, layer)
@@ -173,12 +177,18 @@ def _settings() -> DeltaGenerator:
     return st.popover(t("attention_steps.sentence"), icon=":material/edit:")
 
 
-def _sentences(with_target: bool) -> tuple[str, str | None]:
-    """The source, and the target where it is read; about other sentences no cell is picked."""
-    source = line(t("lessons.source"), "A man rides a bicycle.", key="source")
-    target = line(t("lessons.target"), "Ein Mann fährt Fahrrad.", key="target") if with_target else None
-    belong_to(source, shared.CELL)
-    return source, target
+def _sentences(with_target: bool, name: str | None = None) -> tuple[str, str | None]:
+    """The source, and the target where it is read: at first what the model of this name writes for another source.
+
+    About other sentences no cell is picked.
+    """
+    source, usual = line(t("lessons.source"), SENTENCES[0], key="source"), SENTENCES[1]
+    belong_to(source, "target", shared.CELL)
+    if not with_target:
+        return source, None
+    if name is not None and source != SENTENCES[0]:
+        usual = runs.translation(name, source, DecodingOptions(), None).text
+    return source, line(t("lessons.target"), usual, key="target")
 
 
 def recipe(chosen: Example) -> Recipe:
