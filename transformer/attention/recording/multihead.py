@@ -55,8 +55,10 @@ class Inside(TorchDispatchMode):
             return self.told.of_heads(
                 weights, args[1], self.n_heads, self.n_batch, lambda w: self._again(func, w, weights, args)
             )
-        if name == "linear":  # seen whole in inference mode, where inside of a mode it would not join its rows
-            args = (args[0].contiguous(), *args[1:])
+        if name == "linear" and args[1].requires_grad and not args[0].is_contiguous():
+            # Seen whole in inference mode. Outside of a mode a trained weight has its rows joined before the product.
+            joined = (args[0].flatten(0, -2) @ args[1].T).unflatten(0, args[0].shape[:-1])
+            return joined if len(args) < 3 or args[2] is None else joined + args[2]
         result = func(*args, **kwargs)
         if name in SOFTMAX:
             self._weights = result.reshape(-1, *result.shape[-2:])
