@@ -2,24 +2,15 @@
 
 from typing import Final
 
-import streamlit as st
-
 from ui.shared.address import parameter
 from ui.shared.subject import MODEL, TEXT, WORD
-from ui.texts import KEY, t
+from ui.texts import KEY
 
 SAME: Final = (
     MODEL, TEXT, WORD, "force", "beam", "penalty", "longest", "kind", "layer", "head", "words", "special", "sequence",
     "pasted", KEY,
 )  # fmt: skip
 """What both pages call by one name: it goes along as it stands in the address."""
-
-
-def what_if_link(**known: str) -> None:
-    """Lead to What if with what is shown here; `known` is what the address does not say since it is the default."""
-    st.page_link(
-        "pages/what_if.py", label=t("what_if.link"), icon=":material/alt_route:", query_params=what_if_query(**known)
-    )
 
 
 def what_if_query(**known: str) -> dict[str, str]:
