@@ -1,6 +1,9 @@
 """A worker that stays answers one request after another; what goes wrong costs one answer, and the next is right."""
 
 import gc
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,7 +12,7 @@ import pytest
 
 from tests.checkpoint.worker.test_pool import COMMAND, framed, gone
 from tests.checkpoint.worker.test_remote_tokenizer import some_tokenizer
-from transformer.checkpoint.worker import resident
+from transformer.checkpoint.worker import pool, resident, template
 from transformer.checkpoint.worker.pool import Budget, GaveUpError, Workers
 from transformer.checkpoint.worker.resident import Resident
 from transformer.errors import CheckpointError
@@ -77,6 +80,36 @@ def test_what_goes_wrong_costs_one_answer(keep: Callable[..., Resident], request
         one.ask(request_)
     assert gone(before)
     assert one.ask({"do": "add", "value": 4})["found"] == 7
+
+
+def test_a_stopped_worker_is_noticed_within_seconds(
+    keep: Callable[..., Resident], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resident, "ASK_SECONDS", 60)
+    monkeypatch.setattr(pool, "STOPPED_SECONDS", 0.5)
+    one = keep()
+    one.start()
+    start = time.monotonic()
+    with pytest.raises(GaveUpError, match="stood still"):
+        one.ask({"do": "stop"})
+    assert time.monotonic() - start < 20
+    assert one.ask({"do": "add", "value": 1})["found"] == 8
+
+
+def test_a_stopped_template_is_noticed_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template, "STOPPED_SECONDS", 0.5)
+    fresh = Workers(COMMAND)
+    try:
+        one = Resident("keep", "a.model", {"kept": 1}, budget=SMALL, workers=fresh)
+        one.start()
+        before = fresh.plain.pid
+        assert before is not None
+        os.kill(before, signal.SIGSTOP)
+        one.leave()
+        assert one.ask({"do": "add", "value": 1})["found"] == 2
+        assert gone(before)
+    finally:
+        fresh.close()
 
 
 def test_what_cannot_be_kept_is_refused_by_the_file_s_name(keep: Callable[..., Resident]) -> None:

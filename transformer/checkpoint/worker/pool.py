@@ -19,7 +19,7 @@ from typing import Any
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.error_codec import unpacked
 from transformer.checkpoint.worker.queue import Queue
-from transformer.checkpoint.worker.template import TICK_SECONDS, Template
+from transformer.checkpoint.worker.template import STOPPED_SECONDS, TICK_SECONDS, Stillness, Template
 from transformer.checkpoint.worker.wire_format import Block, GarbledError
 from transformer.errors import CheckpointError
 from transformer.messages import Message
@@ -189,7 +189,7 @@ class Workers:
         """
         with self.place(source, on_tick):
             worker = self.fork(other_library, on_tick)
-            clock = Clock(budget.clock_seconds, self.host, on_tick)
+            clock = Clock(budget.clock_seconds, self.host, on_tick, worker.pid)
             try:
                 message = {"job": job, "budget": asdict(budget), **request}
                 yield from worker.answers(message, blocks, budget, clock, source, most_bytes)
@@ -243,12 +243,17 @@ WORKERS = Workers()
 atexit.register(WORKERS.close)
 
 
-class Clock:
-    """How long each read or write may wait, until the time is up."""
+class StoppedError(TimeoutError):
+    """A worker stands still: somebody sent it SIGSTOP."""
 
-    def __init__(self, seconds: float, host: Host, on_tick: Callable[[], None]) -> None:
+
+class Clock:
+    """How long each read or write may wait, until the time is up or the process `pid` stands still."""
+
+    def __init__(self, seconds: float, host: Host, on_tick: Callable[[], None], pid: int | None = None) -> None:
         self._start, self._seconds = time.monotonic(), seconds
         self._host, self._on_tick = host, on_tick
+        self._still = None if pid is None else Stillness(pid)
 
     def __call__(self) -> float:
         """Seconds to wait before this is asked again.
@@ -263,6 +268,8 @@ class Clock:
         self._host.waits()
         if taken >= self._seconds:
             raise TimeoutError
+        if self._still is not None and self._still.for_seconds() > STOPPED_SECONDS:
+            raise StoppedError
         return min(TICK_SECONDS, self._seconds - taken)
 
 
@@ -288,6 +295,8 @@ def failure(error: Exception, worker: Worker, budget: Budget) -> Message:
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if isinstance(error, GarbledError):
         return Message("worker_garbled", said=str(error))
+    if isinstance(error, StoppedError):
+        return Message("worker_stopped")
     if isinstance(error, TimeoutError) or number == signal.SIGXCPU:
         return Message("worker_time", seconds=budget.seconds)
     how = f"signal {signal.Signals(number).name}" if number in set(signal.Signals) else f"status {status}"

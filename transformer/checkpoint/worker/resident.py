@@ -119,7 +119,7 @@ class Resident:
         worker, self._worker = self._worker, None
         if worker is None:
             raise RuntimeError("the worker has to be started first")
-        clock, goes_on = Clock(budget.clock_seconds, self._workers.host, lambda: None), False
+        clock, goes_on = Clock(budget.clock_seconds, self._workers.host, lambda: None, worker.pid), False
         answers = worker.answers(request, blocks, budget, clock, self.source)
         try:
             while True:

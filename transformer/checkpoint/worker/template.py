@@ -22,6 +22,9 @@ START_SECONDS, REPLY_SECONDS = 60.0, 10.0
 TICK_SECONDS = 0.2
 """How often somebody who waits looks whether it is still worth it."""
 
+STOPPED_SECONDS = 2.0
+"""How long a process may stand still (SIGSTOP) before it is given up."""
+
 MESSAGE_BYTES = 5
 """What a template hears and says: a letter and the id of a process."""
 
@@ -94,10 +97,10 @@ class Template:
     def _ask(
         self, message: bytes, channel: socket.socket | None, seconds: float, wait: Wait = lambda: TICK_SECONDS
     ) -> int | None:
-        """The template's answer; None if it has none in time."""
+        """The template's answer; None if it has none in time, or stands still."""
         if self._line is None or self._process is None:
             return None
-        until = time.monotonic() + seconds
+        until, still = time.monotonic() + seconds, Stillness(self._process.pid)
         reply = b""
         try:
             socket.send_fds(self._line, [message], [channel.fileno()] if channel else [])
@@ -106,7 +109,7 @@ class Template:
                 try:
                     some = self._line.recv(MESSAGE_BYTES - len(reply))
                 except TimeoutError:
-                    if time.monotonic() > until:
+                    if time.monotonic() > until or still.for_seconds() > STOPPED_SECONDS:
                         raise
                     continue
                 if not some:
@@ -144,3 +147,24 @@ class Template:
             self._process.wait()
         self._line = self._process = None
         self._left.clear()
+
+
+class Stillness:
+    """How long a process has been stopped (SIGSTOP), as Linux tells; 0 elsewhere, where only the clock ends it."""
+
+    def __init__(self, pid: int) -> None:
+        self._status = Path(f"/proc/{pid}/stat")
+        self._since: float | None = None
+
+    def for_seconds(self) -> float:
+        """Seconds since it was first seen stopped; 0 while it goes on."""
+        try:
+            stopped = self._status.read_text().rpartition(")")[2].split()[0] in "Tt"
+        except (OSError, IndexError):  # another system, or the process is gone, which its channel tells
+            return 0.0
+        if not stopped:
+            self._since = None
+            return 0.0
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        return now - self._since
