@@ -82,8 +82,8 @@ def views(shown: AnyRun, key: tuple[Hashable, ...]) -> None:
         overview.info(t("your_model.many_heads", heads=count, positions=max(attention.shape)))
     else:
         small = with_progress(
-            "long_thumbnails", (*key, kind), plain("sequences.thumbnails"), plain("sequences.thumbnails"),
-            lambda: lambda _: plain("sequences.thumbnails"), lambda progress: _small(maps, progress),
+            "long_thumbnails", (*key, kind), plain("checkpoints.thumbnails"), plain("checkpoints.thumbnails"),
+            lambda: lambda _: plain("checkpoints.thumbnails"), lambda progress: _small(maps, progress),
         )  # fmt: skip
         if small is None:
             return

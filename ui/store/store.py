@@ -116,11 +116,11 @@ def of_checkpoint(
     """
 
     def decorate(function: Callable[Concatenate[Revision, P], T]) -> Callable[Concatenate[str | Revision, P], T]:
-        kept = cached(spinner=spinner)(function)
+        remembered = cached(spinner=spinner)(function)
 
         @wraps(function)
         def call(of: str | Revision, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            return kept(revision(of) if isinstance(of, str) else of, *args, **kwargs)
+            return remembered(revision(of) if isinstance(of, str) else of, *args, **kwargs)
 
         return call
 
