@@ -20,6 +20,10 @@ class CheckpointSource(ABC):
     def refs(self) -> list[CheckpointRef]:
         """Every checkpoint that is here, in the order of lists."""
 
+    def has(self, ref: CheckpointRef) -> bool:
+        """Whether this is one of `refs`."""
+        return ref in self.refs()
+
     @abstractmethod
     def stamp(self, ref: CheckpointRef) -> int:
         """A number that changes when the files of a checkpoint do."""

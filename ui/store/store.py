@@ -74,7 +74,7 @@ def is_known(name: str) -> bool:
     ref = CheckpointRef.parse(name)
     if not ref.name:
         return True
-    if ref.origin is Origin.RECORD or ref.base not in SOURCES[ref.origin].refs():
+    if ref.origin is Origin.RECORD or not SOURCES[ref.origin].has(ref.base):
         return False
     return ref.origin is not Origin.SHIPPED or architecture(str(ref.base)) is not None
 
