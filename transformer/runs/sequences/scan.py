@@ -108,8 +108,9 @@ class ScanPlan:
             if sign == "-" and opposite is not None:
                 letters, starts = opposite[letters[::-1]], len(letters) - self.width - starts
             with torch.inference_mode(), changed_context(is_quick=True):
-                placed = (torch.tensor(one.astype(np.int64), device=self.checkpoint.device) for one in (letters, starts))
-                return calibrated(model.along(*placed, self.width), task).numpy()
+                device = self.checkpoint.device
+                ids, rows = (torch.tensor(one.astype(np.int64), device=device) for one in (letters, starts))
+                return calibrated(model.along(ids, rows, self.width), task).numpy()
 
         block = max(1, min(BLOCK, 2 * LETTERS_AT_ONCE // self.width) // len(signs)) * (SPARSE if self.is_sparse else 1)
         stretch = min(STRETCH, max(1, LETTERS_AT_ONCE // self.width))
