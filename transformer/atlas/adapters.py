@@ -18,7 +18,6 @@ from transformer.atlas.windows import WindowKeys, window_totals
 from transformer.attention.capture import Recording, recording
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.nn.kmer import KmerClassifier
 from transformer.nn.protocols import written_length, written_pad
 from transformer.runs.concurrency import let_others
 from transformer.runs.sequences.classify import MAX_SET_LETTERS, classifier, read
@@ -96,7 +95,7 @@ def subject_of(checkpoint: Checkpoint, counts: "Counts") -> Subject:
     """
     if checkpoint.translates:
         return TranslatorSubject(checkpoint, counts)
-    if isinstance(checkpoint.model, KmerClassifier):
+    if checkpoint.reads_sequences:
         return SequenceSubject(checkpoint)
     return ReaderSubject(checkpoint, counts)
 

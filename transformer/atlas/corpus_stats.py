@@ -14,7 +14,6 @@ from transformer.atlas.adapters import Counts
 from transformer.atlas.corpus import Corpus, text_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.nn.kmer import KmerClassifier
 from transformer.nn.protocols import written_length
 from transformer.text.base import Tokenizer
 from transformer.text.batch import pad
@@ -46,7 +45,7 @@ def survey(checkpoint: Checkpoint, corpus: Corpus) -> Survey:
         InputError: it is empty, its sides differ in length, hardly a line of it is text, or it is in another language.
         CheckpointError: the checkpoint cannot read it.
     """
-    if isinstance(checkpoint.model, KmerClassifier):
+    if checkpoint.reads_sequences:
         n_lines = sum(1 for _ in corpus.lines())
         if not n_lines:
             raise InputError("atlas_empty", path=str(corpus.source))
