@@ -244,11 +244,13 @@ def _exponential(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[
 def _tensordot(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     left, right = args[:2]
     told = kwargs.get("dims", args[2] if len(args) > 2 else 2)
-    if not isinstance(told, int):
+    if isinstance(told, Tensor):
         return func(*args, **kwargs)
+    ends = (range(left.dim() - told, left.dim()), range(told)) if isinstance(told, int) else told
+    summed = {axis % right.dim(): other % left.dim() for other, axis in zip(*ends, strict=True)}
     here = tuple(range(left.dim()))
-    there = (*here[len(here) - told :], *range(100, 100 + right.dim() - told))
-    labels = here, there, (*here[: len(here) - told], *there[told:])
+    there = tuple(summed.get(axis, 100 + axis) for axis in range(right.dim()))
+    labels = here, there, tuple(axis for axis in (*here, *there) if axis not in summed.values())
     return mode.product(labels, left, right, lambda a, b: func(a, b, *args[2:], **kwargs))
 
 
