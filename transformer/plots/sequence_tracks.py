@@ -180,10 +180,16 @@ def _letters_axis(tracks: Tracks, anchor: str) -> dict[str, Any]:
         step = 10 ** max(1, len(str(len(text))) - 2) * 5
         positions = [0, *range(step - 1, len(text), step)]
         return axis | dict(tickvals=positions, ticktext=[str(numbers[i]) for i in positions])
+    return axis | dict(
+        tickvals=list(range(len(text))), ticktext=letter_ticks(text, numbers), tickangle=0, tickfont=dict(size=10)
+    )
+
+
+def letter_ticks(text: str, numbers: Sequence[int]) -> list[str]:
+    """What stands under an axis of letters: each letter, and the place of the first one and of every tenth."""
     every = 10 if numbers[-1] < 1_000 else 20
     has_room = all(place % every for place in numbers[1:4])
-    shown = [
+    return [
         f"{letter}<br>{place}" if place % every == 0 or (i == 0 and has_room) else letter
         for i, (letter, place) in enumerate(zip(text, numbers, strict=True))
     ]
-    return axis | dict(tickvals=list(range(len(text))), ticktext=shown, tickangle=0, tickfont=dict(size=10))

@@ -123,9 +123,8 @@ def heatmap_panel(shown: Shown, groups: str) -> None:
     widths = [span.width for span in shown.run.spans]
     edges = [int(edge) for edge in np.flatnonzero(np.diff(widths)) + 1]
     facts = About("", [plain("sequences.facts_size", letters=len(shown.run.letters), windows=len(widths))]).lines
-    notes = f"{plain('sequences.rows_are_queries')} {groups}"
     axes = {  # the queries of the pooling are no windows
-        name: replace(one, notes=notes, facts=facts, edges=([] if name == POOLING else edges, edges))
+        name: replace(one, notes=groups, facts=facts, edges=([] if name == POOLING else edges, edges))
         for name, one in shown.axes.items()
     }
     csv = plain("sequences.download_matrix")
