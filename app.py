@@ -17,7 +17,7 @@ from ui.old_links import OldLinks
 from ui.path import modes
 from ui.path import place as path
 from ui.scripts import Scripts
-from ui.shared import address, menu, subject
+from ui.shared import address, menu, page_state, subject
 from ui.shared.language import language_choice
 from ui.store import file_versions, render_slots, session_resources
 from ui.store.upload_guard import UploadGuard
@@ -28,15 +28,17 @@ def main() -> None:
     """The frame around every page: its title, the language, the navigation."""
     st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
     session_resources.mine()  # so that what is left of a session goes when its user does
-    with address.run(KEY, *path.KEPT) as show:
-        above = st.sidebar.container()
-        language_choice()
-        page, draw_menu = menu.chosen_page(_pages(), above)
-        show(page.url_path, subject.arriving(page.url_path))
-        with render_slots.turn(), file_versions.one_look(), one_language():
-            page.run()
-            modes.tools()
-    draw_menu()
+    with file_versions.one_look():
+        with address.run(KEY, *path.KEPT) as show:
+            above = st.sidebar.container()
+            language_choice()
+            page, draw_menu = menu.chosen_page(_pages(), above)
+            show(page.url_path, subject.arriving(page.url_path))
+            with render_slots.turn(), one_language():
+                page.run()
+                modes.tools()
+        with page_state.opened():
+            draw_menu()
 
 
 def _pages() -> dict[str, list[st.Page]]:

@@ -245,10 +245,3 @@ def test_a_sub_layer_that_did_not_run_is_refused(place: tuple[str, int, str]):
         residual_board(run("encoder each"), *place)
     with pytest.raises(InputError, match="no token"):
         Run(run("torch").model, Sentence.of((), ()), None, words)
-
-
-@pytest.mark.parametrize("more", [dict(cls_id=6, cls_positioned=False), dict(cls_id=6, scale_embedding=True)])
-def test_a_first_layer_that_reads_more_than_words_and_positions_is_not_shown_as_if_it_did_not(more: Any):
-    model = Encoder(EncoderConfig(vocab=7, d_model=6, n_heads=2, n_layers=1, d_ff=9, **more))
-    with pytest.raises(InputError, match="reads more than words and positions"):
-        Run(model, SOURCE, None, words)

@@ -250,7 +250,7 @@ def test_a_checkpoint_is_left_as_it_was():
         ),
         (lambda: Encoder(EncoderConfig(vocab=13, d_model=14, n_heads=2, d_ff=5, n_layers=2)), False),
         (
-            lambda: Encoder(EncoderConfig(vocab=13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0, cls_id=12)),
+            lambda: Encoder(EncoderConfig(vocab=13, d_model=14, n_heads=2, d_ff=5, n_layers=2, pad_id=0)),
             False,
         ),
     ],

@@ -64,17 +64,6 @@ def test_a_causal_encoder_does_not_see_the_future():
     assert torch.equal(model(ids)[:, :7], model(changed)[:, :7])
 
 
-def test_a_text_has_one_class_token_whoever_put_it_there():
-    """A row with the token and one without have no common length: together they are refused, never read with two."""
-    model = _model(cls_id=22)
-    bare, begun = torch.tensor([[5, 7, 11], [2, 3, 13]]), torch.tensor([[22, 5, 7, 11], [22, 2, 3, 13]])
-    assert torch.equal(model(bare), model(begun))
-    assert model(bare).shape[1] == 4
-    for mixed in ([[22, 5, 7], [2, 3, 13]], [[5, 7, 11], [22, 2, 3]]):
-        with pytest.raises(InputError, match=r"class token \(id 22\), others do not"):
-            model(torch.tensor(mixed))
-
-
 def test_ids_outside_the_vocabulary_are_refused():
     with pytest.raises(InputError, match="id 23"):
         _model().outputs(torch.tensor([[22, 23]]))

@@ -93,3 +93,13 @@ def test_only_who_records_is_noted() -> None:
             assert fused.row_sums() is not None
         DotProductAttention(D_K).eval()(*inputs(torch.float32), Mask())
         assert fused.row_sums() is None
+
+
+def test_attention_without_the_largest_score_of_each_row_is_exact_or_refused() -> None:
+    q, k, v = (torch.randn(2, 3, 19, 5, generator=torch.Generator().manual_seed(i)) for i in range(3))
+    found = fused.quick_attention(q, k, v, 0.4)
+    assert found is not None
+    fused_one = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.4)
+    torch.testing.assert_close(found, fused_one, atol=2e-6, rtol=1e-5)
+    for scale in (200.0, -200.0):  # each row has one key of which all others are far: no sum is held
+        assert fused.quick_attention(q.abs(), k.abs(), v, scale) is None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+import torch
 
 from tests.classifiers import sequence_checkpoint
 from transformer.checkpoint.checkpoint import Checkpoint
@@ -60,7 +61,11 @@ def test_little_is_computed_between_two_signs(work: Callable[..., None]) -> None
         largest[0] = max(largest[0], passed[0])
         passed[0] = 0
 
-    one.model.kmers.register_forward_hook(lambda module, given, output: count(given[0].shape[0] * given[0].shape[1]))
+    def letters(given: tuple[torch.Tensor]) -> int:
+        return len(given[0]) * (23 if work is scan else given[0].shape[1])  # a scan convolves what its windows share
+
+    watched = one.model.encoder_norm if work is scan else one.model.kmers
+    watched.register_forward_hook(lambda module, given, output: count(letters(given)))
     work(one, sign)
     allowed = 2 * 128 * 23 + 16 * 23 if work is scan else MOST + 500  # both strands, or one more sequence
     assert 0 < largest[0] <= allowed

@@ -18,12 +18,11 @@ from transformer.atlas.windows import WindowKeys, window_totals
 from transformer.attention.capture import Recording, recording
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.nn.kmer import KmerClassifier
 from transformer.nn.protocols import written_length, written_pad
+from transformer.nn.search import DecodingOptions, decode
 from transformer.runs.concurrency import let_others
 from transformer.runs.sequences.classify import MAX_SET_LETTERS, classifier, read
 from transformer.text.batch import pad
-from transformer.text.search import DecodingOptions, decode
 
 SHOWN_TOKENS = range(5, 41)
 """How many tokens source and target of an example may have: shorter ones show nothing, longer ones are hard to see."""
@@ -96,7 +95,7 @@ def subject_of(checkpoint: Checkpoint, counts: "Counts") -> Subject:
     """
     if checkpoint.translates:
         return TranslatorSubject(checkpoint, counts)
-    if isinstance(checkpoint.model, KmerClassifier):
+    if checkpoint.reads_sequences:
         return SequenceSubject(checkpoint)
     return ReaderSubject(checkpoint, counts)
 

@@ -14,11 +14,10 @@ from transformer.atlas.adapters import Counts
 from transformer.atlas.corpus import Corpus, text_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.nn.kmer import KmerClassifier
 from transformer.nn.protocols import written_length
+from transformer.nn.search import teacher_forced
 from transformer.text.base import Tokenizer
 from transformer.text.batch import pad
-from transformer.text.search import teacher_forced
 
 LOOKED_AT = 64
 """Lines at the beginning that tell whether the text is one that the checkpoint reads."""
@@ -46,7 +45,7 @@ def survey(checkpoint: Checkpoint, corpus: Corpus) -> Survey:
         InputError: it is empty, its sides differ in length, hardly a line of it is text, or it is in another language.
         CheckpointError: the checkpoint cannot read it.
     """
-    if isinstance(checkpoint.model, KmerClassifier):
+    if checkpoint.reads_sequences:
         n_lines = sum(1 for _ in corpus.lines())
         if not n_lines:
             raise InputError("atlas_empty", path=str(corpus.source))

@@ -19,7 +19,6 @@ from transformer.atlas.corpus_stats import survey
 from transformer.atlas.summarise import KEPT, sums_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.nn.kmer import KmerClassifier
 from transformer.runs.concurrency import forward_slot
 from transformer.sequences.fasta import fasta_of
 
@@ -85,7 +84,7 @@ class Making:
             InputError: it is in another language, or not for this checkpoint.
             CheckpointError: the checkpoint cannot read it.
         """
-        if corpus.fasta != isinstance(checkpoint.model, KmerClassifier):
+        if corpus.fasta != checkpoint.reads_sequences:
             raise InputError("atlas_needs_text" if corpus.fasta else "atlas_needs_sequences", name=checkpoint.name)
         self._looked = survey(checkpoint, corpus)
         self._subject = subject_of(checkpoint, self._looked.counts)

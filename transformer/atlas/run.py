@@ -27,7 +27,6 @@ from transformer.atlas.summarise import KEPT, Plan, digest_of, opened
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AtlasError, InputError
 from transformer.explain.attribution.gold import gold_alignments
-from transformer.nn.kmer import KmerClassifier
 from transformer.runs.measures.alignment_error import Rates, alignment_errors
 
 FORMAT = 3
@@ -231,8 +230,8 @@ def _rates(checkpoint: Checkpoint, links: Links) -> tuple[Rates, int]:
 def _check_kind(checkpoint: Checkpoint, request: Request) -> None:
     """Refuse sequences for a model of text, text for a classifier of sequences, targets and links for no writer."""
     corpus = request.corpus
-    reads_sequences = isinstance(checkpoint.model, KmerClassifier)
-    if corpus.fasta != reads_sequences:
-        raise InputError("atlas_needs_sequences" if reads_sequences else "atlas_needs_text", name=checkpoint.name)
+    if corpus.fasta != checkpoint.reads_sequences:
+        name = checkpoint.name
+        raise InputError("atlas_needs_sequences" if checkpoint.reads_sequences else "atlas_needs_text", name=name)
     if not checkpoint.translates and (corpus.target is not None or request.links is not None):
         raise InputError("atlas_needs_no_target", name=checkpoint.name)

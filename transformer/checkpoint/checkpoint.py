@@ -161,6 +161,11 @@ class Checkpoint:
         return self.model.abilities.translates
 
     @property
+    def reads_sequences(self) -> bool:
+        """Whether the model reads a sequence of letters by windows, and no text of words."""
+        return self.model.abilities.reads_windows
+
+    @property
     def guesses(self) -> tuple[Message, ...]:
         """What pictures of a file say of what it does not: see `guesses`."""
         return guesses(self.assumptions)

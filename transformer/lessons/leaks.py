@@ -149,10 +149,8 @@ def _encoder_decoder(checkpoint: Checkpoint, batch: Batch | None) -> LeakReport:
 
 def _encoder(checkpoint: Checkpoint) -> LeakReport:
     config: Any = checkpoint.model.config
-    special = {config.pad_id, first := getattr(config, "cls_id", -1)}
+    special = {config.pad_id}
     ids = _random(LENGTHS, config.vocab, special, config.pad_id)
-    if first >= 0:
-        ids[:, 0] = first
     lengths = _lengths(LENGTHS, config.pad_id)
     found = attention_maps(checkpoint, ids)
     output = "hidden" if "hidden" in found else "log_probs"

@@ -77,7 +77,7 @@ class Run:
     It shares the model's weights, and its hooks stand on a clone: runs of other threads do not meet in it.
 
     Raises:
-        InputError: a sentence has no token; or the first layer reads more than embedding and positions.
+        InputError: a sentence has no token.
     """
 
     def __init__(
@@ -90,9 +90,7 @@ class Run:
         if not source.ids or (target is not None and not target.ids):
             raise InputError("lesson_no_token")
         clone: Any = share_weights_clone(model)
-        self.model, config = clone, clone.config
-        if getattr(config, "cls_id", -1) >= 0 and (config.scale_embedding or not config.cls_positioned):
-            raise InputError("lesson_reads_more")
+        self.model = clone
         ids = torch.tensor([source.ids])
         stack = self.model.text_stack(ids).name
         self.sentences = {stack: source} if target is None else {"encoder": source, "decoder": target}

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.errors import ConfigError, InputError
+from transformer.errors import ConfigError
 from transformer.nn import masks
 from transformer.nn.attention import DotProductAttention
 from transformer.nn.blocks import EncoderBlock
@@ -34,10 +34,8 @@ class EncoderConfig(StackConfig):
 
     `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a known
     bug of published code: the b-th sequence of the batch gets row b at every position, so the model does not see order.
-    `cls_id` is the token that every text begins with, also where nobody put it there (-1: none): its row is not scaled,
-    and has a position only if it is `cls_positioned`, so that others count from it. `causal` hides the future. `head`
-    lists the widths of linear maps after the layers, with `head_activation` between them; they read `each` position's
-    state, the `first` or `last` one, or the `mean` over real positions.
+    `causal` hides the future. `head` lists the widths of linear maps after the layers, with `head_activation` between
+    them; they read `each` position's state, the `first` or `last` one, or the `mean` over real positions.
     """
 
     vocab: int
@@ -47,8 +45,6 @@ class EncoderConfig(StackConfig):
     head: Sequence[int] = ()
     head_reads: str = "each"
     head_activation: str = "relu"
-    cls_id: int = -1
-    cls_positioned: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,10 +89,9 @@ class Encoder(nn.Module):
         self, ids: Int[Tensor, "batch token"], shown: Bool[Tensor, "batch shown"] | None = None
     ) -> tuple[Float[Tensor, "batch position d_model"], Mask]:
         """What the first layer reads, and what all of them may see."""
-        ids = self.begun(ids)
         x = self.embedding(ids)
         if self.config.scale_embedding:
-            x = torch.where((ids == self.config.cls_id)[..., None], x, x * self.config.d_model**0.5)
+            x = x * self.config.d_model**0.5
         mask = replace(masks.padding(ids, self.config.pad_id, shown), causal=self.config.causal)
         return self.dropout(self._add_positions(x)), mask
 
@@ -109,23 +104,8 @@ class Encoder(nn.Module):
             InputError: an id that the vocabulary lacks, or more positions than a stored table holds.
         """
         check_ids("inputs", ids, self.config.vocab)
-        ids = self.begun(ids)
         hidden = self(ids)
         return {"hidden": hidden, "logits": self.logits(hidden, ids)} if self.config.head else {"hidden": hidden}
-
-    def begun(self, ids: Int[Tensor, "batch token"]) -> Int[Tensor, "batch position"]:
-        """The ids, after the token that every text begins with, if there is one and it is not there yet.
-
-        Raises:
-            InputError: it is there in some of the texts.
-        """
-        first = self.config.cls_id
-        there = ids[:, 0] == first
-        if first < 0 or bool(there.all()):
-            return ids
-        if bool(there.any()):
-            raise InputError("class_token_in_some", id=first)
-        return torch.cat([torch.full_like(ids[:, :1], first), ids], dim=1)
 
     def text_stack(self, ids: Int[Tensor, "batch token"]) -> TextStack:
         """All of its layers."""
@@ -154,6 +134,4 @@ class Encoder(nn.Module):
     def _add_positions(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
         if self.config.position_axis == "batch":
             return self.positions(x.transpose(0, 1)).transpose(0, 1)
-        if self.config.cls_id >= 0 and not self.config.cls_positioned:
-            return torch.cat([x[:, :1], self.positions(x[:, 1:])], dim=1)
         return self.positions(x)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -95,7 +96,23 @@ class KmerClassifier(nn.Module):
 
     def decide(self, embedded: Float[Tensor, "batch letter d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
         """Logits from embedded letters, which may lie between letters (as integrated gradients ask)."""
-        x = self._window_states(embedded)
+        return self._decided(self._window_states(embedded), mask)
+
+    def along(
+        self, letters: Int[Tensor, " letter"], starts: Int[Tensor, " row"], length: int
+    ) -> Float[Tensor, "row classes"]:
+        """Logits of the `length` letters from each of `starts` on, as `forward` without dropout has them.
+
+        Stretches that overlap share their convolutions: these are linear, so positions can be added behind them.
+        """
+        d_model, is_before = self.config.d_model, self.config.position_place == "before"
+        embedded = self.embedding(letters)[None] * (d_model**0.5 if self.config.scale_embedding else 1.0)
+        none = embedded.new_zeros(1, length, d_model)
+        x = self.kmers.along(embedded, self.positions(none) if is_before else none, starts)
+        rows = letters[starts[:, None] + torch.arange(length, device=starts.device)]
+        return self._decided(x if is_before else self.positions(x), self.mask(rows))
+
+    def _decided(self, x: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
         for block in self.encoder:
             x = block(x, mask)
         return self.logits(x, mask)

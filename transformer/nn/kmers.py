@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from transformer.errors import InputError
 from transformer.nn.attention import DotProductAttention
@@ -45,6 +46,17 @@ class KmerConvolutions(nn.Module):
         """One vector for each window."""
         letters = x.transpose(1, 2)
         return self.norm(torch.cat([convolve(letters) for convolve in self.convolutions], dim=2).transpose(1, 2))
+
+    def along(
+        self, x: Float[Tensor, "1 letter d_model"], added: Float[Tensor, "1 place d_model"], starts: Int[Tensor, " row"]
+    ) -> Float[Tensor, "row window d_model"]:
+        """`forward` of the letters from each of `starts` on, plus what is `added` to each place of such a stretch."""
+        parts = []
+        for convolve in self.convolutions:
+            places = convolve(added.transpose(1, 2))[0].T
+            rows = starts[:, None] + torch.arange(len(places), device=starts.device)
+            parts.append(F.conv1d(x.transpose(1, 2), convolve.weight)[0].T[rows] + places)
+        return self.norm(torch.cat(parts, dim=1))
 
 
 def whole_windows(real: Bool[Tensor, "batch letter"], widths: Sequence[int]) -> Bool[Tensor, "batch window"]:

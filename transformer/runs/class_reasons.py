@@ -16,7 +16,6 @@ from torch import Tensor
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError
 from transformer.nn.common import refuse_elsewhere
-from transformer.nn.kmer import KmerClassifier
 from transformer.runs.any_model import AnyRun
 from transformer.runs.changed import run_of
 from transformer.runs.classes import classes_of
@@ -44,9 +43,8 @@ class Reasons:
 
 def ways(checkpoint: Checkpoint, run: AnyRun) -> tuple[Way, ...]:
     """The ways in which a run's class can be asked about; none where it put no whole text of words into classes."""
-    model: Any = checkpoint.model
     logits, tokenizer = run.outputs.get("logits"), checkpoint.tokenizer
-    if logits is None or logits.ndim != 1 or tokenizer is None or isinstance(model, KmerClassifier) or not run.ids:
+    if logits is None or logits.ndim != 1 or tokenizer is None or checkpoint.reads_sequences or not run.ids:
         return ()
     axis = next((each.keys for site, each in run.record.items() if site.kind == "self"), None)
     if axis is None or len(axis) != len(run.ids):  # windows are no words

@@ -68,7 +68,7 @@ def flow(
         with tracing() as seen:
             output = twin(ids) if target is None else twin(ids, target)
             if isinstance(twin, Encoder) and twin.config.head:  # which ends with states
-                output = twin.logits(output, twin.begun(ids))
+                output = twin.logits(output, ids)
         nets = seen.names(Units)
         logits = _logits(diagram, output)
         temperature = 1.0 if logits is None else temperature_of(checkpoint, logits.shape[-1])

@@ -17,24 +17,17 @@ USUAL_NAMES = {
 }
 """What special tokens are usually called, in lower case."""
 
-CLASS_TOKEN = "[CLS]"  # noqa: S105  (no password)
-"""What a learned vector before every text is shown as, which no vocabulary names."""
-
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """Ids that mean no word; -1 where there is none.
-
-    `unknown_id` stands for a word that the list lacks, `cls_id` before every text that an encoder alone reads.
-    """
+    """Ids that mean no word; -1 where there is none. `unknown_id` stands for a word that the list lacks."""
 
     pad_id: int = 0
     bos_id: int = 1
     eos_id: int = 2
     unknown_id: int = -1
-    cls_id: int = -1
 
 
 NO_SPECIAL_IDS = SpecialIds(-1, -1, -1)
@@ -76,7 +69,7 @@ class _WithSpecialIds(ABC):
 
     def is_special(self, token: int) -> bool:
         """Whether `token` is a special token or padding, and so no part of any text."""
-        return token in {self.pad_id, self.bos_id, self.eos_id, self.special_ids.cls_id}
+        return token in {self.pad_id, self.bos_id, self.eos_id}
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
@@ -87,8 +80,8 @@ class _WithSpecialIds(ABC):
         return [*self.encode(text), *([self.eos_id] if self.eos_id >= 0 else [])]
 
     def encoder_ids(self, text: str) -> list[int]:
-        """What an encoder without a decoder reads: the ids of `text`, after the token that every text begins with."""
-        return [*([self.special_ids.cls_id] if self.special_ids.cls_id >= 0 else []), *self.encode(text)]
+        """What an encoder without a decoder reads: the ids of `text`."""
+        return self.encode(text)
 
     def target_ids(self, text: str) -> list[int]:
         """A whole target: start token, the ids of `text`, end token."""
@@ -114,13 +107,9 @@ class VocabularyTokenizer(_WithSpecialIds):
     def with_special_ids(self, special_ids: SpecialIds) -> "VocabularyTokenizer":
         """The same list, which is shared, with `special_ids` where it names none itself.
 
-        A class token whose id is past the end of the list is appended to it.
-
         Raises:
             CheckpointError: one of them is no id.
         """
-        if special_ids.cls_id == len(self):
-            return type(self)((*self.tokens, CLASS_TOKEN), self.special_ids).with_special_ids(special_ids)
         named = {field.name: getattr(self.special_ids, field.name) for field in fields(self.special_ids)}
         made = copy(self)
         known = {name: i for name, i in named.items() if i >= 0}
@@ -207,8 +196,8 @@ class IdTokenizer(_WithSpecialIds):
         return " ".join(str(int(i)) for i in ids if not self.is_special(int(i)))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        """Each id as a number; the class token, which has a row of its own, by its name."""
-        return [CLASS_TOKEN if int(i) == self.special_ids.cls_id else str(int(i)) for i in ids]
+        """Each id as a number."""
+        return [str(int(i)) for i in ids]
 
 
 def id_tokenizers(config: Any) -> tuple[IdTokenizer, IdTokenizer | None]:
@@ -216,9 +205,7 @@ def id_tokenizers(config: Any) -> tuple[IdTokenizer, IdTokenizer | None]:
 
     def of_size(size: int, pad: str = "pad_id") -> IdTokenizer:
         pad_id, bos_id, eos_id = (getattr(config, name, -1) for name in (pad, "bos_id", "eos_id"))
-        known = (i if i < size else -1 for i in (pad_id, bos_id, eos_id))
-        found = dict(zip(("pad_id", "bos_id", "eos_id"), known, strict=True))
-        return IdTokenizer(size, SpecialIds(**found, cls_id=getattr(config, "cls_id", -1)))
+        return IdTokenizer(size, SpecialIds(*(i if i < size else -1 for i in (pad_id, bos_id, eos_id))))
 
     if hasattr(config, "source_vocab"):
         pad = "written_pad_id" if hasattr(config, "written_pad_id") else "pad_id"

@@ -3,16 +3,16 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import CARD, fill, save_folder, save_weights
 from transformer.checkpoint.weight_files import WEIGHTS
-from transformer.nn.seq2seq import Seq2SeqConfig
+from transformer.nn.search import DecodingOptions
 from transformer.runs.corpus import Bleu, bleu, translate_lines
 from transformer.runs.measures.head_agreement import FILE as HEADS
 from transformer.runs.measures.head_agreement import head_agreement, write_agreement
 from transformer.text.lines import read_lines
-from transformer.text.search import DecodingOptions
 from transformer.training.card import curve_table, data_notes, how_it_was_made, table
 from transformer.training.loop import Translator
 from transformer.training.run import Run
@@ -38,8 +38,7 @@ def export(run: Run[Translation], folder: Path, command: str) -> Bleu:
     source, target = (LANGUAGES.get(ending, ending) for ending in task.options.languages)
     sentences = task.options.data / "examples.txt"
     examples = tuple(read_lines(sentences)) if sentences.is_file() else ()
-    kind = "seq2seq" if isinstance(model.config, Seq2SeqConfig) else "recurrent"
-    save_folder(folder, kind, model, task.tokenizer, (source, target), examples)
+    save_folder(folder, model.architecture, model, task.tokenizer, (source, target), examples)
     if examples:
         write_agreement(folder / HEADS, head_agreement(load(folder), examples))
     snapshots = _save_history(run, folder / "history")
@@ -89,8 +88,8 @@ def _scores(task: Translation, folder: Path) -> dict[str, Bleu]:
 
 def _described(model: Translator) -> str:
     """The model in a few words, and what its architecture cannot do."""
-    config = model.config
-    if isinstance(config, Seq2SeqConfig):
+    config: Any = model.config
+    if not model.abilities.recurrent:
         return (
             f"A Transformer of {config.n_encoder_layers} encoder and {config.n_decoder_layers} decoder layers "
             f"(d_model {config.d_model}, {config.n_heads} heads, d_ff {config.d_ff})"

@@ -1,23 +1,37 @@
 """Whether files are the same as before, without reading them."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any, TypeVar
 
-_SEEN: ContextVar[dict[Path, int] | None] = ContextVar("seen", default=None)
-"""Stamps of folders that this run asked for already; None outside of `one_look`."""
+T = TypeVar("T")
+
+_SEEN: ContextVar[dict[tuple[str, Path], Any] | None] = ContextVar("seen", default=None)
+"""What this run found out about folders already; None outside of `one_look`."""
 
 
 @contextmanager
 def one_look() -> Iterator[None]:
-    """Inside, a folder is looked at once: a run of a page asks thirty times, and should see one state."""
-    before = _SEEN.set({})
+    """Inside, a folder is looked at once: a run of a page asks a hundred times, and should see one state."""
+    before = _SEEN.set({} if _SEEN.get() is None else _SEEN.get())
     try:
         yield
     finally:
         _SEEN.reset(before)
+
+
+def once(what: str, folder: Path, look: Callable[[], T]) -> T:
+    """What `look` finds out about a folder, by what it is called; inside of `one_look` it is asked once."""
+    seen = _SEEN.get()
+    if seen is None:
+        return look()
+    if (what, folder) not in seen:
+        seen[what, folder] = look()
+    found: T = seen[what, folder]
+    return found
 
 
 def stamp_of_folder(folder: Path) -> int:
@@ -26,14 +40,12 @@ def stamp_of_folder(folder: Path) -> int:
     Raises:
         OSError: it cannot be read.
     """
-    seen = _SEEN.get()
-    if seen is not None and folder in seen:
-        return seen[folder]
-    with os.scandir(folder) as entries:
-        found = stamp_of(sorted(Path(entry.path) for entry in entries if entry.is_file()))
-    if seen is not None:
-        seen[folder] = found
-    return found
+
+    def look() -> int:
+        with os.scandir(folder) as entries:
+            return stamp_of(sorted(Path(entry.path) for entry in entries if entry.is_file()))
+
+    return once("stamp", folder, look)
 
 
 def stamp_of(files: Iterable[Path]) -> int:

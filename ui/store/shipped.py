@@ -10,7 +10,7 @@ from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.errors import CheckpointError
 from transformer.safe.contents import Contents
 from transformer.safe.limits import DEFAULT_LIMITS
-from ui.store import log
+from ui.store import file_versions, log
 from ui.store.budget import MODELS
 from ui.store.cache import cached
 from ui.store.file_versions import stamp_of, stamp_of_folder
@@ -33,9 +33,9 @@ class Shipped(CheckpointSource):
 
     def has(self, ref: CheckpointRef) -> bool:
         """Whether this is one of `refs`, without a look at the others."""
-        here = CHECKPOINTS / ref.name
-        is_listed = CHECKPOINTS.is_dir() and here in CHECKPOINTS.iterdir()  # a name may be a way out of it
-        return is_listed and is_folder(here) and ref == CheckpointRef(Origin.SHIPPED, ref.name)
+        here = CHECKPOINTS / ref.name  # which may lead out of it
+        listed = file_versions.once("listed", CHECKPOINTS, lambda: [*CHECKPOINTS.glob("*")])
+        return here in listed and is_folder(here) and ref == CheckpointRef(Origin.SHIPPED, ref.name)
 
     def problems(self) -> list[CheckpointError]:
         """Why folders are in no list of an architecture: their config cannot be read."""
@@ -80,10 +80,15 @@ def _weights(ref: CheckpointRef) -> Path:
 
 def _described(ref: CheckpointRef) -> str | CheckpointError:
     """The architecture that a folder names, or why none can be read."""
-    try:
-        return described_architecture(CHECKPOINTS / ref.name)
-    except CheckpointError as error:
-        return error
+    folder = CHECKPOINTS / ref.name
+
+    def look() -> str | CheckpointError:
+        try:
+            return described_architecture(folder)
+        except CheckpointError as error:
+            return error
+
+    return file_versions.once("architecture", folder, look)
 
 
 @cached(spinner="store.loading", budget=MODELS)

@@ -80,9 +80,9 @@ def test_batches_do_not_matter_and_progress_is_told(monkeypatch: pytest.MonkeyPa
     given, told = reference.scored_sequence(reference.model("torch")), list[float]()
     together = deletion(given).values
     monkeypatch.setattr(passages, "POSITIONS_AT_ONCE", 31)
-    monkeypatch.setattr("transformer.explain.attribution.deletion.POSITIONS_AT_ONCE", 31)  # five parts
+    monkeypatch.setattr("transformer.explain.attribution.deletion.POSITIONS_AT_ONCE", 31)  # five rows
     np.testing.assert_allclose(deletion(given, progress=told.append).values, together, atol=1e-12)
-    assert told == [5 / 12, 10 / 12, 1.0]
+    assert told == [5 / 13, 10 / 13, 1.0]
 
 
 def test_several_words_can_be_taken_at_once() -> None:

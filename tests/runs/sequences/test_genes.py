@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from transformer import Checkpoint, load
-from transformer.runs.sequences.classify import classifier
+from transformer.runs.sequences.classify import classifier, classify
 from transformer.runs.sequences.scan import ScanPlan, find_hits, plan_scan
 from transformer.sequences.annotation import FASTA_BEGINS, judged, known_sites, read_genes
 from transformer.sequences.fasta import FastaRecord, parse_fasta
@@ -80,3 +80,13 @@ def test_windows_without_a_landmark_are_not_read_and_the_others_say_the_same(spl
     np.testing.assert_array_equal(was_read, expected)
     assert some.reads == was_read.sum()
     assert every.reads == whole[..., 0].size
+
+
+def test_a_scan_says_of_a_window_what_a_plain_read_of_it_says(splice, genes) -> None:
+    plan = plan_scan(splice, splice.task.alphabet.read(genes[0].sequence))
+    found = np.concatenate([block.probabilities for block in plan.blocks(2)], axis=1)
+    for row, strand in enumerate(plan.strands.signs):
+        for window in np.flatnonzero(~np.isnan(found[row, :, 0]))[::9].tolist():
+            text = genes[0].sequence[window : window + plan.width]
+            read = text if strand == "+" else splice.task.alphabet.reverse_complement(text)
+            np.testing.assert_allclose(found[row, window], classify(splice, read).probabilities, atol=5e-6)

@@ -74,7 +74,7 @@ def test_a_window_of_one_unknown_letter_in_ten_is_judged(small) -> None:
 def test_a_scan_that_is_not_asked_for_more_has_stopped(small, monkeypatch) -> None:
     monkeypatch.setattr(scanning, "BLOCK", 5)
     seen = []
-    hook = small.model.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    hook = small.model.encoder_norm.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
     threads = threading.active_count()
     blocks = plan_scan(small, DNA.read(letters(200, 3, "ACGT")), strands=Strands.GIVEN).blocks(workers=2)
     next(blocks)

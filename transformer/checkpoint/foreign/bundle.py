@@ -130,11 +130,8 @@ class Bundle:
 
     def _tokenizers(self, config: Any) -> tuple[Tokenizer | None, Tokenizer | None]:
         """Which vocabulary reads the source and which writes the target, told by size, then by name."""
-        cls_id = getattr(config, "cls_id", -1)
-        known = {name: getattr(config, name, -1) for name in SPECIAL_IDS}
-        special_ids = SpecialIds(**known, cls_id=cls_id)
-        rows: int = getattr(config, "source_vocab", 0) or getattr(config, "vocab", 0)
-        source_size = rows - 1 if cls_id >= 0 else rows
+        special_ids = SpecialIds(**{name: getattr(config, name, -1) for name in SPECIAL_IDS})
+        source_size: int = getattr(config, "source_vocab", 0) or getattr(config, "vocab", 0)
         target_size = getattr(config, "target_vocab", None)
         source: Tokenizer | None = None
         target: Tokenizer | None = None

@@ -11,8 +11,7 @@ from transformer.text.vocabulary import NO_SPECIAL_IDS, LetterTokenizer, Special
 
 def names_inside(contents: Contents, config: Any) -> tuple[str | None, str | None]:
     """The names of the vocabularies that fit the source and the target; a target of the source's size has the same."""
-    rows: int = getattr(config, "source_vocab", 0) or getattr(config, "vocab", 0)
-    source_size: int = rows - 1 if getattr(config, "cls_id", -1) >= 0 else rows
+    source_size: int = getattr(config, "source_vocab", 0) or getattr(config, "vocab", 0)
     target_size: int | None = getattr(config, "target_vocab", None)
     fitting = {size: [name for name, tokens in contents.vocabularies.items() if len(tokens) == size]
                for size in {source_size, target_size} - {None}}  # fmt: skip

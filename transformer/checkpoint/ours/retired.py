@@ -7,7 +7,7 @@ RETIRED: Mapping[str, Mapping[str, Any]] = {
     "encoder": {
         "segment": False, "norm_after_embedding": False, "conv_width": 0, "conv_reads": 0, "conv_stride": 1,
         "conv_padding": 0, "conv_activation": "none", "conv_pool": 1, "conv_dilation": 1, "early": [],
-        "conv_norms": [], "conv_norm_late": False, "conv_norm_eps": 1e-5,
+        "conv_norms": [], "conv_norm_late": False, "conv_norm_eps": 1e-5, "cls_id": -1, "cls_positioned": True,
     },
     "recurrent": {"wide_output": False, "feeds_input": False, "first_states": "usual", "swaps_states": False},
 }  # fmt: skip

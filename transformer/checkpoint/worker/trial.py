@@ -19,9 +19,9 @@ from transformer.checkpoint.checkpoint import ARCHITECTURES, HUGGING_FACE, Check
 from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import HeedmapError
 from transformer.messages import Message
+from transformer.nn.search import DecodingOptions, decode
 from transformer.safe.limits import MEGABYTE
 from transformer.safe.refusal import refused
-from transformer.text.search import DecodingOptions, decode
 
 KNOWN_ARCHITECTURES = {*ARCHITECTURES, *(f"{HUGGING_FACE}{kind}" for kind in ("seq2seq", "decoder", "encoder"))}
 
@@ -120,7 +120,7 @@ def _number(told: Any, kind: type, most: float) -> Any:
 def _ordinary_ids(config: Any) -> list[int]:
     """Ids that stand for no padding and no mark, as many as the model has positions for, `READ` at most."""
     vocab = getattr(config, "source_vocab", None) or config.vocab
-    marks = {getattr(config, name, -1) for name in ("pad_id", "bos_id", "eos_id", "cls_id")}
+    marks = {getattr(config, name, -1) for name in ("pad_id", "bos_id", "eos_id")}
     some = [i for i in range(min(vocab, READ + len(marks))) if i not in marks] or [0]
     return [some[i % len(some)] for i in range(max(1, min(READ, config.max_length - 1)))]
 

@@ -56,17 +56,17 @@ def deletion(
     source_parts = groups(sequence.source, words)
     with_prefix = prefix and how != "removed"
     read_parts = groups(sequence.read, words) if with_prefix else []
-    whole = sequence.log_probs([sequence.source_ids], [sequence.read_ids])
     parts: list[tuple[list[int], list[int]]] = [(list(part), []) for part in source_parts] + [
         ([], list(part)) for part in read_parts
     ]
-    found = []
+    rows, found = [([], []), *parts], []  # the first is the whole
     size = max(1, min(PARTS_AT_ONCE, 2 * POSITIONS_AT_ONCE // (len(sequence.source_ids) + len(sequence.read_ids))))
-    for start in range(0, len(parts), size):
-        found.append(_without(sequence, how, parts[start : start + size]))
+    for start in range(0, len(rows), size):
+        found.append(_without(sequence, how, rows[start : start + size]))
         if progress:
-            progress(min(1.0, (start + size) / len(parts)))
-    lost = (whole - torch.cat(found)).T.numpy()  # (step, part)
+            progress(min(1.0, (start + size) / len(rows)))
+    log_probs = torch.cat(found)
+    lost = (log_probs[:1] - log_probs[1:]).T.numpy()  # (step, part)
     axis = sequence.read if with_prefix else sequence.read.kept(())
     seen = causal_visible(len(sequence.written), len(sequence.source), len(axis))
     shifted = [[i + len(sequence.source) for i in part] for part in read_parts]

@@ -18,11 +18,11 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.messages import LANGUAGES, Message
 from transformer.nn.common import log_probs
+from transformer.nn.search import DecodingOptions, decode
 from transformer.runs.concurrency import forward_slot, let_others
 from transformer.runs.measures import files
 from transformer.runs.translate import Translation
 from transformer.text.base import Tokenizer
-from transformer.text.search import DecodingOptions, decode
 
 FILE = "familiarity.json"
 """What is known of the texts that a shipped checkpoint was trained on, beside its weights."""
@@ -131,7 +131,7 @@ def read_bounds(path: Path) -> TextBounds:
 
 def _bounds_of(about: Any) -> TextBounds:
     numbers = {name: float(about[name]) for name in ("pieces_per_word", "log_prob_per_token", "false_alarms")}
-    texts = {code: about["texts"][code] for code in LANGUAGES}
+    texts = {code: about["texts"].get(code, about["texts"]["en"]) for code in LANGUAGES}
     if not all(isinstance(text, str) for text in texts.values()) or not np.isfinite(list(numbers.values())).all():
         raise ValueError("names are no texts, or bounds are no numbers")
     names = {code: text[:MOST_NAME] for code, text in texts.items()}

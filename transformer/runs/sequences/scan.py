@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
+from transformer.nn.run_context import changed_context
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, MOST_UNKNOWN, calibrated, classifier
 from transformer.sequences.alphabet import Letters
@@ -102,12 +103,14 @@ class ScanPlan:
         if "-" in signs:
             opposite = task.alphabet.complement_ids()
 
-        def read(sign: str, windows: UInt8[np.ndarray, "window letter"]) -> Float[np.ndarray, "window classes"]:
+        def read(sign: str, windows: Int[np.ndarray, " window"]) -> Float[np.ndarray, "window classes"]:
+            letters, starts = self._ids[windows[0] : windows[-1] + self.width], windows - windows[0]
             if sign == "-" and opposite is not None:
-                windows = opposite[windows[:, ::-1]]
-            with torch.inference_mode():
-                placed = torch.from_numpy(windows.astype(np.int64)).to(self.checkpoint.device)
-                return calibrated(model(placed), task).numpy()
+                letters, starts = opposite[letters[::-1]], len(letters) - self.width - starts
+            with torch.inference_mode(), changed_context(is_quick=True):
+                device = self.checkpoint.device
+                ids, rows = (torch.tensor(one.astype(np.int64), device=device) for one in (letters, starts))
+                return calibrated(model.along(ids, rows, self.width), task).numpy()
 
         block = max(1, min(BLOCK, 2 * LETTERS_AT_ONCE // self.width) // len(signs)) * (SPARSE if self.is_sparse else 1)
         stretch = min(STRETCH, max(1, LETTERS_AT_ONCE // self.width))
@@ -122,7 +125,7 @@ class ScanPlan:
                 known = (windows == task.alphabet.unknown_id).mean(axis=1) <= MOST_UNKNOWN
                 wanted = np.array([self._wanted(sign, first, after) & known for sign in signs])
                 jobs = [
-                    pool.submit(read, sign, windows[some])
+                    pool.submit(read, sign, first + some)
                     for sign, chosen in zip(signs, wanted, strict=True)
                     for some in np.split(np.flatnonzero(chosen), range(stretch, int(chosen.sum()), stretch))
                     if len(some)
