@@ -131,7 +131,7 @@ def read_bounds(path: Path) -> TextBounds:
 
 def _bounds_of(about: Any) -> TextBounds:
     numbers = {name: float(about[name]) for name in ("pieces_per_word", "log_prob_per_token", "false_alarms")}
-    texts = {code: about["texts"][code] for code in LANGUAGES}
+    texts = {code: about["texts"].get(code, about["texts"]["en"]) for code in LANGUAGES}
     if not all(isinstance(text, str) for text in texts.values()) or not np.isfinite(list(numbers.values())).all():
         raise ValueError("names are no texts, or bounds are no numbers")
     names = {code: text[:MOST_NAME] for code, text in texts.items()}
