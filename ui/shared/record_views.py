@@ -160,19 +160,20 @@ def all_heads_panel(shown: Shown, origin: Origin, role_of: RoleOf | None = None)
 def heatmap_panel(shown: Shown, origin: Origin) -> None:
     """One head, large: its weights, or its scores."""
     choice = shown.choice
-    is_mean = choice.head == MEAN
-    scores = None
-    if _shows_scores() and not is_mean:
+    if _shows_scores() and choice.head != MEAN:
         picture = shown.record[choice.site].picture(choice.head, choice.words, choice.special, scores=True)
         names = plain("translate.scores_axes", queries=picture.queries.name, keys=picture.keys.name)
         notes = " ".join([names, *map(plain_sentence, picture.notes)])
-        scores = Scores(picture, choice.kind, int(choice.head), notes, origin.stem(*head_stem(picture), "scores"))
+        facts = origin.facts(*map(said, shown.first[choice.kind].notes))
+        stem = origin.stem(*head_stem(picture), "scores")
+        heatmap(shown.local, {}, {}, key="heatmap", scores=Scores(picture, int(choice.head), notes, facts, stem))
+        return
     sites = {
         name: replace(site, file_names=[origin.stem(*parts.split()) for parts in site.file_names])
         for name, site in shown.sites.items()
     }
     axes = {kind: _axes(first, origin) for kind, first in shown.first.items()}
-    heatmap(shown.local, sites, axes, key="heatmap", scores=scores)
+    heatmap(shown.local, sites, axes, key="heatmap")
 
 
 def head_view_panel(shown: Shown, origin: Origin) -> None:
