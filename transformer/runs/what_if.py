@@ -167,12 +167,7 @@ def class_effects(
     names: Sequence[str], before: Float[np.ndarray, " classes"], after: Float[np.ndarray, " classes"]
 ) -> tuple[ClassEffect, ...]:
     """Each class before and after; log-odds are ln(p / (1 - p)), of probabilities that sum to 1."""
-    odds = []
-    for probabilities in (before, after):
-        others = np.array([np.delete(probabilities, i).sum() for i in range(len(probabilities))])  # exact next to p = 1
-        odds.append(np.log(probabilities) - np.log(others))
-    rows = zip(names, before.tolist(), after.tolist(), (odds[1] - odds[0]).tolist(), strict=True)
-    return tuple(ClassEffect(name, (first, then), change) for name, first, then, change in rows)
+    return logit_effects(names, np.log(before), np.log(after))
 
 
 def aligned_words(before: str, after: str) -> tuple[list[Word], list[Word]]:
