@@ -10,21 +10,16 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("app.py", "transformer", "ui", "pages")
 
 FLOORS = (
-    ("transformer.messages",),
-    ("transformer.nn",),
-    ("transformer.text",),
-    ("transformer.plots", "transformer.safe"),
+    ("transformer.messages", "ui.patches"),
+    ("transformer.text", "transformer.safe", "ui.texts"),
+    ("transformer.nn", "transformer.plots"),
     ("transformer.attention",),
     ("transformer.sequences",),
     ("transformer.checkpoint",),
     ("transformer.explain",),
     ("transformer.runs",),
-    ("transformer.lessons", "transformer.training", "transformer.atlas"),
-    ("transformer.teaching",),
-    ("transformer", "transformer.commands"),
-    ("ui.texts", "ui.patches"),
-    ("ui.components",),
-    ("ui.store",),
+    ("transformer", "transformer.lessons", "transformer.training", "transformer.atlas"),
+    ("transformer.teaching", "transformer.commands", "ui.components", "ui.store"),
     ("ui.shared",),
     (
         "ui.translate",
@@ -38,8 +33,7 @@ FLOORS = (
         "ui.path",
     ),
     ("ui",),
-    ("pages",),
-    ("app",),
+    ("pages", "app"),
 )
 """The rooms from the ground up: each imports only what lies below its own floor. Rooms of one floor do not know each
 other. A room stands for all of its modules that are not in a room of their own."""

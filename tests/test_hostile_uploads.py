@@ -97,6 +97,10 @@ def test_a_text_that_an_uploaded_tokenizer_makes_enormous_ends_in_a_sentence(
             typed = asyncio.create_task(attacker.write("input", TEXTS[kind][1]))
             others = await visited(address, *["masks"] * 5)
             told = await typed
+            for _ in range(5):  # a run that made way for another has not said all
+                if said(told):
+                    break
+                told = await attacker.write("input", TEXTS[kind][1])
             assert "tokenizer of gpt2 cannot work on this" in said(told)
             assert not told.errors
             assert median(others) < SLOWER * alone

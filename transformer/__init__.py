@@ -27,6 +27,7 @@ from transformer.explain.diagrams.of_model import architecture
 from transformer.explain.flow.capture import Trace, tracing, watch_flow
 from transformer.explain.flow.lens import Lens, lens
 from transformer.messages import Message, speaking
+from transformer.nn.search import DecodingOptions
 from transformer.plots.axes import Axis
 from transformer.plots.picture import Picture
 from transformer.runs.any_model import AnyRun, run_any
@@ -37,7 +38,6 @@ from transformer.runs.parity import attention_maps
 from transformer.runs.sequences.classify import Classification, classify
 from transformer.runs.translate import Translation, follow, translate
 from transformer.sites import Site
-from transformer.text.search import DecodingOptions
 
 __all__ = [
     "AnyRun",

@@ -15,11 +15,11 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.lessons.toy import toy_recurrent, toy_transformer
 from transformer.messages import Message, say, speaking
+from transformer.nn.search import DecodingOptions
 from transformer.plots.axes import pooling_queries
 from transformer.plots.quantity import Quantity
 from transformer.runs.sequences.classify import classify
 from transformer.runs.translate import Translation, translate
-from transformer.text.search import DecodingOptions
 from transformer.text.vocabulary import IdTokenizer, SpecialIds
 
 

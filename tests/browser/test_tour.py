@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from urllib.parse import parse_qs, urljoin, urlparse
+from urllib.parse import parse_qs, urlparse
 
 import pytest
 from playwright.sync_api import expect
@@ -174,11 +174,10 @@ PRESENTED = (
 
 def test_a_presented_page_has_large_numbers_and_no_tools(opened):
     """Every number at least 24 pixels, every formula 28; words of a sentence stay, which are its picture."""
-    visit = opened("?present=1", width=1920, height=1080)
-    visit.page.add_init_script(path=Path(__file__).parent / "presented.js")
+    visit = opened("masks?present=1", width=1920, height=1080)
+    visit.page.evaluate((Path(__file__).parent / "presented.js").read_text("utf-8"))  # before the first is drawn
     for one in PRESENTED:
-        with visit.run():
-            visit.page.goto(urljoin(visit.page.url, f"/{one}present=1"))
+        visit.move(f"/{one}present=1")
         visit.page.locator("[data-testid=stMain] :is(canvas, table, [data-testid=stPlotlyChart])").first.wait_for()
         until(visit.page, lambda: visit.page.evaluate("presented(23.9, 28)") == [])
         assert not visit.page.get_by_test_id("stSidebar").is_visible()

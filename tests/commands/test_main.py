@@ -21,8 +21,8 @@ from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.commands import train
 from transformer.commands.translation import notes
 from transformer.nn.recurrent import Recurrent
+from transformer.nn.search import DecodingOptions
 from transformer.runs.corpus import TranslatedLine, translate_lines
-from transformer.text.search import DecodingOptions
 from transformer.training.options import TranslationOptions
 from transformer.training.run import Run as Training
 from transformer.training.translation import Translation

@@ -11,8 +11,8 @@ from transformer import Checkpoint, load, translate
 from transformer.errors import CheckpointError, InputError
 from transformer.lessons.architectures.pairs import REFERENCES, training_batch
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.search import teacher_forced
 from transformer.text.batch import pad
-from transformer.text.search import teacher_forced
 from transformer.training.translation import Pair, ParallelText, pairs
 
 LONG = ("A man in a blue shirt is riding a bicycle.", "Ein Mann in einem blauen Hemd fährt Fahrrad.")

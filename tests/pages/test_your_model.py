@@ -218,7 +218,7 @@ def test_two_records_stand_side_by_side_and_the_difference_is_that_of_their_numb
     page.query_params["show"] = "beside"
     page.run()
     assert not page.exception
-    names = ("record/after", "record/before", "difference")
+    names = ("record/after", "record/before", "difference-record/before")
     after, before, apart = (matrix_sent(page, f"beside-{name}")[1] for name in names)
     assert (page.button_group(key="layer").value, page.button_group(key="head").value) == ("0", "1")
     np.testing.assert_allclose(before, weights_by_hand(net, 0)[1], atol=1e-6)
@@ -228,7 +228,7 @@ def test_two_records_stand_side_by_side_and_the_difference_is_that_of_their_numb
     page.button_group(key="head").set_value("mean")
     page.run()
     assert not page.exception
-    mean = matrix_sent(page, "beside-difference")[1]
+    mean = matrix_sent(page, "beside-difference-record/before")[1]
     np.testing.assert_allclose(mean, (0.2 - weights_by_hand(net, 0)[1]) / 2, atol=1e-6)
 
 
@@ -236,13 +236,40 @@ def test_records_of_other_tokens_have_no_difference_and_one_alone_asks_for_anoth
     page = dropped(opened("your_model"), first=recorded(net).to_bytes())
     page.query_params["show"] = "beside"
     page.run()
-    assert "Drop a second record file" in texts(page)
+    assert "Drop more record files" in texts(page)
     page = dropped(page, second=recorded(net, words=("a", "b", "c")).to_bytes())
     for name in ("record/first", "record/second"):
         matrix_sent(page, f"beside-{name}")
     with pytest.raises(StopIteration):
-        matrix_sent(page, "beside-difference")
+        matrix_sent(page, "beside-difference-record/first")
     assert "the two read other tokens there" in texts(page)
+
+
+def test_four_records_stand_side_by_side_on_one_scale_and_any_of_them_are_chosen_by_name(net: Net):
+    changes = {name: [Intervention("blocks.0", name, heads=(1,))] for name in ("uniform", "zero")}
+    files = {"plain": recorded(net).to_bytes(), "short": recorded(net, words=("a", "b", "c")).to_bytes()}
+    files |= {name: recorded(net, *change).to_bytes() for name, change in changes.items()}
+    page = dropped(opened("your_model"), **files)
+    page.query_params["model"], page.query_params["show"] = "record/plain", "beside"
+    fine(page.run())
+    others = ["record/short", "record/uniform", "record/zero"]
+    assert page.multiselect(key="other").value == page.multiselect(key="other").options == others
+    sent = {name: matrix_sent(page, f"beside-{name}") for name in ("record/plain", *others)}
+    assert {(told["centred"], told["end"]) for told, _ in sent.values()} == {(False, None)}  # 0 to 1
+    by_hand = weights_by_hand(net, 0)[1]
+    np.testing.assert_allclose(sent["record/plain"][1], by_hand, atol=1e-6)
+    np.testing.assert_allclose(sent["record/uniform"][1], np.full((5, 5), 0.2), atol=1e-6)
+    _, apart = matrix_sent(page, "beside-difference-record/uniform")
+    np.testing.assert_allclose(apart, 0.2 - by_hand, atol=1e-6)
+    both = [matrix_sent(page, f"beside-difference-record/{name}") for name in changes]
+    assert {told["end"] for told, _ in both} == {max(np.abs(values).max() for _, values in both)}
+    assert "record/short and record/plain: no difference is drawn" in texts(page)
+    page.multiselect(key="other").set_value(["record/zero"])
+    fine(page.run())
+    assert page.query_params["other"] == "record/zero"
+    matrix_sent(page, "beside-record/zero")
+    with pytest.raises(StopIteration):
+        matrix_sent(page, "beside-record/uniform")
 
 
 def test_a_long_record_is_seen_through_a_window(net: Net):

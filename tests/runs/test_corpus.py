@@ -10,10 +10,10 @@ from tests import toy
 from transformer.checkpoint import Checkpoint, load
 from transformer.errors import CheckpointError
 from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.search import DecodingOptions, decode
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs import corpus
 from transformer.runs.corpus import Bleu, TranslatedLine, bleu, translate_lines
-from transformer.text.search import DecodingOptions, decode
 
 OPTIONS = DecodingOptions(beam=2, max_length=13)
 

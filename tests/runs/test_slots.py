@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from transformer import DecodingOptions, load
+from transformer.nn.search import decode
 from transformer.runs import concurrency
 from transformer.runs.concurrency import Slots, forward_slot, let_others, letting_others, long_work
-from transformer.text.search import decode
 
 PATIENCE = 30
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"

@@ -19,10 +19,10 @@ from transformer.attention.capture import Recording, recording
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.nn.protocols import written_length, written_pad
+from transformer.nn.search import DecodingOptions, decode
 from transformer.runs.concurrency import let_others
 from transformer.runs.sequences.classify import MAX_SET_LETTERS, classifier, read
 from transformer.text.batch import pad
-from transformer.text.search import DecodingOptions, decode
 
 SHOWN_TOKENS = range(5, 41)
 """How many tokens source and target of an example may have: shorter ones show nothing, longer ones are hard to see."""

@@ -15,9 +15,9 @@ from transformer.atlas.corpus import Corpus, text_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.nn.protocols import written_length
+from transformer.nn.search import teacher_forced
 from transformer.text.base import Tokenizer
 from transformer.text.batch import pad
-from transformer.text.search import teacher_forced
 
 LOOKED_AT = 64
 """Lines at the beginning that tell whether the text is one that the checkpoint reads."""

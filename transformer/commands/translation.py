@@ -9,9 +9,9 @@ from pathlib import Path
 
 from transformer.checkpoint import load
 from transformer.commands.arguments import add_checkpoint, add_pace, both_sides, set_threads
+from transformer.nn.search import DecodingOptions
 from transformer.runs.corpus import TranslatedLine, bleu, translate_lines
 from transformer.text.lines import split_lines
-from transformer.text.search import DecodingOptions
 
 NAMED_LINES = 5
 """How many lines a note names before it only counts."""

@@ -17,9 +17,9 @@ from transformer.errors import CheckpointError
 from transformer.lessons.masks import Batch
 from transformer.nn.common import log_probs
 from transformer.nn.masks import Mask
+from transformer.nn.search import DecodingOptions, decode
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.concurrency import forward_slot
-from transformer.text.search import DecodingOptions, decode
 
 Break = Literal["right", "no_causal", "no_padding", "shift", "transpose", "axes"]
 BREAKS: tuple[Break, ...] = ("right", "no_causal", "no_padding", "shift", "transpose")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformer.nn.blocks import DecoderBlock, EncoderBlock
 from transformer.nn.masks import Mask
 from transformer.sites import Site
+from transformer.text.base import SpecialTokens
 
 
 @runtime_checkable
@@ -18,23 +19,6 @@ class Cache(Protocol):
 
     def reorder(self, rows: Int[Tensor, " row"]) -> None:
         """Keep `rows` of the batch, in that order; a row may be kept more than once."""
-
-
-@runtime_checkable
-class SpecialTokens(Protocol):
-    """The ids that mean no word, of a tokenizer and of a model's config."""
-
-    @property
-    def pad_id(self) -> int:
-        """Fills up short rows of a batch; -1 where there is none."""
-
-    @property
-    def bos_id(self) -> int:
-        """Starts every target."""
-
-    @property
-    def eos_id(self) -> int:
-        """Ends every source and every target."""
 
 
 @runtime_checkable

@@ -18,13 +18,13 @@ from transformer.explain.attribution.scored_sequence import Reading, ScoredSeque
 from transformer.messages import Message
 from transformer.nn.common import readable
 from transformer.nn.kmer import KmerClassifier
+from transformer.nn.search import DecodingOptions
 from transformer.plots.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.runs.pace import MOST_BYTES, SHORT, Heard, Pace, pace_of, refuse_large
 from transformer.runs.translate import MAX_CHARACTERS, Translation, translate, unknown_words
 from transformer.text.base import labels_as_typed
-from transformer.text.search import DecodingOptions
 
 MAX_POSITIONS = 512
 """Most tokens of a text that writes on, or is read where nobody tells how far a run is, or stops it."""

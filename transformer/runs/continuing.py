@@ -19,10 +19,10 @@ from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
 from transformer.nn.protocols import Continuing
 from transformer.nn.run_context import changed_context
+from transformer.nn.search import likeliest
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun, read, run_ids
 from transformer.runs.changed import run_of
 from transformer.text.base import Tokenizer
-from transformer.text.search import likeliest
 from transformer.text.steps import Candidate, Step
 
 TOP = 10

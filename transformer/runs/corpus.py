@@ -8,9 +8,9 @@ import torch
 from tqdm import tqdm
 
 from transformer.nn.protocols import Decodable
+from transformer.nn.search import DecodingOptions, decode
 from transformer.text.base import Tokenizer
 from transformer.text.batch import pad
-from transformer.text.search import DecodingOptions, decode
 
 MAX_ROWS = 64
 """Sentences that are decoded together; more bring no speed, since the longest keeps the others waiting."""

@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
+from transformer.nn.search import likeliest
 from transformer.runs.any_model import AnyRun, read
 from transformer.runs.changed import run_of
-from transformer.text.search import likeliest
 from transformer.text.steps import Candidate
 
 TOP = 10

@@ -24,12 +24,12 @@ from transformer.explain.attribution.scored_sequence import ScoredSequence
 from transformer.messages import Message
 from transformer.nn.common import log_probs, readable
 from transformer.nn.protocols import written_length
+from transformer.nn.search import BeamTree, DecodingOptions, decode
 from transformer.plots.axes import Axis
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, let_others, letting_others
 from transformer.sites import Site
 from transformer.text.base import Tokenizer, labels_as_typed, unknown_name
-from transformer.text.search import BeamTree, DecodingOptions, decode
 from transformer.text.steps import Candidate, Step
 
 MAX_CHARACTERS = 2_000

@@ -19,6 +19,7 @@ from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.nn.common import log_probs, readable
+from transformer.nn.search import DecodingOptions
 from transformer.plots.axes import Axis
 from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
@@ -26,7 +27,6 @@ from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
 from transformer.runs.changed import run_of
 from transformer.runs.translate import Translation, reread, translate
 from transformer.sites import Site
-from transformer.text.search import DecodingOptions
 from transformer.text.steps import Candidate, Step
 
 OF_SOURCE = ("encoder.self", "decoder.cross")

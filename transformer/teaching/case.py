@@ -14,9 +14,9 @@ from transformer.lessons.recipe import Recipe
 from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import Sentence, source_sentence
 from transformer.lessons.toy import toy_sentences, toy_transformer
+from transformer.nn.search import DecodingOptions
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.translate import Translation, translate
-from transformer.text.search import DecodingOptions
 
 TOY_TOKENS = 4
 """Words of a toy's own sentence that a question reads, as the lesson does at first."""

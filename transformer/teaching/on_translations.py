@@ -16,13 +16,13 @@ from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.nn.kmer import KmerClassifier
 from transformer.nn.kmers import windows
 from transformer.nn.masks import Mask
+from transformer.nn.search import DecodingOptions
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.changed import run_of
 from transformer.runs.translate import translate
 from transformer.runs.what_if import decoded_again, head_sweep
 from transformer.sites import Site
 from transformer.teaching.case import Case, Live, Table, choice, truth, verdict
-from transformer.text.search import DecodingOptions
 
 PAIRS = (("two dogs run", "zwei Hunde rennen"), ("a man rides a red bicycle", "ein Mann fährt ein rotes Fahrrad"))
 """The batch in which masks are broken, that of the lesson; a typed sentence takes the place of the second pair."""

@@ -4,10 +4,26 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from transformer.errors import InputError
-from transformer.nn.protocols import SpecialTokens
 
 LACKING = "\u00a0"
 """Between what stands in a text and the name of the unknown token, which is all that the model reads of it."""
+
+
+@runtime_checkable
+class SpecialTokens(Protocol):
+    """The ids that mean no word, of a tokenizer and of a model's config."""
+
+    @property
+    def pad_id(self) -> int:
+        """Fills up short rows of a batch; -1 where there is none."""
+
+    @property
+    def bos_id(self) -> int:
+        """Starts every target."""
+
+    @property
+    def eos_id(self) -> int:
+        """Ends every source and every target."""
 
 
 @runtime_checkable

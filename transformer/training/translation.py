@@ -16,11 +16,11 @@ from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import TOKENIZER, fill
 from transformer.errors import TrainingError
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.search import DecodingOptions, teacher_forced
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.runs.corpus import bleu, translate_lines
 from transformer.text.batch import pad
 from transformer.text.lines import read_lines
-from transformer.text.search import DecodingOptions, teacher_forced
 from transformer.text.text import TextTokenizer, train_tokenizer
 from transformer.training.loop import NextTokenLoss, Translator
 from transformer.training.options import TranslationOptions

@@ -8,11 +8,11 @@ from typing import Any
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import CARD, fill, save_folder, save_weights
 from transformer.checkpoint.weight_files import WEIGHTS
+from transformer.nn.search import DecodingOptions
 from transformer.runs.corpus import Bleu, bleu, translate_lines
 from transformer.runs.measures.head_agreement import FILE as HEADS
 from transformer.runs.measures.head_agreement import head_agreement, write_agreement
 from transformer.text.lines import read_lines
-from transformer.text.search import DecodingOptions
 from transformer.training.card import curve_table, data_notes, how_it_was_made, table
 from transformer.training.loop import Translator
 from transformer.training.run import Run

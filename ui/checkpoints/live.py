@@ -14,7 +14,7 @@ from ui.checkpoints.recorded import panels_of_run
 from ui.shared import address, changed_maps, changes, controls, downloads
 from ui.shared.files import Origin
 from ui.shared.switchboard import switchboard
-from ui.store import live, records
+from ui.store import live
 from ui.texts import plain, t
 
 INPUT = "input"
@@ -35,8 +35,7 @@ def live_panel() -> None:
         st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
     with st.spinner(t("store.running")):
         found = live.run(text)
-    others = {name: records.run(name) for name in records.names()}
-    panels_of_run(found.run, live.key(text), live.NAME, others, {"off": lambda: _off(text, found)})
+    panels_of_run(found.run, live.key(text), live.NAME, {"off": lambda: _off(text, found)})
     for note in found.notes:
         st.info(controls.sentence(note), icon=":material/info:")
 

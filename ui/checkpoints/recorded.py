@@ -1,14 +1,15 @@
-"""A record that was brought: all views of it, and another one beside it."""
+"""A record that was brought: all views of it, and others beside it."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Record
 from transformer.errors import RecordError
 from transformer.messages import Message
-from transformer.plots.picture import UNSURE, Picture
+from transformer.plots.picture import UNSURE, Picture, Quantity
 from transformer.runs.any_model import MAX_POSITIONS, AnyRun
 from transformer.runs.what_if import map_difference
 from ui.checkpoints import bring, heads, long
@@ -19,7 +20,10 @@ from ui.store import records
 from ui.texts import plain, said, t
 
 OTHER = "other"
-"""The query parameter of the record that is seen beside the chosen one."""
+"""The query parameter of the records that are seen beside the chosen one."""
+
+A_ROW, MOST_BESIDE = 3, 8
+"""So many maps stand side by side, and so many records at most beside the chosen one."""
 
 
 def record_panel(name: str) -> None:
@@ -29,18 +33,16 @@ def record_panel(name: str) -> None:
         CheckpointError: it is here no more.
     """
     shown = records.run(name)
-    others = {other: records.run(other) for other in records.names() if other != name}
-    panels_of_run(shown, records.revision(name), name, others)
+    panels_of_run(shown, records.revision(name), name)
 
 
 def panels_of_run(
     shown: AnyRun,
     key: Hashable,
     name: str,
-    others: Mapping[str, AnyRun],
     more: Mapping[str, Callable[[], None]] | None = None,
 ) -> None:
-    """The views of a run, `more` that its page has, and the runs beside it; `key` names it, as caches do."""
+    """The views of a run, `more` that its page has, and records beside it; `key` names it, as caches do."""
     record = shown.record
     if not record.sites:
         st.info(t("your_model.empty"), icon=":material/info:")
@@ -58,7 +60,7 @@ def panels_of_run(
     panels: dict[str, Callable[[], None]] = {
         "attention": lambda: _views(shown, key),
         **(more or {}),
-        "beside": lambda: _beside(name, shown, others),
+        "beside": lambda: _beside(name, shown, [other for other in records.names() if other != name]),
     }
     panels[bring.screen(list(panels))]()
     record_views.record_notes(record)
@@ -72,18 +74,21 @@ def _views(shown: AnyRun, key: Hashable) -> None:
         st.caption(t("your_model.first_head"))
 
 
-def _beside(name: str, shown: AnyRun, others: Mapping[str, AnyRun]) -> None:
-    """The same head in two records, and the difference where both read the same tokens."""
+def _beside(name: str, shown: AnyRun, others: Sequence[str]) -> None:
+    """The same head in several records, and how each differs from the chosen one where both read the same tokens."""
     if not others:
         st.info(t("your_model.no_other"), icon=":material/info:")
         return
-    other = address.choice(t("your_model.other"), list(others), key=OTHER, form="list", text=str, width="stretch")
-    if long.is_wide(shown.record) or long.is_wide(others[other].record):
+    beside = address.several(t("your_model.other"), others, key=OTHER, default=others[:A_ROW], most=MOST_BESIDE)
+    runs = {name: shown} | {other: records.run(other) for other in beside}
+    drawn = {one: run for one, run in runs.items() if not long.is_wide(run.record)}
+    if len(drawn) < len(runs):
         st.info(t("your_model.too_long", most=MAX_POSITIONS), icon=":material/info:")
+    if name not in drawn:
         return
-    choice = controls.selection(shown.record, _most_different(shown.record, others[other].record))
+    choice = controls.selection(shown.record, _most_different(shown.record, [run.record for run in drawn.values()]))
     pictures: dict[str, Picture] = {}
-    for place, one, run in zip(st.columns(2), (name, other), (shown, others[other]), strict=True):
+    for place, (one, run) in zip(_places(len(drawn)), drawn.items(), strict=True):
         with place:
             st.markdown(f"**{as_text(one)}**")
             try:
@@ -92,34 +97,44 @@ def _beside(name: str, shown: AnyRun, others: Mapping[str, AnyRun]) -> None:
                 st.info(t("your_model.no_such_site", name=one, site=choice.site, head=choice.head))
                 continue
             _drawn(pictures[one], one, run)
-    if len(pictures) < 2:
-        return
-    runs = {name: shown, other: others[other]}
-    before, after = sorted(runs, key=lambda one: bool(runs[one].record.interventions))
-    sides = [(runs[one].record[choice.site].queries, runs[one].record[choice.site].keys) for one in runs]
-    if sides[0] != sides[1]:
-        st.info(t("your_model.other_axes"), icon=":material/info:")
-        return
-    st.markdown(f"**{t('your_model.difference', after=after, before=before)}**")
-    picture = map_difference(runs[before].record, runs[after].record, choice.site, choice.head)
-    _drawn(picture, "difference", runs[after])
-    st.caption(t("your_model.most_different"))
+    apart = dict[str, tuple[str, str, Picture | None]]()
+    for one in [other for other in pictures if other != name]:
+        before, after = sorted((name, one), key=lambda run: bool(runs[run].record.interventions))
+        was, now = runs[before].record, runs[after].record
+        same = all(getattr(was[choice.site], side) == getattr(now[choice.site], side) for side in ("queries", "keys"))
+        apart[one] = before, after, map_difference(was, now, choice.site, choice.head) if same else None
+    ends = [np.abs(one.values[one.visible]).max(initial=0.0) for *_, one in apart.values() if one is not None]
+    for place, (one, (before, after, picture)) in zip(_places(len(apart)), apart.items(), strict=True):
+        if picture is None:
+            place.info(t("your_model.other_axes", after=after, before=before), icon=":material/info:")
+            continue
+        with place:
+            st.markdown(f"**{t('your_model.difference', after=after, before=before)}**")
+            _drawn(picture, f"difference-{one}", runs[after], float(max(ends)) or None)
+    if apart:
+        st.caption(t("your_model.most_different"))
 
 
-def _most_different(one: Record, other: Record) -> tuple[int, int]:
+def _places(count: int) -> list[DeltaGenerator]:
+    """Places for so many maps, at most `A_ROW` side by side."""
+    return [place for _ in range(0, count, A_ROW) for place in st.columns(min(A_ROW, count))][:count]
+
+
+def _most_different(one: Record, others: Sequence[Record]) -> tuple[int, int]:
     """Layer and head of the first kind that differ most at one cell; the first ones where that is not known."""
     sites = next(iter(controls.kinds(one).values()))
     found = (0.0, 0, 0)
     for layer, site in enumerate(sites):
-        mine, theirs = one[site], other.maps.get(site)
-        if theirs is not None and (mine.n_heads, mine.shape) == (theirs.n_heads, theirs.shape):
-            apart = np.abs(mine.all_weights() - theirs.all_weights()).max(axis=(1, 2))
-            if apart.max() > found[0]:
-                found = float(apart.max()), layer, int(apart.argmax())
+        mine = one[site]
+        for theirs in (other.maps[site] for other in others if site in other.maps):
+            if (mine.n_heads, mine.shape) == (theirs.n_heads, theirs.shape):
+                apart = np.abs(mine.all_weights() - theirs.all_weights()).max(axis=(1, 2))
+                if apart.max() > found[0]:
+                    found = float(apart.max()), layer, int(apart.argmax())
     return found[1:]
 
 
-def _drawn(picture: Picture, key: str, run: AnyRun) -> None:
+def _drawn(picture: Picture, key: str, run: AnyRun, end: float | None = None) -> None:
     origin = Origin(run.checkpoint, run.input, run.record.interventions)
-    stem = origin.stem(*head_stem(picture), *(["difference"] if key == "difference" else []))
-    record_views.matrix(picture, key=f"beside-{key}", stem=stem, facts=origin.facts())
+    stem = origin.stem(*head_stem(picture), *(["difference"] if picture.quantity is Quantity.DIFFERENCE else []))
+    record_views.matrix(picture, key=f"beside-{key}", stem=stem, facts=origin.facts(), end=end)

@@ -1,9 +1,9 @@
 """The address is the state: what every page shows is a function of its address, and of nothing else.
 
-**A control** is declared by one call: `choice`, `tabs`, `whole`, `tenths`, `hundredths`, `switch`, `line`, `lines`. Its
-value is what the address holds under its `key`, if the control could have it, else `default`. What differs from the
-default stands in the address, in words that no translation changes; the default itself never does. Nothing else is
-needed: a control in a form, in a tab, in a popover is declared in the same way.
+**A control** is declared by one call: `choice`, `several`, `tabs`, `whole`, `tenths`, `hundredths`, `switch`, `line`,
+`lines`. Its value is what the address holds under its `key`, if the control could have it, else `default`. What differs
+from the default stands in the address, in words that no translation changes; the default itself never does. Nothing
+else is needed: a control in a form, in a tab, in a popover is declared in the same way.
 
     heads = ["0", "1", "mean"]
     head = choice(t("translate.head"), heads, key="head", text=str, default=best_head(name))
@@ -47,6 +47,9 @@ from ui.markdown import as_text
 from ui.shared.page_state import opened, page_state
 
 Width = int | Literal["stretch"]
+
+BETWEEN = "|"
+"""What divides the values of a control that holds several."""
 
 
 @contextmanager
@@ -147,6 +150,21 @@ def choice(
             format_func=shown.__getitem__, label_visibility="collapsed" if bare else "visible",
         )  # fmt: skip
     return here.written(key, chosen, None if said else first)
+
+
+def several(label: str, options: Sequence[str], *, key: str, default: Sequence[str], most: int) -> list[str]:
+    """Any of `options`, at most so many."""
+    here = page_state()
+
+    def valid(said: str | Sequence[str]) -> list[str] | None:
+        named = said.split(BETWEEN) if isinstance(said, str) else said
+        return [one for one in named if one in options][:most] or (None if named else [])
+
+    value, told = here.seed(key, valid, list(default), tuple(options))
+    if here.hides(key, label):
+        return list(value)
+    chosen = st.multiselect(label, options, None if told else value, key=key, max_selections=most)
+    return here.written(key, chosen, list(default), BETWEEN.join(chosen))
 
 
 def tabs(options: Sequence[str], *, key: str, text: Callable[[str], str]) -> tuple[str, DeltaGenerator]:

@@ -203,13 +203,17 @@ def matrix(
     facts: Sequence[str] = (),
     selected: tuple[int, int] | None = None,
     relative: bool = False,
+    end: float | None = None,
     on_pick: Callable[[int, int], None] | None = None,
 ) -> None:
-    """One map that is no head of the page's record, such as a difference, with what has to be known of it below."""
+    """One map that is no head of the page's record, such as a difference, with what has to be known of it below.
+
+    `end` is where the colours end of several that share a scale.
+    """
     notes = " ".join(map(plain_sentence, picture.notes))
     heatmap_of(
         picture, key=key, file_name=stem, notes=notes, facts=[*facts, *map(said, picture.notes)], selected=selected,
-        relative=relative, on_pick=on_pick,
+        relative=relative, end=end, on_pick=on_pick,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from tests.attention.interventions.test_meaning import MEAN, donor, model
 from transformer import DecodingOptions, InputError, Intervention, intervening, recording, watch
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.text.search import decode
+from transformer.nn.search import decode
 
 OPTIONS = [DecodingOptions(beam=beam, max_length=5) for beam in (1, 3)]
 

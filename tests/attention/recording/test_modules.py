@@ -286,3 +286,17 @@ def test_two_sentences_are_no_steps_of_one() -> None:
         scores = x @ module.score.weight[0] + module.score.bias
         expected = scores.exp() / scores.exp().sum(1, keepdim=True)
         assert torch.allclose(torch.tensor(seen.map(site, batch=1).weights(0)[0]), expected[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("dims", [1, ([1], [0]), ([-1], [-2])])
+def test_values_are_mixed_by_a_tensordot_over_any_axes(dims: Any) -> None:
+    class OneText(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            self.weights = (x @ x.T).softmax(1)
+            return torch.tensordot(self.weights, x, dims=dims)
+
+    module, x = OneText(), torch.rand(7, 5)
+    with recording(module) as seen:
+        output = module(x)
+    assert torch.equal(output, torch.tensordot(module.weights, x, dims=dims))
+    assert torch.equal(torch.as_tensor(seen["OneText"].weights(head=0)), module.weights)

@@ -1,7 +1,7 @@
 """Softmaxes that are no attention, and attention that cannot be seen: no site, and a note that names the module."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import torch
 from tests.attention.recording.case import Sizes, built, doubles
 from tests.attention.recording.modules.traps import TRAPS, UNSEEN, experts
 from tests.attention.recording.running import nothing_left
-from transformer import RecordError, recording
+from transformer import recording
 
 
 @pytest.fixture(autouse=True)
@@ -47,20 +47,23 @@ def test_attention_that_cannot_be_seen_is_named(name: str) -> None:
     assert any(type(alone).__name__ in str(note) for note in seen.notes)
 
 
-def test_torchscript_is_refused_or_named() -> None:
-    case = built("nanogpt_written_out")
+class Scripted(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x @ x.transpose(1, 2)).softmax(-1) @ x
+
+
+@pytest.mark.parametrize("made", [torch.jit.script, lambda one: torch.jit.trace(one, torch.ones(2, 7, 5))])
+def test_torchscript_is_named_and_what_stands_around_it_is_seen(made: Callable[[Any], Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        traced = torch.jit.trace(case.module, case.inputs)
-    said = []
-    try:
-        with recording(traced) as seen:
-            traced(*case.inputs)
-        said = [str(note) for note in seen.notes]
-        assert tuple(seen.sites) == ()
-    except RecordError as error:
-        said = [str(error)]
-    assert any("Decoder" in one or "TorchScript" in one for one in said)
+        inner = made(Scripted())
+    around = torch.nn.Sequential(torch.nn.TransformerEncoderLayer(5, 5, 3, batch_first=True), inner).eval()
+    x = torch.rand(2, 7, 5)
+    for module, sites, name in ((inner, (), type(inner).__name__), (around, ("0.self_attn",), "1")):
+        with recording(module) as seen:
+            module(x)
+        assert tuple(seen.sites) == sites
+        assert any(f"in {name}: TorchScript" in str(note) for note in seen.notes)
 
 
 def test_experts_beside_attention_leave_the_attention_alone() -> None:

@@ -17,8 +17,8 @@ from transformer.checkpoint.load import read
 from transformer.checkpoint.ours.convert import convert
 from transformer.errors import CheckpointError
 from transformer.explain.diagrams.of_model import architecture
+from transformer.nn.search import DecodingOptions
 from transformer.safe.limits import DEFAULT_LIMITS
-from transformer.text.search import DecodingOptions
 
 SOURCE = torch.randint(3, 31, (2, 7), generator=torch.Generator().manual_seed(5))
 TARGET = torch.randint(3, 37, (2, 5), generator=torch.Generator().manual_seed(7))

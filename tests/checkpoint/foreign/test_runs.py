@@ -7,8 +7,8 @@ import pytest
 from tests.checkpoint.references import REFERENCE, heads, reference_file
 from transformer import load, translate
 from transformer.errors import InputError
+from transformer.nn.search import DecodingOptions
 from transformer.runs.corpus import translate_lines
-from transformer.text.search import DecodingOptions
 from transformer.text.vocabulary import IdTokenizer, SpecialIds, VocabularyTokenizer
 
 SHORT = DecodingOptions(max_length=5, beam=2)

@@ -21,7 +21,7 @@ from transformer import (
     run_any,
     translate,
 )
-from transformer.text.search import decode
+from transformer.nn.search import decode
 
 OUTPUTS = {
     "marian": ("model.decoder.layers.1.encoder_attn.out_proj", "decoder.1.cross"),

@@ -13,9 +13,9 @@ from tests.checkpoint.huggingface.families import LONGEST, write_folder
 from transformer import Checkpoint, DecodingOptions, attention_maps, follow, load, translate
 from transformer.errors import AttributionError, CheckpointError, InputError, NotDefinedError
 from transformer.explain.attribution.integrated_gradients import integrated_gradients
+from transformer.nn.search import decode
 from transformer.runs.any_model import run_any
 from transformer.runs.corpus import translate_lines
-from transformer.text.search import decode
 
 TEXT = "the dog runs."
 SEQ2SEQ = ("marian", "bart", "t5")

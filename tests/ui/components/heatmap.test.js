@@ -86,5 +86,6 @@ test("a scale begins at 0 and ends at 1, at the largest where it is relative, an
   assert.deepEqual(of({}), { largest: 0.125, end: 1 });
   assert.deepEqual(of({ relative: true }), { largest: 0.125, end: 0.125 });
   assert.deepEqual(of({ header: { centred: true } }), { largest: 0.25, end: 0.25 });
+  assert.deepEqual(of({ header: { centred: true, end: 0.5 } }), { largest: 0.25, end: 0.5 });
   assert.deepEqual(of({ relative: true, layers: [{ values: new Float32Array(2) }] }), { largest: 0, end: 1 });
 });

@@ -55,8 +55,8 @@ def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[InPlace]]:
     until(lambda: all(one.ended for one in InPlace.made))
 
 
-def until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
+def until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60.0
     while not happened():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -107,13 +107,14 @@ def test_stop_ends_what_is_under_way(child: type[InPlace]) -> None:
     assert server.chunks == 0
 
 
-def test_another_choice_lets_go_of_the_run_before(child: type[InPlace]) -> None:
+def test_another_choice_lets_go_of_the_run_before(child: type[InPlace], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainings, "AWAY", 600.0)  # nobody is taken for gone
     child.slow = True
     server = Trainings()
     server.look(SMALL, "a", 1_000, Purse())
     until(lambda: bool(child.made and child.made[0].asked))
     assert server.look(OTHER, "a", -1, Purse()).ahead is None
-    until(lambda: child.made[0].ended, 2)
+    until(lambda: child.made[0].ended)
 
 
 def test_a_session_has_sixty_processor_seconds(child: type[InPlace]) -> None:

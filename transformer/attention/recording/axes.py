@@ -114,6 +114,12 @@ class Entry:
         return self._fact
 
 
+def pending(depth: int, make: Callable[..., Fact | None], *given: Any, made_by: object = None) -> Entry:
+    """A fact that waits: `make` works it out from what holds no tensor; `depth` is that of the entries in `given`."""
+    entry = Entry(None, make, given, made_by, depth + 1)
+    return entry if depth < DEEPEST else Entry(entry.fact, made_by=made_by)
+
+
 class Facts:
     """What is known of the tensors that live; `constants` are buffers, which count as parameters.
 
@@ -122,18 +128,17 @@ class Facts:
 
     def __init__(self, constants: Iterable[Tensor], maker: Callable[[Tensor], str | None]) -> None:
         self.maker = maker
-        self._constants = {id(one): one for one in constants}
-        self._entries: dict[int, tuple[ref[Tensor], Entry]] = {}
+        self.entries = {id(one): (ref(one), Entry(parameter(one))) for one in constants}
         self._most = MOST_ENTRIES
 
     def entry(self, tensor: Any) -> Entry | None:
         """What is known of a tensor, not worked out yet; None where nothing is."""
-        found = self._entries.get(id(tensor))
+        found = self.entries.get(id(tensor))
         if found is not None and found[0]() is tensor:
             return found[1]
-        if isinstance(tensor, nn.Parameter) or id(tensor) in self._constants:
-            return Entry(parameter(tensor))
-        return None
+        if type(tensor) is Tensor or not isinstance(tensor, nn.Parameter):
+            return None
+        return Entry(parameter(tensor))
 
     def known(self, tensor: Any) -> Fact | None:
         """What is known of a tensor; None where nothing is."""
@@ -157,23 +162,25 @@ class Facts:
 
         `depth` is that of the entries in `given`. A run works out few facts, so this does as little as it can.
         """
-        entry = Entry(None, make, given, made_by, depth + 1)
-        if depth >= DEEPEST:
-            entry = Entry(entry.fact, made_by=made_by)
-        return self.keep(tensor, entry)
+        return self.keep(tensor, pending(depth, make, *given, made_by=made_by))
 
     def forget(self, tensor: Tensor) -> None:
         """What was known of a tensor holds no more: it was written to."""
-        self._entries.pop(id(tensor), None)
+        self.entries.pop(id(tensor), None)
 
     def keep(self, tensor: Tensor, entry: Entry) -> Tensor:
         """Remember an entry as long as its tensor lives; gives the tensor."""
-        entries = self._entries
-        entries[id(tensor)] = ref(tensor), entry
-        if len(entries) > self._most:
-            self._entries = {key: each for key, each in entries.items() if each[0]() is not None}
-            self._most = MOST_ENTRIES + len(self._entries)
+        self.entries[id(tensor)] = ref(tensor), entry
+        if len(self.entries) > self._most:
+            self.tidy()
         return tensor
+
+    def tidy(self) -> None:
+        """Forget tensors that are gone."""
+        gone = [key for key, each in self.entries.items() if each[0]() is None]
+        for key in gone:
+            del self.entries[key]
+        self._most = MOST_ENTRIES + len(self.entries)
 
 
 def plain(tensor: Tensor) -> Fact:

@@ -12,16 +12,12 @@ from transformer.attention.recording.functions import CONSTANTS, ELEMENTWISE, KE
 
 def dropout(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A softmax's result is kept as it was before numbers were dropped."""
-    entry = facts.entry(args[0])
-    result = func(*args, **kwargs)
-    if entry is None or result is args[0]:
+    before, result = facts.known(args[0]), func(*args, **kwargs)
+    if before is None or before.softmax is None or result is args[0]:
         return result
-    before = entry.fact if entry.of_softmax else None
-    if before is None or before.softmax is None or not isinstance(result, Tensor):
-        return facts.keep(result, entry)
     softmax = before.softmax
     drops = kwargs.get("training", args[2] if len(args) > 2 else True)
-    if drops and softmax.clean is None and result is not args[0]:
+    if drops and softmax.clean is None:
         softmax = replace(softmax, clean=args[0])
     return facts.note(result, replace(before, softmax=softmax))
 
@@ -84,22 +80,9 @@ def _each_number(
     return Fact(after, all(fact.parameter for fact in every), dotted, softmax)
 
 
-def alike(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Activations and norms: the axes of what they read."""
-    result = func(*args, **kwargs)
-    entry = facts.entry(args[0]) if args else None
-    if entry is None or entry.of_softmax or result is args[0] or not isinstance(result, Tensor):
-        return result
-    return facts.keep(result, entry)
-
-
-def copied(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`contiguous` and its like: the same numbers."""
-    entry = facts.entry(args[0])
-    if entry is None or entry.of_softmax:
-        return elementwise(facts, func, args, kwargs)
-    result = func(*args, **kwargs)
-    return result if result is args[0] else facts.keep(result, entry)
+def unfollowed(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001
+    """Functions that make no tensor, and norms of a softmax's result: nothing is followed further."""
+    return func(*args, **kwargs)
 
 
 def added(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -41,3 +41,6 @@ ELEMENTWISE = KEEPING | frozenset(
     )
 )
 """Functions of each number by itself."""
+
+ALIKE = "layer_norm rms_norm group_norm batch_norm gelu relu silu"
+"""Norms and activations, whose results have the axes of what they read."""

@@ -26,7 +26,6 @@ class FusedCall:
 
     q: Tensor
     k: Tensor
-    v: Tensor
     output: Tensor | None
     options: dict[str, Any]
     table: tuple[Mask, Bias | None] | None
@@ -46,9 +45,9 @@ class FusedCall:
         return AttentionInputs(q, k, mask, _scale(q, scale), bias, self.known)
 
     @property
-    def values(self) -> Tensor:
-        """What it mixed, with the keys as first axis."""
-        return four_axes(self.v).movedim(2, 0)
+    def keys(self) -> Tensor:
+        """Its keys, with their positions as first axis."""
+        return four_axes(self.k).movedim(2, 0)
 
 
 class FusedInputs:
@@ -59,14 +58,14 @@ class FusedInputs:
         self._last: tuple[Tensor, tuple[Mask, Bias | None]] | None = None
 
     def of(
-        self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], output: Tensor | None, known: Tensor | None
+        self, q: Tensor, k: Tensor, options: dict[str, Any], output: Tensor | None, known: Tensor | None
     ) -> FusedCall:
         """What is kept of a call, of queries and keys (..., position, d_k); `known` are its rows' log-sums."""
         table = options.get("attn_mask")
-        if q.requires_grad or k.requires_grad or v.requires_grad:
-            q, k, v = q.detach(), k.detach(), v.detach()
+        if q.requires_grad or k.requires_grad:
+            q, k = q.detach(), k.detach()
         found = None if table is None else self._table(table, q.shape[-2], k.shape[-2])
-        return FusedCall(_alone(q), _alone(k), v, output, options, found, known)
+        return FusedCall(_alone(q), _alone(k), output, options, found, known)
 
     def _table(self, table: Tensor, n_queries: int, n_keys: int) -> tuple[Mask, Bias | None]:
         known, version = self._tables.get(id(table)), 0 if table.is_inference() else table._version

@@ -7,6 +7,7 @@ from threading import get_ident
 from typing import Any
 from weakref import ref
 
+import torch
 from torch import Tensor, nn
 
 COMPILED = "_orig_mod"
@@ -76,6 +77,11 @@ class Paths:
                 if name and _computes_one_function(module) and id(module) not in listed:
                     continue
                 path = ".".join(part for part in name.split(".") if part != COMPILED)
+                if isinstance(
+                    module, torch.jit.ScriptModule
+                ):  # takes no hooks and shows no functions
+                    self.ran[path] = module
+                    continue
                 handles.append(module.register_forward_pre_hook(self._entering(path), with_kwargs=True))
                 handles.append(module.register_forward_hook(self._leaving(path), always_call=True))
             yield

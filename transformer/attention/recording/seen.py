@@ -194,19 +194,19 @@ class ModuleRecording(Recording):
             summed = with_sums(four_axes(q), four_axes(k), four_axes(v), options)
         output = run() if summed is None else summed[0].reshape(*q.shape[:-1], v.shape[-1])
         kept = output if self.keeps_outputs else None
-        call = self._inputs.of(q, k, v, options, kept, None if summed is None else summed[1])
+        call = self._inputs.of(q, k, options, kept, None if summed is None else summed[1])
         path = self.paths.current.path or self._root
         if self.defers and path not in self._chains and path not in self._waiting and active() is None:
             self._waiting[path] = call, tuple(self.paths.calls)
             return output
-        base, values, v4, output4 = call.inputs, call.values, four_axes(v), four_axes(output)
-        arrival = self._arrive((base.n_heads, base.n_queries, base.n_keys), values, written=False)
+        base, keys, v4, output4 = call.inputs, call.keys, four_axes(v), four_axes(output)
+        arrival = self._arrive((base.n_heads, base.n_queries, base.n_keys), keys, written=False)
         changed = output4
         source: SoftmaxInputs = base
         if arrival.asked:
             changed = with_changes(arrival.asked, arrival.first, lambda: base, v4, output4)
             source = ChangedAttentionInputs.of(base, arrival.asked, arrival.first)
-        self._keep(arrival, source, values, v4, changed, _notes(call))
+        self._keep(arrival, source, keys, v4, changed, _notes(call))
         return output if changed is output4 is output else changed.reshape(output.shape)
 
     def written(
@@ -246,7 +246,7 @@ class ModuleRecording(Recording):
         waiting, self._waiting = self._waiting, {}
         for path, (call, inside) in waiting.items():
             output = None if call.output is None else four_axes(call.output)
-            found = Attention(path, inside, call.inputs, call.values, output, "", _notes(call))
+            found = Attention(path, inside, call.inputs, call.keys, output, "", _notes(call))
             self._chains[path] = [Chain(found)]
             self._found = {}
 

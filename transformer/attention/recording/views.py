@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,55 +19,55 @@ from transformer.attention.recording.axes import (
     broadcast,
     is_made,
     length,
+    pending,
     regrouped,
 )
-from transformer.attention.recording.elementwise import added, alike, copied, dropout
-from transformer.attention.recording.functions import functions
+from transformer.attention.recording.elementwise import added, dropout, unfollowed
+from transformer.attention.recording.functions import ALIKE, QUIET, functions
 
 Handler = Callable[[Facts, Any, tuple[Any, ...], dict[str, Any]], Any]
 """Runs a function of torch, and notes what its result's axes come from."""
 
 
-def _reshaped(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`view`, `flatten`, `squeeze`: axes of length 1 have no factors, so the others move together."""
-    return _followed(facts, func, args, kwargs, _regrouped)
+class Move(NamedTuple):
+    """How a function of one tensor moves its axes; `axes` is None where it leaves them as they are.
+
+    `axes` makes them from the fact, the new shape and, where it `reads_arguments`, what else the function was given.
+    """
+
+    axes: Callable[..., tuple[AxisFactors, ...] | None] | None = None
+    reads_arguments: bool = False
+
+    def entry(self, before: Entry, result: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+        """What is known of the result, which is worked out when somebody asks."""
+        if self.axes is None:
+            return before
+        told = (args[1:], kwargs) if self.reads_arguments else ()
+        return pending(before.depth, _view_fact, self.axes, before, result.shape, told)
 
 
-def _regrouped(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...] | None:
-    return regrouped(before.axes, shape)
-
-
-def _followed(
-    facts: Facts,
-    func: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    move: Callable[..., tuple[AxisFactors, ...] | None],
-    *told: Any,
-) -> Any:
-    """A function of one tensor that moves its axes: `move` tells how from the fact, the new shape and what is told."""
-    entry = facts.entry(args[0])
-    result = func(*args, **kwargs)
-    if entry is None or not isinstance(result, Tensor):
-        return result
-    if not entry.of_softmax:
-        return facts.later(result, entry.depth, _view_fact, entry, result.shape, move, told)
+def _view_fact(
+    axes: Callable[..., tuple[AxisFactors, ...] | None], entry: Entry, shape: Sequence[int], told: tuple[Any, ...]
+) -> Fact | None:
     before = entry.fact
-    after = None if before is None else move(before, result.shape, *told)
-    if before is None or after is None:
+    after = None if before is None else axes(before, shape, *told)
+    return None if after is None or before is None else Fact(after, before.parameter, before.dotted)
+
+
+def _followed(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A softmax's result whose axes are moved: what is kept of it moves with it."""
+    before, result, move = facts.of(args[0]), func(*args, **kwargs), MOVES[func]
+    if not isinstance(result, Tensor) or move.axes is None:
+        return result
+    after = move.axes(before, result.shape, *((args[1:], kwargs) if move.reads_arguments else ()))
+    if after is None:
         return result
     return _moved(facts, before, result, after, lambda one: func(one, *args[1:], **kwargs))
 
 
-def _view_fact(
-    entry: Entry,
-    shape: Sequence[int],
-    move: Callable[..., tuple[AxisFactors, ...] | None],
-    told: tuple[Any, ...],
-) -> Fact | None:
-    before = entry.fact
-    after = None if before is None else move(before, shape, *told)
-    return None if after is None or before is None else Fact(after, before.parameter, before.dotted)
+def _regrouped(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...] | None:
+    """`view`, `flatten`, `squeeze`: axes of length 1 have no factors, so the others move together."""
+    return regrouped(before.axes, shape)
 
 
 def _moved(
@@ -81,16 +81,13 @@ def _moved(
     return facts.note(result, Fact(after, before.parameter, before.dotted, softmax))
 
 
-def _permuted(order: Callable[[int, tuple[Any, ...], dict[str, Any]], list[int]]) -> Handler:
+def _permuted(order: Callable[[int, tuple[Any, ...], dict[str, Any]], list[int]]) -> Move:
     def move(
         before: Fact, shape: Sequence[int], told: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[AxisFactors, ...] | None:
         return tuple(before.axes[place] for place in order(len(shape), told, kwargs)) if len(shape) > 1 else None
 
-    def handle(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return _followed(facts, func, args, kwargs, move, args[1:], kwargs)
-
-    return handle
+    return Move(move, reads_arguments=True)
 
 
 def _transpose(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
@@ -122,12 +119,8 @@ def _last_two(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int
     return [*range(n - 2), n - 1, n - 2]
 
 
-def _expanded(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An axis of length 1 that becomes longer holds copies."""
-    return _followed(facts, func, args, kwargs, _with_copies)
-
-
 def _with_copies(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...]:
+    """An axis of length 1 that becomes longer holds copies."""
     padded = ((),) * (len(shape) - len(before.axes)) + before.axes
     origin = Origin.PARAMETER if before.parameter else Origin.COPY
     return tuple(
@@ -293,30 +286,41 @@ def _convolved(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     return facts.keep(result, Entry(Fact(tuple(axes)), made_by=id(args[1]))) if len(args) > 1 else result
 
 
-VIEWS: dict[Any, Handler] = {
-    function: handler
-    for handler, names in (
-        (added, "add __add__ __radd__ __iadd__ add_"),
-        (_reshaped, "view reshape flatten unflatten view_as reshape_as squeeze unsqueeze"),
+MOVES: dict[Any, Move] = {
+    function: move
+    for move, names in (
+        (Move(_regrouped), "view reshape flatten unflatten view_as reshape_as squeeze unsqueeze"),
         (_permuted(_transpose), "transpose swapaxes swapdims"),
         (_permuted(_permute), "permute"),
         (_permuted(_movedim), "movedim moveaxis"),
         (_permuted(_flipped), "t"),
-        (_expanded, "expand expand_as broadcast_to"),
-        (_repeated, "repeat repeat_interleave tile"),
-        (_indexed, "__getitem__"),
-        (_parted, "chunk split unbind tensor_split"),
-        (_joined, "cat concat concatenate"),
-        (_stacked, "stack"),
-        (dropout, "dropout dropout_"),
-        (copied, "contiguous clone detach"),
-        (_written_to, "__setitem__"),
-        (alike, "layer_norm rms_norm group_norm batch_norm gelu relu silu"),
-        (_convolved, "conv1d conv2d conv3d"),
+        (Move(_with_copies), "expand expand_as broadcast_to"),
+        (Move(), f"dropout dropout_ contiguous clone detach {ALIKE}"),
     )
     for function in functions(names)
 } | {
     torch.Tensor.T.__get__: _permuted(_flipped),  # type: ignore[attr-defined]
     torch.Tensor.mT.__get__: _permuted(_last_two),  # type: ignore[attr-defined]
 }
-"""Functions that move axes, or join tensors."""
+"""Functions of one tensor that move its axes, or leave them as they are: the commonest of a model."""
+
+VIEWS: dict[Any, Handler] = {
+    **dict.fromkeys(QUIET, unfollowed),
+    **{function: _followed for function, move in MOVES.items() if move.axes is not None},
+} | {
+    function: handler
+    for handler, names in (
+        (added, "add __add__ __radd__ __iadd__ add_"),
+        (_repeated, "repeat repeat_interleave tile"),
+        (_indexed, "__getitem__"),
+        (_parted, "chunk split unbind tensor_split"),
+        (_joined, "cat concat concatenate"),
+        (_stacked, "stack"),
+        (dropout, "dropout dropout_"),
+        (unfollowed, ALIKE),
+        (_written_to, "__setitem__"),
+        (_convolved, "conv1d conv2d conv3d"),
+    )
+    for function in functions(names)
+}
+"""Functions that move axes, or join tensors; those of `MOVES` where they are given a softmax's result."""

@@ -8,6 +8,7 @@ site is something else given on.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from transformer.attention.recording import axes
 from transformer.attention.recording.axes import Entry, Fact, Facts, Origin, Softmax
 from transformer.attention.recording.elementwise import elementwise
-from transformer.attention.recording.functions import QUIET, functions
+from transformer.attention.recording.functions import functions
 from transformer.attention.recording.mixing import (
     Labels,
     Mixture,
@@ -28,7 +29,7 @@ from transformer.attention.recording.mixing import (
 )
 from transformer.attention.recording.multihead import Inside
 from transformer.attention.recording.paths import Paths
-from transformer.attention.recording.views import VIEWS
+from transformer.attention.recording.views import MOVES, VIEWS
 
 Handler = Callable[["Watching", Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -74,15 +75,23 @@ class Watching(TorchFunctionMode):
         """Run a function of torch, and see what it means for attention."""
         if not self._calls:  # outside of the module's own calls nothing is its attention
             return func(*args, **(kwargs or {}))
-        view = VIEWS.get(func)  # the commonest first: this code runs between all functions of a model
-        if view is not None:
-            return view(self.facts, func, args, kwargs or {})
+        kwargs = kwargs or {}
+        move = MOVES.get(func)  # the commonest first: this code runs between all functions of a model
+        if move is not None and args:
+            first, entries = args[0], self.facts.entries
+            found = entries.get(id(first))
+            entry = found[1] if found is not None and found[0]() is first else self.facts.entry(first)
+            if entry is None:
+                return func(*args, **kwargs)
+            if not entry.of_softmax:
+                result = func(*args, **kwargs)
+                if result is not first:
+                    entries[id(result)] = ref(result), move.entry(entry, result, args, kwargs)
+                return result
         handler = HANDLERS.get(func)
         if handler is not None:
-            return handler(self, func, args, kwargs or {})
-        if func in QUIET:
-            return func(*args, **(kwargs or {}))
-        return elementwise(self.facts, func, args, kwargs or {})
+            return handler(self, func, args, kwargs)
+        return VIEWS.get(func, elementwise)(self.facts, func, args, kwargs)
 
     def mix(
         self, labels: Labels, left: Tensor, right: Tensor, run: Callable[[Tensor, Tensor], Tensor]
@@ -235,11 +244,13 @@ def _exponential(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[
 def _tensordot(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     left, right = args[:2]
     told = kwargs.get("dims", args[2] if len(args) > 2 else 2)
-    if not isinstance(told, int):
+    if isinstance(told, Tensor):
         return func(*args, **kwargs)
+    ends = (range(left.dim() - told, left.dim()), range(told)) if isinstance(told, int) else told
+    summed = {axis % right.dim(): other % left.dim() for other, axis in zip(*ends, strict=True)}
     here = tuple(range(left.dim()))
-    there = (*here[len(here) - told :], *range(100, 100 + right.dim() - told))
-    labels = here, there, (*here[: len(here) - told], *there[told:])
+    there = tuple(summed.get(axis, 100 + axis) for axis in range(right.dim()))
+    labels = here, there, tuple(axis for axis in (*here, *there) if axis not in summed.values())
     return mode.product(labels, left, right, lambda a, b: func(a, b, *args[2:], **kwargs))
 
 

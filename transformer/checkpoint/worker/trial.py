@@ -19,9 +19,9 @@ from transformer.checkpoint.checkpoint import ARCHITECTURES, HUGGING_FACE, Check
 from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import HeedmapError
 from transformer.messages import Message
+from transformer.nn.search import DecodingOptions, decode
 from transformer.safe.limits import MEGABYTE
 from transformer.safe.refusal import refused
-from transformer.text.search import DecodingOptions, decode
 
 KNOWN_ARCHITECTURES = {*ARCHITECTURES, *(f"{HUGGING_FACE}{kind}" for kind in ("seq2seq", "decoder", "encoder"))}
 

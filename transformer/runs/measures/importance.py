@@ -21,11 +21,11 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.nn.protocols import written_pad
+from transformer.nn.search import DecodingOptions
 from transformer.plots.curves import Line
 from transformer.runs.corpus import bleu, translate_lines
 from transformer.runs.measures.pairs import Pairs, losses_of, mean_loss
 from transformer.sites import Site
-from transformer.text.search import DecodingOptions
 
 SHARES = tuple(range(0, 100, 10))
 """Percent of the heads that are removed."""

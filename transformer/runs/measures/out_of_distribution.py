@@ -16,11 +16,11 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.messages import LANGUAGES, Message
 from transformer.nn.common import log_probs
+from transformer.nn.search import DecodingOptions, decode
 from transformer.runs.concurrency import forward_slot, let_others
 from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import Translation
 from transformer.text.base import Tokenizer
-from transformer.text.search import DecodingOptions, decode
 
 FILE = "familiarity.json"
 """What is known of the texts that a shipped checkpoint was trained on, beside its weights."""

@@ -100,10 +100,12 @@ def heatmap_of(
     facts: Sequence[str] = (),
     selected: tuple[int, int] | None = None,
     relative: bool = False,
+    end: float | None = None,
     on_pick: Callable[[int, int], None] | None = None,
 ) -> None:
     """One picture, drawn alike. Probabilities have the scale 0 to 1, other numbers one that is centred at 0.
 
+    `end` is where the colours end of maps that share a scale; without it, that is at the picture's largest number.
     `notes` stand below it, `facts` in the files that are saved. `on_pick` is called with the query and key of a cell
     that is clicked, or reached and entered, before the run that this starts. `selected` is framed.
     """
@@ -117,7 +119,7 @@ def heatmap_of(
     header, arrays = _of_picture(picture, notes, About("", facts).message()["lines"])
     component(
         key=key,
-        header={**header, "file_name": file_name, "dense": False, "save_csv": ""},
+        header={**header, "file_name": file_name, "dense": False, "save_csv": "", "end": end},
         arrays=arrays,
         options={"pair": None if selected is None else [int(place) for place in selected], "relative": relative},
         events={"picked": pick if on_pick else None},

@@ -10,9 +10,9 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import MAX_TOKENS, Sentence, encoder_sentence, source_sentence, target_sentence
 from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
+from transformer.nn.search import DecodingOptions
 from transformer.runs.continuing import continues
 from transformer.runs.translate import Translation
-from transformer.text.search import DecodingOptions
 from ui.lessons.shared import ToyWords
 from ui.store import runs, store
 from ui.store.cache import cached

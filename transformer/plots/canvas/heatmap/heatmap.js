@@ -28,6 +28,7 @@ import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
  * @property {boolean} centred whether the scale has its middle at 0
  * @property {{ queries: string, keys: string, notes: string, facts: string[], edges: [number[], number[]] }} axis
  * @property {boolean} dense whether cells shrink until the map fits its room, and not each query and key is named
+ * @property {number | null} [end] where the colours end, if maps share a scale
  * @property {boolean} [fixed] whether the scale is not the reader's to change
  * @property {string} save_csv what the button says that saves the map's numbers; empty for none
  * @property {object} [scores] of a head, which are shown instead of its weights

@@ -86,7 +86,7 @@ export function scaleOf({ header, layers, relative }) {
   const larger = (/** @type {number} */ most, /** @type {number} */ one) => (one > most && Number.isFinite(one) ? one : most);
   const size = header.centred ? Math.abs : (/** @type {number} */ one) => one;
   const largest = header.long ? header.largest : (layers[0].values ?? new Float32Array()).reduce((found, one) => larger(found, size(one)), 0);
-  return { largest, end: (relative || header.centred) && largest > 0 ? largest : 1 };
+  return { largest, end: header.end ?? ((relative || header.centred) && largest > 0 ? largest : 1) };
 }
 
 /**
