@@ -33,7 +33,7 @@ from ui.shared import address
 from ui.shared import sequence_controls as asked
 from ui.shared.files import head_stem
 from ui.shared.record_views import one_of
-from ui.shared.sequence_controls import MAX_ADDRESS, MEAN, POOLING, SEQUENCE, Place
+from ui.shared.sequence_controls import MAX_ADDRESS, MEAN, POOLING, SEQUENCE, HeadChoice
 from ui.shared.what_if_link import what_if_query
 from ui.store.cache import cached
 from ui.store.refs import Revision
@@ -67,7 +67,7 @@ class Shown:
 
     run: Classification
     local: Local
-    place: Place
+    place: HeadChoice
     form: Form
     is_whole: bool
     """Whether another layer needs no other weights."""
@@ -84,12 +84,12 @@ def bring(run: Classification, view: str) -> Shown:
     sent = () if view == "letters" else tuple(run.record.sites) if is_whole else (site,)
     form = _form(*runs.key_of(run), language(), sent, run)
     post(form.packed, key="record")
-    held = address.held(*KEYS, *OLD)
+    held = address.browser_owned(*KEYS, *OLD)
     for old, key in OLD.items():
         if (said := held["values"].pop(old, None)) is not None:
             held["values"][key] = said
     return Shown(
-        run, Local(form.packed.id, KEYS, held), Place(site, MEAN if head == MEAN else int(head)), form, is_whole
+        run, Local(form.packed.id, KEYS, held), HeadChoice(site, MEAN if head == MEAN else int(head)), form, is_whole
     )
 
 

@@ -306,7 +306,7 @@ def keep_out(key: str, is_out: bool) -> None:
     (page_state().kept_out.add if is_out else page_state().kept_out.discard)(key)
 
 
-def held(*keys: str) -> dict[str, Any]:
+def browser_owned(*keys: str) -> dict[str, Any]:
     """Say that scripts of the page own these keys: they write them behind # in the address, without a run.
 
     `parameter` gives what a link said of them, or what a view told that the server draws. It gives what those scripts

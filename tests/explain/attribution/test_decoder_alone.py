@@ -8,14 +8,14 @@ import transformers
 from tests.checkpoint.originals.common import scramble
 from transformer import load
 from transformer.errors import NotDefinedError
-from transformer.runs.any_model import AnyRun, run_ids
+from transformer.runs.any_model import ModelRun, run_ids
 
 IDS = [5, 17, 2, 30, 17, 9, 11]
 N_HEADS = 3
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[AnyRun, object]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[ModelRun, object]]:
     folder = tmp_path_factory.mktemp("decoder")
     torch.manual_seed(5)
     config = transformers.GPT2Config(
