@@ -46,7 +46,8 @@ async def life(_app: object) -> AsyncIterator[None]:
     """
     log.begin()
     bounds = {
-        name.removeprefix("HEEDMAP_").lower(): settings.n_bytes(os.environ, name) // MEGABYTE for name in settings.SIZES
+        name.removeprefix("HEEDMAP_").lower(): settings.n_bytes(os.environ, name) // MEGABYTE
+        for name in settings.MEGABYTES
     }
     device, precision = settings.placement(os.environ)
     # A folder called pages/ makes Streamlit take this for its older kind of app until `st.navigation` was called once:

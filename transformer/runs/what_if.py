@@ -167,7 +167,8 @@ def class_effects(
     names: Sequence[str], before: Float[np.ndarray, " classes"], after: Float[np.ndarray, " classes"]
 ) -> tuple[ClassEffect, ...]:
     """Each class before and after; log-odds are ln(p / (1 - p)), of probabilities that sum to 1."""
-    return logit_effects(names, np.log(before), np.log(after))
+    found = zip(logit_effects(names, np.log(before), np.log(after)), before.tolist(), after.tolist(), strict=True)
+    return tuple(replace(one, probabilities=(first, then)) for one, first, then in found)
 
 
 def aligned_words(before: str, after: str) -> tuple[list[Word], list[Word]]:
