@@ -185,8 +185,10 @@ def histogram(
         x=(edges[:-1] + edges[1:]) / 2, y=counts, width=np.diff(edges), customdata=ranges,
         hovertemplate="%{customdata}<br>%{y:,}<extra></extra>", marker=dict(color=theme(dark).accent, line_width=0),
     )  # fmt: skip
+    heading = labels.wrapped(title, labels.NARROW, 14.0)
     layout = dict(
-        height=280, margin=dict(l=8, r=8, t=40, b=8), title=dict(text=labels.safe(title)), bargap=0, showlegend=False,
+        height=280, margin=dict(l=8, r=8, t=40 + 18 * heading.count("<br>"), b=8), bargap=0, showlegend=False,
+        title=dict(text=heading, font=dict(size=14)),
         xaxis=dict(title=x_name or words("figure_value_axis")), yaxis=dict(title=y_name or words("figure_count_axis")),
     )  # fmt: skip
     return ink(go.Figure(bars, layout=layout), theme(dark))
