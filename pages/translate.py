@@ -33,7 +33,7 @@ chooser, below = st.container(key="chooser"), st.container(key="columns")
 with below:
     beside, detail = st.columns([7, 11], gap="small")
 with beside:
-    selection = st.container()
+    small, display = st.container(), st.container()
 hypothesis = st.container()
 try:
     checkpoint = store.checkpoint(name)
@@ -62,7 +62,7 @@ def looked_at() -> None:
     translated = runs.translation(name, request.text, request.options, request.forced)
     shown = runs.hypothesis(name, request.text, request.options, translated, node)
     origin = Origin(shown.checkpoint, shown.input)
-    with selection:
+    with display:
         words, special = controls.form_of_maps(has_scores=True)
     if address.parameter("view") == SLOW:
         subject.settle()
@@ -84,7 +84,7 @@ def looked_at() -> None:
         place = st.container(key="panel")
     with place:
         view = open_view(panels)
-    with selection:
+    with small:
         record_views.all_heads_panel(browser, origin, heads.roles_of(name))
     with place:
         panels[view]()

@@ -107,7 +107,7 @@ SAYING = ("Message", "words", "refused", *ERRORS)
 """What makes a message of a code and fields."""
 
 FROM_SCRIPTS = (
-    *("canvas_", "all_heads_", "head_view_", "alignments_", "matrices_", "bitext_"),
+    *("canvas_", "decided_", "all_heads_", "head_view_", "alignments_", "matrices_", "bitext_"),
     *("cells_", "row_bars_", "map_", "head_choice_", "heatmap_", "tiles_"),
 )
 """How the codes begin that scripts of components ask for; a test of theirs finds unused ones."""

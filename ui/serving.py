@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from transformer.checkpoint.checkpoint import device_here
-from transformer.errors import HeedmapError
+from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from transformer.safe.limits import MEGABYTE
 from ui.guard import LOCAL
@@ -42,13 +42,16 @@ async def life(_app: object) -> AsyncIterator[None]:
     """Around all that is served: settings are checked before anything is, and what has happened is written down.
 
     Raises:
-        CheckpointError: a setting is none; the server does not start.
+        CheckpointError: a setting is none, or more than the web server takes; the server does not start.
     """
     log.begin()
     bounds = {
         name.removeprefix("HEEDMAP_").lower(): settings.n_bytes(os.environ, name) // MEGABYTE
         for name in settings.MEGABYTES
     }
+    taken = int(st.get_option("server.maxUploadSize"))
+    if bounds["upload_mb"] > taken:
+        raise CheckpointError("upload_beyond_the_web_server", asked=bounds["upload_mb"], taken=taken)
     device, precision = settings.placement(os.environ)
     # A folder called pages/ makes Streamlit take this for its older kind of app until `st.navigation` was called once:
     # of several users who come at the same moment to a server that has just started, the second would see a page alone.

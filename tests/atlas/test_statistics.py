@@ -1,4 +1,4 @@
-"""Every measure of a batch, against the sentence's own record, a hand-made example, and what must hold of any head."""
+"""Statistics of heads over a corpus: tests and corrections, sums, windows and the layout of heads."""
 
 from math import log
 from pathlib import Path
@@ -6,15 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy.spatial.distance import jensenshannon
+from scipy.spatial.distance import jensenshannon, pdist, squareform
 
-from transformer.atlas.adapters import Counts, TranslatorSubject
+from tests.classifiers import sequence_checkpoint
+from transformer.atlas.accumulators import Accumulator, Example, Moments
+from transformer.atlas.adapters import Counts, SequenceSubject, TranslatorSubject
+from transformer.atlas.layout import average_linkage, clusters, distance_matrix
 from transformer.atlas.maps import Maps, batch_weights
 from transformer.atlas.statistics import OFFSETS, SHARES, TextKeys, Totals, pairs_of, text_totals
 from transformer.attention.capture import recording
 from transformer.attention.measures import HeadMeasures, measure
 from transformer.checkpoint import Checkpoint, load
+from transformer.runs.sequences.classify import classify
 from transformer.runs.translate import translate
+from transformer.sequences.folding import folded, received
 from transformer.sites import Site
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
@@ -253,3 +258,121 @@ def test_ties_go_to_the_first_key() -> None:
     found = text_totals(given(weights), keys_of(3))
     hits = {d: found["argmax"].total[0, 0, i] for i, d in enumerate(OFFSETS) if found["argmax"].total[0, 0, i]}
     assert hits == {0: 2.0, -1: 1.0}
+
+
+def some(n_sentences: int, seed: int) -> Totals:
+    """Totals of sentences of different lengths; a few count nothing."""
+    chance = np.random.default_rng(seed)
+    counted = chance.integers(0, 9, (n_sentences, 1, 2))
+    return Totals(chance.normal(1e6, 1, (n_sentences, 3, 2)) * counted, counted)
+
+
+def test_parts_add_up_to_the_moments_of_numpy() -> None:
+    """Values a million times their spread, where the difference of squares would keep nothing of it."""
+    parts = [some(n, n) for n in (5, 1, 13, 2)]
+    whole = Moments.of(parts[0])
+    for part in parts[1:]:
+        whole = whole.merged(Moments.of(part))
+    total, counted = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    counted = np.broadcast_to(counted, total.shape)
+    for head in range(3):
+        for column in range(2):
+            there = counted[:, head, column] > 0
+            means = total[there, head, column] / counted[there, head, column]
+            assert whole.rows[head, column] == counted[:, head, column].sum()
+            assert whole.value[head, column] == pytest.approx(
+                total[:, head, column].sum() / counted[:, head, column].sum()
+            )
+            assert whole.mean[head, column] == pytest.approx(means.mean(), rel=1e-12)
+            assert whole.spread[head, column] == pytest.approx(means.std(ddof=1), rel=1e-6)
+
+
+def test_what_was_never_counted_is_not_a_number_and_not_zero() -> None:
+    nothing = Moments.of(Totals(np.zeros((4, 1, 1)), np.zeros((4, 1, 1), np.int64)))
+    assert np.isnan(nothing.value).all()
+    assert np.isnan(nothing.spread).all()
+    one = Moments.of(Totals(np.full((1, 1, 1), 3.0), np.full((1, 1, 1), 2)))
+    assert one.merged(nothing).value == nothing.merged(one).value == 1.5
+
+
+def test_the_best_examples_stay_and_of_equals_the_first_lines() -> None:
+    def part(*examples: tuple[float, int]) -> Accumulator:
+        kept = tuple(Example(score, line, "", "") for score, line in examples)
+        return Accumulator(examples={("encoder.self", "previous", 0): kept})
+
+    found = Accumulator()
+    for one in (part((0.9, 3), (0.5, 1)), part((0.9, 11), (0.7, 12)), part((0.7, 20), (0.2, 21))):
+        found.add(one, 3)
+    assert [example.line for example in found.examples["encoder.self", "previous", 0]] == [3, 11, 12]
+
+
+def test_pairs_fill_both_halves_of_the_table() -> None:
+    table = distance_matrix(5, np.arange(1.0, 11))
+    for value, (i, j) in zip(range(1, 11), pairs_of(5), strict=True):
+        assert table[i, j] == table[j, i] == value
+    assert not table.diagonal().any()
+
+
+def test_the_tree_joins_by_mean_distance_and_the_cut_makes_groups() -> None:
+    points = np.array([[0.0], [1.0], [10.0], [11.5], [40.0]])
+    tree = average_linkage(squareform(pdist(points)))
+    assert tree[:, 2] == pytest.approx([1.0, 1.5, (10 + 9 + 11.5 + 10.5) / 4, np.mean([40, 39, 30, 28.5])])
+    assert clusters(tree, 1.2).tolist() == [0, 0, 1, 2, 3]
+    assert clusters(tree, 11.0).tolist() == [0, 0, 0, 0, 1]
+    assert clusters(tree, 0.0).tolist() == [0, 1, 2, 3, 4]
+
+
+TEXTS = ("ACGTTGCANGTACCGGTATGCAA", "TTGACCATGGACATTACCGTGAC")
+"""Of the length that the model was trained on; N is a letter that is not known."""
+
+
+@pytest.fixture(scope="module")
+def both():
+    """The totals of two sequences together, and each one's record."""
+    checkpoint = sequence_checkpoint()
+    subject = SequenceSubject(checkpoint)
+    with torch.inference_mode():
+        observed = subject.run([subject.read(i, text, None) for i, text in enumerate(TEXTS)])
+    return {one.maps.group: one.totals for one in observed}, [classify(checkpoint, text) for text in TEXTS]
+
+
+def test_offsets_are_letters_between_the_starts_of_windows(both) -> None:
+    totals, runs = both
+    for sentence, run in enumerate(runs):
+        starts = [span.start for span in run.spans]
+        weights = run.record["encoder.1.self"].weights(2)
+        for offset in (-16, -3, 0, 1, 7):
+            pairs = [(q, k) for q in range(len(starts)) for k in range(len(starts)) if starts[k] - starts[q] == offset]
+            column = OFFSETS.index(offset)
+            found = totals["encoder.self"]["offset"]
+            assert found.total[sentence, 5, column] == pytest.approx(sum(weights[q, k] for q, k in pairs), abs=1e-5)
+            assert found.counted[sentence, 0, column] == len({q for q, _ in pairs})
+        nearest = [starts[k] - starts[q] for q, k in enumerate(weights.argmax(-1))]
+        hits = totals["encoder.self"]["argmax"].total[sentence, 5]
+        assert hits.tolist() == [nearest.count(offset) for offset in OFFSETS]
+
+
+@pytest.mark.parametrize(("group", "site", "head"), [("encoder.self", "encoder.0.self", 1), ("pooling", "pooling", 1)])
+def test_widths_bases_and_places_are_what_windows_receive_folded_onto_letters(both, group, site, head) -> None:
+    totals, runs = both
+    for sentence, run in enumerate(runs):
+        attention = run.record[site]
+        share = received(attention, head)
+        track = folded(share, run.spans, len(TEXTS[0]))
+        rows = attention.shape[0]
+        found = totals[group]
+        assert found["place"].total[sentence, head] / rows == pytest.approx(track.total, abs=1e-5)
+        by_base = [sum(track.total[i] for i, base in enumerate(TEXTS[sentence]) if base == one) for one in "ACGT"]
+        assert found["letter"].total[sentence, head] / rows == pytest.approx(by_base, abs=1e-5)
+        widths = [sum(s for s, span in zip(share, run.spans, strict=True) if span.width == w) for w in (3, 5)]
+        assert found["width"].total[sentence, head] / rows == pytest.approx(widths, abs=1e-5)
+        even = folded(np.full(len(run.spans), 1 / len(run.spans)), run.spans, len(TEXTS[0]))
+        assert found["place"].total[sentence, -1] / rows == pytest.approx(even.total, abs=1e-5)
+
+
+def test_sequences_of_another_length_have_no_places() -> None:
+    subject = SequenceSubject(sequence_checkpoint())
+    with torch.inference_mode():
+        (first, *_) = subject.run([subject.read(0, "ACGTACGTA", None)])
+    assert "place" not in first.totals
+    assert "letter" in first.totals

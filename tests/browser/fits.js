@@ -108,7 +108,7 @@ async () => {
   const collect = (root) => {
     for (const node of root.querySelectorAll("*")) {
       if (node.shadowRoot) collect(node.shadowRoot);
-      if (!node.matches(operated) || within(node, "[data-testid=stSidebar], [data-testid=stHeader], [data-testid=stElementToolbar], [data-testid=stTextInput], [data-testid=stTextArea], .modebar, .heedmap-term")) continue;
+      if (!node.matches(operated) || !node.checkVisibility() || within(node, "[data-testid=stSidebar], [data-testid=stHeader], [data-testid=stElementToolbar], [data-testid=stTextInput], [data-testid=stTextArea], .modebar, .heedmap-term")) continue;
       const box = node.getBoundingClientRect();
       const all = chain(node);
       const alone = all.find((one) => one.matches?.(group) && (!one.matches("[role=group], [role=toolbar]") || stops(one) < 2)) ?? all.find((one) => one.matches?.("label")) ?? node;
@@ -130,7 +130,7 @@ async () => {
   const draw = (root) => {
     for (const node of root.querySelectorAll("*")) {
       if (node.shadowRoot) draw(node.shadowRoot);
-      if (!node.matches("canvas, svg, img")) continue;
+      if (!node.matches("canvas, svg, img, [role=img]")) continue;
       const box = node.getBoundingClientRect();
       if (box.width >= 90 && Math.min(box.bottom, innerHeight) - Math.max(box.top, 0) >= 50) pictures.push(node.tagName);
     }

@@ -67,6 +67,7 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     shown(page, record, "decoder.3.cross", 2)
     expect(said).to_contain_text("layer 3 head 2")
     expect(page.locator(".head-choice .said > :visible")).to_contain_text("Layer 3 head 2")
+    page.get_by_text("More on this head").click()
     atlas = page.get_by_role("link", name="This head in the atlas")
     expect(atlas).to_have_attribute("href", re.compile(r"/atlas\?.*site=decoder\.3\.cross&head=2"))
     radio(page, "Attention", "Encoder self")
@@ -134,6 +135,7 @@ def test_lines_follow_head_and_threshold_and_links_and_slow_views_know_them(open
     page.evaluate("history.go(1)")
     expect(lines).to_contain_text(counted(1, 1, 0.5))
 
+    page.get_by_text("More on this head").click()
     link = page.get_by_role("link", name="What if this were changed?")
     with here.run():
         link.click()

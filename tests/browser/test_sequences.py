@@ -116,6 +116,7 @@ def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
         page.get_by_role("radiogroup", name=group).get_by_role("radio", name=name, exact=True).click()
     shown(page, run, "encoder.0.self", 3)
     expect(page).to_have_url(re.compile("layer=0&head=3$"))
+    page.get_by_text("More on this head").click()
     link = page.get_by_role("link", name="What if this were changed?")
     expect(link).to_have_attribute(
         "href", re.compile(r"/what_if\?model=splice-junctions&sequence=%3EHBB.*&layer=0&head=3$")

@@ -87,6 +87,8 @@ def test_from_a_sentence_to_the_numbers_on_disk(opened, expected) -> None:
     expect(here.page.locator(".all-heads .weight")).to_have_text([weight for row in weights for weight in row])
 
     address = here.page.url
+    show(here, "Step by step")
+    expect(here.page.get_by_text(f"Step {expected.axes.written.words.index(1) + 1} of")).to_be_visible()
     again = opened(address.split("/", 3)[3])
     expect(again.page.get_by_text(expected.text, exact=True)).to_be_visible()
     expect(again.page.locator(".heatmap .title")).to_contain_text("decoder.2.cross · head 1")

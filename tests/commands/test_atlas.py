@@ -1,17 +1,24 @@
 """`atlas` on the command line: a folder of tables, and one sentence for what cannot be."""
 
+import errno
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 
+from tests import toy
+from tests.checkpoint.references import REFERENCE, model, reference_file
 from tests.toy import sentences, write_checkpoint
+from transformer import __main__ as command_line
 from transformer.__main__ import main
 from transformer.checkpoint import load
+from transformer.errors import CheckpointError
 from transformer.explain.attribution.gold import gold_alignments
-from transformer.runs.measures.alignment_error import alignment_errors
+from transformer.runs.measures.alignment_error import alignment_errors, shipped
+from transformer.runs.translate import translate
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,3 +109,144 @@ def test_what_cannot_be_is_one_sentence(folder: Path, tmp_path: Path, capsys, ar
     assert err.startswith("error: ")
     assert says in err
     assert err.count("\n") == 1
+
+
+PAIRS = (
+    ("the dog runs.", "der Hund läuft.", "0-0 1-1 2-2 3-3"),
+    ("the cat eats.", "der Katze isst.", "0-0 1-1 2?2 3-3"),
+)
+
+
+def test_counts_are_of_the_largest_weight_of_each_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.manual_seed(0)
+    folder, links = toy.write_checkpoint(tmp_path / "toy"), tmp_path / "links"
+    links.mkdir()
+    for name, column in (("sentences.en", 0), ("sentences.de", 1), ("links.txt", 2)):
+        (links / name).write_text("".join(pair[column] + "\n" for pair in PAIRS), encoding="utf-8")
+    out = tmp_path / "alignment_error.json"
+    command = ["measure", "alignment", str(folder), "--links", str(links), "--out", str(out), "--quiet"]
+    assert command_line.main(command) == 0
+    whole = json.loads(out.read_text(encoding="utf-8"))
+    assert whole["sentences"] == 2
+    counts = whole["methods"]["weights.0.1"]
+    found = sure = good = 0
+    checkpoint = load(folder)
+    for source, target, _ in PAIRS:
+        picture = translate(checkpoint, source, forced=target).record["decoder.0.cross"].picture(1, words=True)
+        assert picture.queries.texts[:3] == tuple(target[:-1].split())
+        for row, weights in enumerate(picture.values[:-1]):
+            best = int(np.argmax(weights))
+            found += best < 4
+            good += best == row and not (source.startswith("the cat") and row == 2)
+    sure = 7
+    assert counts["written"] == {
+        "found": found, "sure": sure, "possible": 8, "found_sure": good,
+        "found_possible": counts["written"]["found_possible"],
+    }  # fmt: skip
+    assert shipped(checkpoint) is None
+    (folder / "alignment_error.json").write_text(out.read_text(encoding="utf-8"), encoding="utf-8")
+    every = alignment_errors(checkpoint, gold_alignments(links))
+    assert shipped(checkpoint) == (2, every)
+    heads = {name: counts for name, counts in every.items() if name.split(".")[0] == "weights"}
+    assert alignment_errors(checkpoint, gold_alignments(links), only={"weights"}) == heads
+    stale = whole | {"methods": whole["methods"] | {"rollout": whole["methods"]["weights.0.1"]}}
+    out.write_text(json.dumps(stale), encoding="utf-8")
+    assert command_line.main([*command, "--methods", "rollout"]) == 0
+    assert json.loads(out.read_text(encoding="utf-8")) == whole, "the others are kept"
+    out.write_text(json.dumps(stale | {"sentences": 3}), encoding="utf-8")
+    assert command_line.main([*command, "--methods", "rollout"]) == 2
+    assert command_line.main([*command, "--methods", "saliency"]) == 2
+    said = capsys.readouterr()
+    assert "counts 3 sentence pairs, but 2 are given" in said.err
+    assert "there is no method saliency" in said.err
+    (folder / "alignment_error.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="what `measure alignment` writes"):
+        shipped(checkpoint)
+    assert {line.split()[0] for line in said.out.splitlines()} == set(whole["methods"])
+    assert {"norms", "norms.0", "norms.0.1", "contributions.0", "rollout", "deletion"} <= set(whole["methods"])
+
+
+def _run(*arguments: object) -> int:
+    return command_line.main([str(argument) for argument in arguments])
+
+
+def test_inspect_says_what_a_file_is_what_is_asked_and_what_it_holds(capsys):
+    assert _run("inspect", reference_file("annotated"), "--answer", "n_heads=3") == 0
+    out = capsys.readouterr().out
+    assert "is The Annotated Transformer (100% of the names and shapes match)" in out
+    assert "n_heads: How many attention heads does each layer have? One of 1, 2, 3, 4, 6, 8, 12, 24." in out
+    assert "n_heads=8 is assumed" not in out
+    assert "linears" in out
+
+
+def test_inspect_of_a_file_that_fits_nothing_ends_with_1(tmp_path, capsys):
+    torch.save({"conv.weight": torch.ones(2, 3)}, tmp_path / "net.pt")
+    assert _run("inspect", tmp_path / "net.pt") == 1
+    assert "no known layout" in capsys.readouterr().out
+
+
+def test_inspect_of_a_refused_file_is_one_sentence(tmp_path, capsys):
+    torch.save(torch.nn.Linear(2, 3), tmp_path / "net.pt")
+    assert _run("inspect", tmp_path / "net.pt") == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: net.pt is refused: it asks to import 'torch.nn.modules.linear.Linear'")
+    assert captured.err.count("\n") == 1
+
+
+def test_convert_writes_a_folder_that_needs_no_answers(tmp_path, capsys):
+    options = (
+        "--answer",
+        "n_heads=4",
+        "--answer",
+        "activation=gelu",
+        "--answer",
+        "norm_first=true",
+        "--answer",
+        "scale_embedding=true",
+    )
+    assert _run("convert", reference_file("torch-prenorm"), tmp_path / "out", *options) == 0
+    captured = capsys.readouterr()
+    assert "note: positions='sinusoidal' is assumed" in captured.err
+    config = model(tmp_path / "out").config
+    assert (config.n_heads, config.activation, config.norm_first) == (4, "gelu", True)
+    assert _run("inspect", tmp_path / "out") == 0
+    assert "model.safetensors" in capsys.readouterr().out
+    assert _run("convert", REFERENCE / "rnn-tutorial-1", tmp_path / "out") == 2
+
+
+@pytest.mark.parametrize("answer", ["n_heads", "=3", "n_heads="])
+def test_an_answer_needs_a_name_and_a_value(answer, capsys):
+    with pytest.raises(SystemExit):
+        _run("inspect", reference_file("annotated"), "--answer", answer)
+    assert "is no NAME=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "eps"), [("1e-6", 1e-6), (".5E-3", 0.0005)])
+def test_an_answer_may_be_a_real_number(text, eps, tmp_path):
+    options = ("--answer", "n_heads=3", "--answer", f"norm_eps={text}")
+    assert _run("convert", reference_file("annotated"), tmp_path / "out", *options) == 0
+    assert model(tmp_path / "out").config.norm_eps == eps
+
+
+@pytest.mark.parametrize("text", ["1e", "nan", "1_0.5", "\u0663.\u0665", "1e9999"])
+def test_what_only_looks_like_a_number_stays_a_word(text, capsys):
+    assert _run("inspect", reference_file("annotated"), "--answer", f"norm_eps={text}") == 2
+    assert f"norm_eps={text!r} does not fit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_folder_that_cannot_be_written_whole_is_not_left_half(was_there, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    if was_there:
+        out.mkdir()
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(out))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("transformer.checkpoint.ours.folder.save_file", full)
+        assert _run("convert", reference_file("kmer"), out, "--answer", "n_heads=4") == 2
+    assert "No space left" in capsys.readouterr().err
+    assert out.exists() == was_there
+    assert not was_there or not list(out.iterdir())
+    assert _run("convert", reference_file("kmer"), out, "--answer", "n_heads=4") == 0

@@ -15,7 +15,9 @@ import sacrebleu
 import torch
 
 from tests import toy
+from tests.record_files.samples import Samples
 from transformer import __main__ as command_line
+from transformer.__main__ import main
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.commands import train
@@ -313,3 +315,25 @@ def test_every_training_option_has_a_flag_with_its_default(tmp_path: Path) -> No
     usual = TranslationOptions(data=tmp_path, work=tmp_path)
     for name, value in usual.deciding().items():
         assert getattr(parsed, name) == value
+
+
+def test_every_head_of_a_record_file_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = replace(Samples(2, torch.float64).record(), text="a \x1b[2Jb")
+    path = tmp_path / "run.heedmap"
+    record.save(path)
+    assert main(["record", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["model: a model 猫", "text: a \\x1b[2Jb"]
+    assert sum(line.split()[:1] == ["encoder.1.self"] for line in lines) == 6
+    assert main(["record", str(path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    table = record.measures()
+    assert [(row["site"], row["head"]) for row in rows] == list(zip(table["site"], table["head"], strict=True))
+    assert rows[3]["entropy"] == pytest.approx(table["entropy"][3], abs=1e-9)
+
+
+def test_a_file_that_is_no_record_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.heedmap"
+    path.write_bytes(b"nothing")
+    assert main(["record", str(path)]) == 2
+    assert capsys.readouterr().err.startswith("error: x.heedmap is refused: it is no file that record.save wrote")

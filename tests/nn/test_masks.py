@@ -1,11 +1,20 @@
-"""Masks: structured and dense say the same, and hide exactly what they should."""
+"""Masks, tables of positions and stacks of blocks, against their definitions."""
+
+import json
+import math
+from dataclasses import asdict, fields
+from pathlib import Path
 
 import pytest
 import torch
 
+from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.nn import masks
 from transformer.nn.attention import DotProductAttention
+from transformer.nn.encoder import Encoder, EncoderConfig
 from transformer.nn.masks import Mask
+from transformer.nn.positions import SinusoidalPositions, TablePositions, sinusoidal_table
+from transformer.nn.seq2seq import Seq2SeqConfig
 
 IDS = torch.tensor([[5, 6, 7, 0, 0], [5, 6, 7, 8, 9]])
 CPU = torch.device("cpu")
@@ -74,3 +83,44 @@ def test_a_query_that_sees_nothing_returns_zeros() -> None:
     q, k, v = torch.randn(3, 1, 2, 3, 5, dtype=torch.float64).unbind(0)
     output = DotProductAttention(d_k=5).eval()(q, k, v, Mask(keys=torch.zeros(1, 3, dtype=torch.bool)))
     assert torch.equal(output, torch.zeros_like(output))
+
+
+def test_every_entry_is_the_formula_of_the_paper() -> None:
+    table = sinusoidal_table(11, 7)
+    for position in range(11):
+        for dimension in range(7):
+            angle = position / 10_000 ** ((dimension - dimension % 2) / 7)
+            expected = math.cos(angle) if dimension % 2 else math.sin(angle)
+            assert abs(float(table[position, dimension]) - expected) < 1e-12
+
+
+def test_start_continues_where_an_earlier_call_ended() -> None:
+    x = torch.zeros(1, 5, 6, dtype=torch.float64)
+    for positions in (SinusoidalPositions(6, ready=2).double(), TablePositions(6, 5, learned=True).double()):
+        whole = positions(x)
+        assert torch.equal(positions(x[:, 3:], start=3), whole[:, 3:])
+
+
+def test_a_stored_table_is_not_trained_and_a_learned_one_is() -> None:
+    assert TablePositions(4, 3, learned=True).table.requires_grad
+    assert not TablePositions(4, 3, learned=False).table.requires_grad
+
+
+CHECKPOINTS = Path(__file__).resolve().parents[2] / "checkpoints"
+
+
+def test_a_block_has_the_head_sizes_of_its_config():
+    assert Seq2SeqConfig(source_vocab=3, target_vocab=5, d_model=30, n_heads=5, d_k=11).head_sizes == (11, 6)
+    attention = Encoder(EncoderConfig(vocab=3, d_model=30, n_heads=5, d_v=7, attention_bias=False)).encoder[0]
+    assert attention.self_attention.query.weight.shape == (5 * 6, 30)
+    assert attention.self_attention.value.weight.shape == (5 * 7, 30)
+    assert attention.self_attention.output.bias is None
+
+
+@pytest.mark.parametrize("path", sorted(CHECKPOINTS.glob("*/config.json")), ids=lambda path: path.parent.name)
+def test_the_config_of_a_shipped_checkpoint_is_written_as_it_was_read(path):
+    about = json.loads(path.read_text(encoding="utf-8"))
+    _, config_type = ARCHITECTURES[about["architecture"]]
+    assert set(about["config"]) <= {field.name for field in fields(config_type)}
+    written = json.loads(json.dumps(asdict(config_type(**about["config"]))))
+    assert {name: written[name] for name in about["config"]} == about["config"]

@@ -7,8 +7,11 @@ import pytest
 
 from tests.plots.examples import HOSTILE, picture
 from transformer.errors import RecordError
-from transformer.plots.bars import effect_bars
+from transformer.plots.axes import Axis
+from transformer.plots.bars import agreement_bars, effect_bars
+from transformer.plots.curves import Line, growth, histories
 from transformer.plots.distribution import attention_of_step, next_tokens
+from transformer.plots.heads import offset_profile, tree_of_heads
 from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
 from transformer.text.steps import Candidate, Step
@@ -123,3 +126,70 @@ def test_what_does_not_fit_is_refused() -> None:
         attention_of_step(head, picture(4, 7), 0)
     with pytest.raises(RecordError, match="ask for a picture without scores=True"):
         attention_of_step(picture(5, 7, quantity=Quantity.SCORE), mean, 0)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_figures_hold_what_they_are_given(dark: bool) -> None:
+    share, spread, chance = np.array([0.1, 0.7, 0.2]), np.array([0.01, np.nan, 0.02]), np.array([0.3, 0.4, 0.3])
+    figure = offset_profile(
+        [-1, 0, 1], share, spread, chance, names=("a", "b"), axis="offset", quantity="weight", dark=dark
+    )
+    assert list(figure.data[0].x) == [-1, 0, 1]
+    assert list(figure.data[0].y) == share.tolist()
+    assert list(figure.data[0].error_y.array) == [0.01, 0.0, 0.02]
+    assert list(figure.data[1].y) == chance.tolist()
+    lines = histories(["50", "100"], {"one": np.array([0.1, 0.2]), "two": np.array([0.3, 0.4])}, axis="x", quantity="y")
+    assert [(line.name, list(line.y)) for line in lines.data] == [("one", [0.1, 0.2]), ("two", [0.3, 0.4])]
+
+
+def test_leaves_of_the_tree_have_the_colours_of_their_groups() -> None:
+    tree = np.array([[0.0, 2.0, 0.5, 2.0], [1.0, 3.0, 0.9, 3.0]])
+    groups = np.array([0, 1, 0])
+    figure = tree_of_heads(tree, ["a", "b", "c"], ["does a", "b", "c"], groups, 0.6, axis="distance")
+    leaves = figure.data[-1]
+    shown = dict(zip(figure.layout.yaxis.ticktext, leaves.marker.color, strict=True))
+    assert shown["a"] == shown["c"] != shown["b"]
+    assert [("a", "b", "c")[i] for i in leaves.customdata] == list(figure.layout.yaxis.ticktext)
+    assert leaves.hovertext[list(leaves.customdata).index(0)] == "does a"
+    assert sorted(max(line.x) for line in figure.data[:-1]) == [0.5, 0.9]
+
+
+WORDS = Axis("target", ("Zwei", "Hunde", "</s>"), (0, 1, 2), (False, False, True))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_lines_hold_their_values_and_a_sentence_is_marked(dark: bool) -> None:
+    lines = [Line("one", [2, 4, 8], [3.0, 12.0, 48.0]), Line("<b>two</b>", [2, 4], [5.0, 10.0])]
+    figure = growth(lines, "multiply-adds", length=7, length_name="your sentence: 7", dark=dark)
+    assert [(trace.x, trace.y) for trace in figure.data] == [((2, 4, 8), (3.0, 12.0, 48.0)), ((2, 4), (5.0, 10.0))]
+    assert figure.data[1].name == "&lt;b&gt;two&lt;/b&gt;"
+    assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
+    mark = figure.layout.shapes[0]
+    assert mark.x0 == mark.x1 == 7
+    note = figure.layout.annotations[0]
+    assert (note.text, note.x) == ("your sentence: 7", pytest.approx(np.log10(7)))
+    low, high = figure.layout.xaxis.range
+    assert low < np.log10(2) < note.x < np.log10(8) < high < 1
+    assert figure.data[0].line.color != figure.data[1].line.color
+
+
+def test_without_a_sentence_nothing_is_marked() -> None:
+    figure = growth([Line("one", [2], [3.0])], "seconds")
+    assert figure.layout.shapes == ()
+    assert figure.data[0].mode == "lines"
+
+
+def test_a_bar_is_a_words_agreement_and_the_end_mark_is_set_apart() -> None:
+    values = np.array([0.25, np.nan, 1.0])
+    figure = agreement_bars(WORDS, values, 0.25, ["a", "<i>", "c"], quantity="agreement", mean_name="mean")
+    bars = figure.data[0]
+    np.testing.assert_array_equal(bars.y, values)
+    assert bars.marker.color[0] == bars.marker.color[1] != bars.marker.color[2]
+    assert "&lt;i&gt;" in bars.hovertext[1]
+    assert figure.layout.shapes[0].y0 == 0.25
+    assert list(figure.layout.xaxis.ticktext) == ["Zwei", "Hunde", "&lt;/s&gt;"]
+
+
+def test_no_mean_has_no_line() -> None:
+    figure = agreement_bars(WORDS, np.full(3, np.nan), np.nan, ["", "", ""], quantity="agreement", mean_name="mean")
+    assert figure.layout.shapes == ()

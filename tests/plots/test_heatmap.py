@@ -1,18 +1,26 @@
-"""The Plotly heatmap has the record's own numbers, on a scale that it names; masked, missing and zero differ."""
+"""The Plotly heatmap has the record's own numbers on a scale that it names; so do notes, themes and other figures."""
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from playwright.sync_api import Browser, Dialog, Page, Request
+from plotly.subplots import make_subplots
 
+from tests.browser.parts import box
+from tests.browser.visiting import until
 from tests.plots.examples import HOSTILE, picture
 from transformer.plots.axes import Axis
+from transformer.plots.export import html
 from transformer.plots.heatmap import heatmap
 from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
+from transformer.plots.theme import ink, theme
 
 MASKED = "masked: this query may not see this key"
 
@@ -122,3 +130,109 @@ def test_no_token_becomes_markup() -> None:
 def test_no_colour_is_one_that_a_pages_theme_replaces(dark: bool, quantity: Quantity) -> None:
     """Streamlit replaces the colours #000001 to #000040 wherever they stand in a figure."""
     assert not re.search(r"#0000[0-4][0-9]", heatmap(picture(5, 5, True, quantity=quantity), dark=dark).to_json())
+
+
+pytestmark = pytest.mark.browser
+
+
+Shown = Callable[[go.Figure], Page]
+
+
+@pytest.fixture
+def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
+    """`shown(figure)` is its exported page, drawn; a request or an error of the page fails the test."""
+    context = browser.new_context(viewport={"width": 1100, "height": 1000})
+    page, wrong = context.new_page(), list[str]()
+    page.set_default_timeout(60_000)
+
+    def refuse(dialog: Dialog) -> None:
+        wrong.append(dialog.message)
+        dialog.dismiss()
+
+    def local_only(request: Request) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            wrong.append(request.url)
+
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", refuse)
+    page.on("request", local_only)
+
+    def draw(figure: go.Figure) -> Page:
+        file = tmp_path / "figure.html"
+        file.write_text(html(figure), encoding="utf-8")
+        page.goto(file.as_uri())
+        page.wait_for_selector(".js-plotly-plot .main-svg .heatmaplayer .hm")
+        return page
+
+    yield draw
+    context.close()
+    assert wrong == []
+
+
+def cell(page: Page, shape: tuple[int, int], query: int, key: int) -> tuple[float, float]:
+    """A point in a cell, off its middle."""
+    place = box(page.locator(".nsewdrag").first)
+    return place["x"] + (key + 0.8) * place["width"] / shape[1], place["y"] + (query + 0.3) * place["height"] / shape[0]
+
+
+def said(page: Page) -> str:
+    """What is said of the cell that is pointed at, without marks of direction."""
+    return (page.locator(".hovertext").text_content() or "").replace("\u2068", "").replace("\u2069", "")
+
+
+def test_hovering_names_both_tokens_and_the_weight_or_that_it_is_masked(shown: Shown) -> None:
+    drawn = picture(5, 7, causal=True)
+    page = shown(heatmap(drawn))
+    page.mouse.move(*cell(page, (5, 7), 3, 2))
+    until(page, lambda: said(page) == f"query: ▁q3key: ▁k2weight {drawn.values[3, 2]:.6g}")
+    page.mouse.move(*cell(page, (5, 7), 1, 3))
+    until(page, lambda: MASKED in said(page))
+
+
+def test_hovering_a_large_map_names_tokens_whose_labels_are_left_out(shown: Shown) -> None:
+    drawn = picture(113, 113, causal=True)
+    page = shown(heatmap(drawn))
+    page.mouse.move(*cell(page, (113, 113), 101, 37))
+    until(page, lambda: said(page).startswith("query: ▁q101key: ▁k37weight "))
+    assert float(said(page).rpartition(" ")[2]) == pytest.approx(drawn.values[101, 37], rel=1e-5)
+    page.mouse.move(*cell(page, (113, 113), 37, 101))
+    page.wait_for_function("document.querySelector('.hovertext')?.textContent.includes('masked')")
+
+
+def test_hostile_tokens_are_drawn_as_text(shown: Shown) -> None:
+    page = shown(heatmap(picture(texts=HOSTILE)))
+    labels = page.locator(".ytick text")
+    asked = {"<b>bold</b>", "<script>alert(1)</script>", "a&lt;b", "$x^2$", "%{z}"}
+    until(page, lambda: asked <= {text.strip("\u2068\u2069") for text in labels.all_text_contents()})
+    assert page.locator(".js-plotly-plot script").count() == 0
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, WCAG 2.2."""
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
+    return sum(share * one for share, one in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", ["ink", "faint", "accent", "second", "chosen"])
+def test_every_colour_that_letters_have_can_be_read_on_the_paper(dark: bool, name: str) -> None:
+    colours = theme(dark)
+    low, high = sorted([luminance(getattr(colours, name)), luminance(colours.paper)])
+    assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def subplots() -> go.Figure:
+    figure = make_subplots(2, 2, subplot_titles=("a", "b", "c", "d"))
+    figure.add_scatter(y=[1, 2], row=2, col=1)
+    figure.add_heatmap(z=[[1, 2]], row=1, col=2)
+    return figure.update_layout(title=dict(text="t", font=dict(size=17)), xaxis_title="x")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_ink_writes_every_axis_and_shares_no_template(dark: bool) -> None:
+    found = ink(subplots(), theme(dark))
+    assert {axis.tickfont.color for axis in found.select_xaxes()} == {theme(dark).ink}
+    assert found.layout.title.font.to_plotly_json() == {"color": theme(dark).ink, "size": 17}
+    found.layout.template.layout.font.size = 99
+    assert ink(go.Figure(), theme(dark)).layout.template.layout.font.size == 12

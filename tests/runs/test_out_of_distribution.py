@@ -78,7 +78,9 @@ def test_what_is_known_survives_its_file_and_a_damaged_one_is_refused(tmp_path: 
     out_of_distribution.write_bounds(file, known)
     assert out_of_distribution.read_bounds(file) == known
     about = json.loads(file.read_text("utf-8"))
-    for changes in ({"texts": {"en": "toys"}}, {"texts": {**TEXTS, "zh": 3}}, {"words": "x"}, {"false_alarms": "nan"}):
+    file.write_text(json.dumps({**about, "texts": {"en": "toys"}}), "utf-8")  # of before another language was there
+    assert set(out_of_distribution.read_bounds(file).texts.values()) == {"toys"}
+    for changes in ({"texts": {"zh": "toys"}}, {"texts": {**TEXTS, "zh": 3}}, {"words": "x"}, {"false_alarms": "nan"}):
         file.write_text(json.dumps({**about, **changes}), "utf-8")
         with pytest.raises(CheckpointError, match="python -m transformer measure familiarity"):
             out_of_distribution.read_bounds(file)

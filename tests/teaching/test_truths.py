@@ -1,8 +1,10 @@
 """Every answer against a computation of its own, for two sentences: by hand, or by plain forward passes."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlparse
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from transformer.teaching import on_cards, on_positions, on_toys, on_training, o
 from transformer.teaching.case import TRUTHS, Case, Live
 from transformer.teaching.data import cards, questions, steps, terms
 from transformer.teaching.judged import judged
+from ui.path.place import page_path
 
 ROOT = Path(__file__).parents[2]
 MODULES = (on_cards, on_positions, on_toys, on_training, on_translations)
@@ -351,3 +354,22 @@ def test_a_wrong_prediction_says_by_how_much() -> None:
     wrong = (int(flattened.answer[0]) + 1) % len(flattened.options)
     expected = abs(flattened.scores[int(flattened.answer[0])] - flattened.scores[wrong])
     assert judged(known["most_flattened_row"], flattened, (float(wrong),)).off == pytest.approx(expected)
+
+
+PLAN = Path(__file__).parents[2] / "docs" / "guide" / "teaching.md"
+
+
+def test_the_plan_is_the_tour() -> None:
+    rows = re.findall(r"^\| (\d+)\W(\d+) \| (\d+)\. .*? \| `(.*?)` \|$", PLAN.read_text(encoding="utf-8"), re.MULTILINE)
+    tour = [one for one in steps() if one.branch == "tour"]
+    assert len(rows) == len(tour)
+    minute = 0
+    for (begins, ends, label, address), one in zip(rows, tour, strict=True):
+        assert (int(begins), int(ends), label) == (minute, minute + one.minutes, one.label)
+        minute += one.minutes
+        query = dict(parse_qsl(urlparse(address).query))
+        assert urlparse(address).path.strip("/") == page_path(one.page)
+        assert query.pop("tour") == one.label
+        asked = {key: value for key, value in one.address.items() if key not in {"text", "source"}}
+        assert {key: value for key, value in query.items() if key != "text"} == asked
+    assert minute == 45

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from transformer.attention.interventions.means import Means
 from transformer.errors import CheckpointError
-from transformer.messages import Message
+from transformer.messages import Message, catalogue
 from transformer.nn.decoder import Decoder, DecoderConfig
 from transformer.nn.encoder import Encoder, EncoderConfig
 from transformer.nn.kmer import KmerClassifier, KmerConfig
@@ -82,6 +82,11 @@ class ChangedExample:
     change: str
     donor: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
+
+
+def language_called(name: str) -> str:
+    """A language that a file names: a message where it is known, which each reader is told in their own language."""
+    return Message(f"called_{name.lower()}") if catalogue("en").get(f"called_{name.lower()}") == name else name
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,7 @@ FORMULAS: dict[str, Formula] = {
     "fairseq": fairseq_table,
     "none": no_table,
 }
-"""Fixed tables by name: each is computed from a length and a width."""
+"""Fixed tables by name, the paper's first: each is computed from a length and a width."""
 
 POSITION_KINDS = (*FORMULAS, "learned", "stored")
 """Every way to give positions: formulas, and tables of numbers."""

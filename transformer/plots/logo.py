@@ -12,14 +12,11 @@ from jaxtyping import Float
 
 from transformer.errors import RecordError
 from transformer.messages import words
-from transformer.plots.labels import wrapped
+from transformer.plots.labels import NARROW, wrapped
 from transformer.plots.theme import ink, theme
 
 _COLOURS = {"A": "#3b8f4b", "C": "#3d6fb5", "G": "#d08a1d", "T": "#c0392b"}
 """The usual colours of bases; shape, not colour, tells the letters."""
-
-NARROW = 340.0
-"""Pixels that the page has for a logo on a narrow screen; titles that are wider go on in a second line."""
 
 Outline = Sequence[Sequence[tuple[float, float]]]
 """Closed lines in a unit square; one that runs against the others cuts a hole."""

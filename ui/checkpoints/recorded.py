@@ -22,8 +22,8 @@ from ui.texts import plain, said, t
 OTHER = "other"
 """The query parameter of the records that are seen beside the chosen one."""
 
-A_ROW, MOST_BESIDE = 3, 8
-"""So many maps stand side by side, and so many records at most beside the chosen one."""
+A_ROW, USUAL, MOST_BESIDE = 2, 3, 8
+"""So many maps stand side by side; so many records beside the chosen one, at first and at most."""
 
 
 def record_panel(name: str) -> None:
@@ -79,7 +79,7 @@ def _beside(name: str, shown: ModelRun, others: Sequence[str]) -> None:
     if not others:
         st.info(t("your_model.no_other"), icon=":material/info:")
         return
-    beside = address.several(t("your_model.other"), others, key=OTHER, default=others[:A_ROW], most=MOST_BESIDE)
+    beside = address.several(t("your_model.other"), others, key=OTHER, default=others[:USUAL], most=MOST_BESIDE)
     runs = {name: shown} | {other: records.run(other) for other in beside}
     drawn = {one: run for one, run in runs.items() if not long.is_wide(run.record)}
     if len(drawn) < len(runs):

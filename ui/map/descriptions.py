@@ -119,14 +119,8 @@ def where(node: Node, diagram: Diagram) -> str:
 def headline(diagram: Diagram, languages: tuple[str, str], answer: str) -> str:
     """What goes in and what comes out, with a place for the word that is being written; `answer` is a class."""
     if diagram.kind in {"seq2seq", "recurrent"}:
-        read, written = map(language_name, languages)
-        return plain(f"map.headline_{diagram.kind}", read=read, written=written, word="{word}")
+        return plain(f"map.headline_{diagram.kind}", read=languages[0], written=languages[1], word="{word}")
     return plain(f"map.headline_{'answer' if answer else diagram.kind}", answer=answer)
-
-
-def language_name(name: str) -> str:
-    """A language that a checkpoint names, in the reader's words where they are known."""
-    return plain(f"map.language_{name.lower()}") if name in {"English", "German"} else name
 
 
 def identity(diagram: Diagram) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from transformer.errors import HeedmapError
+from transformer.messages import LANGUAGES
 from transformer.teaching.case import Table
 from transformer.teaching.data import Card, Term, cards, questions, steps, terms
 from transformer.teaching.handout import Sheet, handout
@@ -110,7 +111,7 @@ def _row(one: Term) -> str:
 
 
 def _has(one: Term, text: str) -> bool:
-    names = (one.name, *(in_language(code, f"glossary.{one.name}") for code in ("en", "zh")))
+    names = (one.name, *(in_language(code, f"glossary.{one.name}") for code in LANGUAGES))
     return any(text.strip().lower() in name.lower() for name in names)
 
 

@@ -36,7 +36,6 @@ def downloads_panel(shown: Translation | ModelRun, choice: Selection) -> None:
     stem = origin.stem(*head_stem(picture), *form)
     what = " · ".join([head_title(picture), said(picture.unit), *map(said, picture.notes), *scale])
     st.markdown(f"**{t('files.this')}**")
-    st.caption(t("files.holds", what=what))
     with st.container(horizontal=True):
         st.download_button(
             t("translate.download_csv"), in_this_language(lambda: csv(picture, [*facts, *scale])), f"{stem}.csv",
@@ -64,7 +63,7 @@ def downloads_panel(shown: Translation | ModelRun, choice: Selection) -> None:
         st.caption(t("files.zip_large", numbers=numbers, most=MOST_NUMBERS))
     else:
         st.caption(t("files.zip_holds"))
-    st.caption(t("translate.downloads_note"))
+    st.caption(f"{t('files.holds', what=what)} {t('translate.downloads_note')}")
 
 
 def record_button(shown: Translation | ModelRun) -> None:

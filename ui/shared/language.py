@@ -9,5 +9,6 @@ from ui.texts import KEY
 
 def language_choice() -> None:
     """Choose the language; stands in the app's frame, before any page, so that the choice stays across pages."""
+    label = " · ".join(catalogue(code)["language_label"] for code in LANGUAGES)
     with st.sidebar:
-        choice("Language · 语言", list(LANGUAGES), key=KEY, text=lambda code: catalogue(code)["language_name"])
+        choice(label, list(LANGUAGES), key=KEY, text=lambda code: catalogue(code)["language_name"])

@@ -95,7 +95,7 @@ def bring(
     form = cached_result(
         "record-form",
         (key, default, words, special, language(), there),
-        lambda: _form(record, default, words, special, parts, decided if is_whole and words else None),
+        lambda: _form(record, default, words, special, parts, decided, is_whole and words),
     )
     post(form.packed, key="record")
     choice = Selection(kind, layer, sites[layer], MEAN if head == MEAN else int(head), words, special)
@@ -257,8 +257,9 @@ def _form(
     special: bool,
     parts: Mapping[str, int] | None,
     decided: Callable[[], Deciding] | None = None,
+    decides: bool = False,
 ) -> _Form:
-    """All layers of a record, or of each kind in `parts` one."""
+    """All layers of a record, or of each kind in `parts` one; what `decided` says is asked where `decides`."""
     first, sites, sent = dict[str, Picture](), dict[str, Site](), list[Kind]()
     for name, layers in _layers(record).items():
         sent_of = layers if parts is None else [layers[parts[name]]] if name in parts else []
@@ -270,8 +271,9 @@ def _form(
         is_exact = len(sent_of) * layers[0].n_heads * usual.values.size <= EXACT
         dtype = np.float32 if is_exact else np.float16
         kind = kind_of(name, layers, pictures, (usual.queries, usual.keys), dtype=dtype)
-        deciding = _decided(layers[0], decided(), special) if decided and name == KIND else []
-        sent.append(replace(kind, decided=deciding))
+        if decided and name == KIND:
+            kind = replace(kind, decided=_decided(layers[0], decided(), special) if decides else [])
+        sent.append(kind)
     return _Form(packed(sent, default, {name: kind for kind, name in KINDS.items()}), first, sites)
 
 

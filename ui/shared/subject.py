@@ -27,8 +27,9 @@ OLD_MODEL = "checkpoint"
 LONGEST: Final = 2_000
 """Characters of a text up to which it goes along: a longer one stands in no address."""
 
-SUBJECTS, SHOWN, GIVEN = "subjects", "subjects.shown", "subjects.given"
-"""Where a session keeps the last subject of each kind, that of each page, and the addresses in its menu."""
+SUBJECTS, SHOWN, GIVEN, FOLLOWED = "subjects", "subjects.shown", "subjects.given", "subjects.followed"
+"""Where a session keeps the last subject of each kind, that of each page, the addresses in its menu, and the marked
+word that was followed last."""
 
 OF_TEXT = frozenset(
     (
@@ -121,10 +122,20 @@ def settle() -> None:
     here.marked = None
 
 
+def newly_marked(steps: Axis) -> int | None:
+    """As `marked`, of the word that the browser marked last: once, so that a reader can go on from there."""
+    word = page_state().marked
+    is_new, st.session_state[FOLLOWED] = word != st.session_state.get(FOLLOWED), word
+    return _place(steps, word) if is_new else None
+
+
 def marked(steps: Axis) -> int | None:
     """The first position of the word that the address marks, if it is one of these."""
+    return _place(steps, address.parameter(WORD))
+
+
+def _place(steps: Axis, word: str | None) -> int | None:
     labels = steps.merged().labels
-    word = address.parameter(WORD)
     return steps.words.index(sorted(set(steps.words))[labels.index(word)]) if word in labels else None
 
 

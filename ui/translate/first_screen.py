@@ -50,8 +50,6 @@ def bitext_panel(shown: Translation, checkpoint: Checkpoint, browser: record_vie
     hides = shown.scored_sequence(checkpoint).abilities.hides
     how = plain(f"translate.decided_{'hidden' if hides else 'removed'}")
     bitext(browser.local, sides, f"{how} {plain('translate.likely_help')}", key="bitext")
-    if not (browser.is_whole and browser.choice.words):
-        st.caption(t("translate.not_decided"))
 
 
 def take_mark(shown: Translation, first: tuple[int, int], words: bool, special: bool) -> None:
@@ -168,7 +166,7 @@ def _both(
     names = {KIND: (read, written), "encoder.self": (read, read)}.get(kind, (written, written))
     shown, axes = (picture.keys, picture.queries), (attention.keys, attention.queries)
     source, target = (
-        Words(of_picture.texts, _attached(axis, choice), of_picture.special, name)
+        Words(of_picture.texts, _attached(axis, choice), of_picture.special, said(name))
         for of_picture, axis, name in zip(shown, axes, names, strict=True)
     )
     return source, target

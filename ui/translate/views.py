@@ -8,6 +8,7 @@ from transformer.plots.axes import WORD_START
 from transformer.plots.beams import beam_tree
 from transformer.plots.distribution import attention_of_step, next_tokens
 from transformer.plots.export import PLOT_CONFIG
+from ui.shared import subject
 from ui.shared.address import parameter, put, whole, whole_numbers
 from ui.shared.controls import MEAN, Selection
 from ui.shared.theme import is_dark
@@ -22,6 +23,8 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
     """One output step: what could have been written, and where the decoder looked."""
     count = len(shown.steps)
     _take_old_step()
+    if (place := subject.newly_marked(shown.axes.written)) is not None:
+        put(**{STEP: place + 1})
     number = whole(t("translate.step"), 1, count, 1, key=STEP)
     step = number - 1
     written, likeliest = shown.steps[step], shown.steps[step].likeliest[0]

@@ -3,10 +3,17 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+from tests.checkpoint.foreign.test_forks import Fork
+from tests.checkpoint.originals import rnn, rnn_tutorials
+from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.torch_modules import Translator
 from tests.checkpoint.references import REFERENCE, heads, reference_file
 from tests.safe.hostile import corpus
 from transformer import attention_maps, load, report
@@ -181,3 +188,107 @@ def test_an_encoder_and_a_classifier_are_looked_at_by_ids():
 def test_what_an_encoder_cannot_read_is_said(text, message):
     with pytest.raises(InputError, match=message):
         run_any(load(reference_file("encoder-only"), **heads("encoder-only")), text, longest=512)
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz .,!?"
+WORDS = [f"word{i}" for i in range(31)]
+STOI = {letter: i for i, letter in enumerate(LETTERS)}
+BESIDE: dict[str, dict[str, Any]] = {
+    "stoi": {"stoi": STOI},
+    "itos": {"itos": dict(enumerate(LETTERS))},
+    "chars": {"chars": list(LETTERS)},
+    "a text of chars": {"chars": LETTERS},
+    "among the options": {"config": {"stoi": STOI, "n_head": 2}},
+}
+
+
+def saved(folder: Path, **beside: Any) -> tuple[Path, dict[str, Any]]:
+    torch.manual_seed(1)
+    fork = Fork(2)
+    assert fork.vocab == len(LETTERS)
+    torch.save({"model": fork.state(), **beside}, folder / "ckpt.pt")
+    return folder / "ckpt.pt", fork.answers
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_a_vocabulary_of_letters_reads_what_is_typed(kind: str, tmp_path: Path) -> None:
+    path, answers = saved(tmp_path, **BESIDE[kind])
+    assert any("has as many entries as the embedding (31)" in reason for reason in report(path, **answers).reasons)
+    found = run_any(load(path, **answers), "to be, or")
+    assert found.ids == tuple(LETTERS.index(letter) for letter in "to be, or")
+    assert found.record["decoder.0.self"].keys.texts[:2] == ("t", "o")
+    with path.open("rb") as file:  # in the worker, as on the page
+        brought = bundle({"ckpt.pt": file}).checkpoint(answers)
+    assert run_any(brought, "to be, or").ids == found.ids
+
+
+def test_words_are_divided_by_spaces_and_a_file_that_is_brought_counts_more(tmp_path: Path) -> None:
+    path, answers = saved(tmp_path, vocab=WORDS)
+    assert run_any(load(path, **answers), "word7 word30").ids == (7, 30)
+    other = "\n".join(f"wort{i}" for i in range(31)).encode()
+    brought = bundle({"ckpt.pt": io.BytesIO(path.read_bytes()), "words.txt": io.BytesIO(other)}).checkpoint(answers)
+    assert run_any(brought, "wort7").ids == (7,)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"stoi": {**STOI, "a": 7}}, {"vocab": WORDS[:30]}, {"itos": {i + 1: one for i, one in enumerate(LETTERS)}},
+        {"chars": [*LETTERS[:30], 7]}, {"vocab": [*WORDS[:30], "word0"]}, {"vocab": 31},
+    ],
+)  # fmt: skip
+def test_what_is_no_vocabulary_of_this_embedding_is_not_used(beside: dict[str, Any], tmp_path: Path) -> None:
+    path, answers = saved(tmp_path, **beside)
+    assert isinstance(load(path, **answers).tokenizer, IdTokenizer)
+    assert not any("entries as the embedding" in reason for reason in report(path, **answers).reasons)
+
+
+def test_two_sides_have_the_vocabularies_of_their_sizes(tmp_path: Path) -> None:
+    original = scramble(Translator(31, 29, (1, 1), 6, 2, 5))
+    torch.save({"model": original.state_dict(), "itos": WORDS[:29], "vocab": WORDS}, tmp_path / "pair.pt")
+    found = load(tmp_path / "pair.pt", n_heads=2, scale_embedding=True)
+    assert (found.tokenizer.labels([30]), found.writer.labels([28])) == (["word30"], ["word28"])
+
+
+def test_another_set_of_the_same_weights_is_named(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    fork = Fork(2)
+    average = {name: 2 * tensor for name, tensor in fork.state().items()}
+    torch.save({"model": fork.state(), "ema": average, "optimizer": {"state": {}}}, tmp_path / "ckpt.pt")
+    found = report(tmp_path / "ckpt.pt", **fork.answers)
+    assert "another set of the same weights lies under ema, and is not read" in found.reasons
+    torch.save({"model": fork.state(), "ema": {"decay": torch.tensor(0.9)}}, tmp_path / "ckpt.pt")
+    assert not any("another set" in reason for reason in report(tmp_path / "ckpt.pt", **fork.answers).reasons)
+
+
+PAIRS: dict[str, Any] = {
+    "rnn-tutorial-1": lambda: (rnn.EncoderRNN(31, 13), rnn.LocationDecoder(37, 13, 9)),
+    "rnn-tutorial-2": lambda: (rnn.EncoderRNN(31, 13), rnn.AdditiveDecoder(37, 13)),
+    "rnn-d2l": lambda: (rnn_tutorials.D2lEncoder(31, 11, 13, 2), rnn_tutorials.D2lDecoder(37, 11, 13, 2)),
+    "rnn-chatbot": lambda: (
+        rnn_tutorials.ChatbotEncoder(31, 13, 2, nn.GRU, "gru"),
+        rnn_tutorials.ChatbotDecoder(37, 13, 2, nn.GRU, "gru", "dot"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_half_is_told_by_its_parts(name, tmp_path):
+    for half, module in zip(("encoder", "decoder"), PAIRS[name](), strict=True):
+        for prefix in ("", f"{half}."):
+            torch.save({f"{prefix}{key}": one for key, one in module.state_dict().items()}, tmp_path / "a.pt")
+            told = report(tmp_path / "a.pt")
+            said = "the decoder of a recurrent pair" if half == "decoder" else "recurrent nets without attention"
+            assert (told.fits, said in told.text) == (False, True), told.text
+            assert "choose both files at once" in told.text
+
+
+def test_nets_that_look_at_nothing_are_told_so(tmp_path):
+    torch.manual_seed(3)
+    decoder = nn.ModuleDict({"embedding": nn.Embedding(37, 13), "gru": nn.GRU(13, 13), "out": nn.Linear(13, 37)})
+    encoder = rnn.EncoderRNN(31, 13)
+    for saved in (decoder.state_dict(), {"encoder": encoder.state_dict(), "decoder": decoder.state_dict()}):
+        torch.save(saved, tmp_path / "model.pt")
+        assert "recurrent nets without attention" in report(tmp_path / "model.pt").text
+        with pytest.raises(CheckpointError, match="no tensor compares one state with another"):
+            load(tmp_path / "model.pt")

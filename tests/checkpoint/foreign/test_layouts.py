@@ -1,7 +1,10 @@
 """Every layout at sizes drawn at random: made by the original, saved, loaded, equal within 1e-9 in float64."""
 
+import io
+import json
 import random
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,20 @@ from tests.checkpoint.originals.gpt import Gpt
 from tests.checkpoint.originals.jadore import Transformer
 from tests.checkpoint.originals.kmer import KmerEncoder
 from tests.checkpoint.originals.torch_modules import Classifier, EncoderOnly, Translator
-from transformer import attention_maps, load
+from tests.checkpoint.references import REFERENCE, heads, reference_file
+from transformer import attention_maps, load, translate
 from transformer.checkpoint import report
+from transformer.checkpoint.foreign.bundle import bundle
+from transformer.checkpoint.ours.folder import save_folder
+from transformer.errors import CheckpointError, InputError
+from transformer.nn.decoder import Decoder, DecoderConfig
+from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.kmer import KmerClassifier, KmerConfig
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.search import DecodingOptions
+from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.runs.corpus import translate_lines
+from transformer.text.vocabulary import IdTokenizer, SpecialIds, VocabularyTokenizer
 
 Made = tuple[Any, nn.Module, tuple[Tensor, ...], dict[str, Any]]
 """What is saved, the original, what it reads, and the answers about it."""
@@ -168,3 +183,129 @@ def test_gpt_2_without_its_config(kind: Any, tmp_path: Path) -> None:
     torch.save(dict(original.float().state_dict()) | {"h.0.attn.bias": torch.ones(1, 1, 29, 29)}, path)
     if kind is transformers.GPT2Model:  # every token would see all
         assert list(report(path).unexpected) == ["h.0.attn.bias"]
+
+
+MODELS = {
+    "seq2seq": Seq2Seq(
+        Seq2SeqConfig(
+            source_vocab=11, target_vocab=13,
+            d_model=6, n_heads=2, d_k=5, d_v=7, d_ff=10, n_encoder_layers=2, n_decoder_layers=1,
+            positions="learned", max_length=17, bos_id=1, eos_id=2, norm_after_stack=True,
+            without_norm="encoder", activation="silu",
+        )
+    ),
+    "encoder": Encoder(
+        EncoderConfig(
+            vocab=11, d_model=6, n_heads=2, d_ff=10, n_layers=2, head=(5, 3), head_reads="first",
+            attention_scale=6**-0.5,
+        )
+    ),
+    "decoder": Decoder(
+        DecoderConfig(
+            vocab=11, d_model=6, n_heads=2, d_ff=10, n_layers=3, max_length=7, rotary=1, projection_bias=True,
+            norm_after_embedding=True, attention_bias=False,
+        )
+    ),
+    "kmer": KmerClassifier(
+        KmerConfig(
+            vocab=11, n_classes=3, d_model=6, n_heads=2, d_ff=10, n_layers=1, widths=(2,), pooling="attention",
+            n_questions=5, d_hidden=9,
+        )
+    ),
+    "recurrent": Recurrent(RecurrentConfig(11, 13, hidden=6, d_embedding=5, bidirectional=True, deep_output=True)),
+}  # fmt: skip
+
+
+@pytest.fixture(params=MODELS)
+def folder(request, tmp_path: Path) -> Path:
+    model = scramble(MODELS[request.param])
+    save_folder(tmp_path / request.param, request.param, model, languages=("old", "new"), half=False)
+    return tmp_path / request.param
+
+
+def test_without_its_config_it_is_refused_by_name(folder):
+    (folder / "config.json").unlink()
+    with pytest.raises(CheckpointError, match=r"of Heedmap\.\s+because its config\.json, which says"):
+        load(folder)
+
+
+def test_brought_with_its_config_nothing_is_asked(folder):
+    files = {name: io.BytesIO((folder / name).read_bytes()) for name in ("model.safetensors", "config.json")}
+    brought = bundle(files)
+    assert not brought.recognised({}).report.questions
+    made = brought.checkpoint({})
+    assert made.model.config == load(folder).model.config
+    assert made.languages == ("old", "new")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"architecture": "seq2seq", "config": {"d_model": 10**9}}, "does not describe a known model|the weights hold"),
+        ({"architecture": "nothing", "config": {}}, "does not describe a known model"),
+        ([1, 2], "no table of names"),
+    ],
+)
+def test_a_config_that_the_weights_cannot_be_is_refused(folder, config, message):
+    files = {
+        "config.json": json.dumps(config).encode(),
+        "model.safetensors": (folder / "model.safetensors").read_bytes(),
+    }
+    with pytest.raises(CheckpointError, match=message):
+        bundle({name: io.BytesIO(data) for name, data in files.items()}).checkpoint({})
+
+
+def test_double_precision_stays_what_it_is(tmp_path):
+    model = scramble(MODELS["seq2seq"]).double()
+    save_folder(tmp_path, "seq2seq", model, half=False)
+    again = load(tmp_path).model
+    assert {p.dtype for p in again.parameters()} == {torch.float64}
+    assert all(torch.equal(a, b) for a, b in zip(again.parameters(), model.parameters(), strict=True))
+
+
+SHORT = DecodingOptions(max_length=5, beam=2)
+
+
+def test_ids_are_typed_and_read():
+    found = translate(load(REFERENCE / "jadore-separate"), "5 7 9", SHORT)
+    assert found.source_ids == (5, 7, 9, 2)
+    assert found.record["encoder.0.self"].queries.labels == ("5", "7", "9", "2")
+    assert [step.text for step in found.steps] == [str(i) for i in found.target_ids]
+    assert found.text == " ".join(str(i) for i in found.target_ids if i > 2)
+
+
+def test_a_forced_target_has_the_target_s_vocabulary():
+    checkpoint = load(reference_file("annotated"), n_heads=3)
+    words = [f"w{i}" for i in range(29)]
+    named = replace(checkpoint, target_tokenizer=VocabularyTokenizer(words, SpecialIds()))
+    found = translate(named, "30 7", forced="w5 w28")
+    assert found.target_ids == (5, 28, 2)
+    assert found.record["decoder.0.cross"].queries.labels == ("w5", "w28", "w2")
+    assert found.record["decoder.0.cross"].keys.labels == ("30", "7", "2")
+    with pytest.raises(InputError, match="'29' is no id: type whole numbers from 0 to 28"):
+        translate(checkpoint, "30 7", forced="29")
+
+
+def test_without_an_end_mark_nothing_is_added():
+    checkpoint = load(reference_file("annotated"), n_heads=3, eos_id=-1)
+    found = translate(checkpoint, "5 7", forced="9 11 13")
+    assert (found.source_ids, found.target_ids) == ((5, 7), (9, 11, 13))
+    with pytest.raises(InputError, match="the text is empty"):
+        translate(checkpoint, " ")
+
+
+@pytest.mark.parametrize("name", ["rnn-tutorial-1", "rnn-tutorial-2", "torch-postnorm"])
+def test_whole_files_of_ids_are_translated(name):
+    checkpoint = load(REFERENCE / name, **heads(name))
+    model, tokenizer, _ = checkpoint.translator()
+    assert isinstance(checkpoint.writer, IdTokenizer)
+    lines = translate_lines(model, tokenizer, ["5 7 9", "", "11"], SHORT, writer=checkpoint.writer)
+    assert lines[1].text == ""
+    assert all(int(word) < len(checkpoint.writer) for line in lines for word in line.text.split())
+
+
+def test_an_encoder_reads_ids_and_writes_none():
+    checkpoint = load(reference_file("encoder-only"), **heads("encoder-only"))
+    assert isinstance(checkpoint.tokenizer, IdTokenizer)
+    assert (len(checkpoint.tokenizer), checkpoint.target_tokenizer) == (20, None)
+    assert checkpoint.tokenizer.source_ids("3 4") == [3, 4]

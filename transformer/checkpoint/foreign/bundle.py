@@ -11,7 +11,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.checkpoint import Checkpoint, language_called
 from transformer.checkpoint.foreign.build import build
 from transformer.checkpoint.foreign.recognition import Recognition, recognise
 from transformer.checkpoint.foreign.vocabularies import SENTENCEPIECE, tokenizer_of, with_ids
@@ -168,7 +168,7 @@ def _described(built: Checkpoint, settings: Mapping[str, Any]) -> Checkpoint:
     """
     languages = settings.get("languages")
     if isinstance(languages, list) and len(languages) == 2 and all(isinstance(one, str) for one in languages):
-        built = replace(built, languages=(languages[0][:80], languages[1][:80]))
+        built = replace(built, languages=(language_called(languages[0][:80]), language_called(languages[1][:80])))
     if "task" in settings and ("architecture" in settings or isinstance(settings["task"], dict)):  # no option
         task = task_of(settings["task"], built.model.config, CONFIG, Message("remedy_bring_folder"))
         built = replace(built, task=task)

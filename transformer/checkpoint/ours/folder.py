@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformer.attention.capture import watch
 from transformer.attention.interventions import means
 from transformer.checkpoint import weight_files
-from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, ChangedExample, Checkpoint, Model
+from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, ChangedExample, Checkpoint, Model, language_called
 from transformer.checkpoint.ours.retired import current_options
 from transformer.errors import CheckpointError, ConfigError, InputError
 from transformer.messages import Message
@@ -160,7 +160,7 @@ def _languages(about: Mapping[str, Any], name: str) -> tuple[str, str]:
     found = about.get("languages", ["source", "target"])
     if not (isinstance(found, list) and len(found) == 2 and all(isinstance(one, str) for one in found)):
         raise refused("languages_no_names", name, AGAIN, kind=type(found).__name__)
-    return found[0][:MOST_NAME], found[1][:MOST_NAME]
+    return language_called(found[0][:MOST_NAME]), language_called(found[1][:MOST_NAME])
 
 
 def _examples(file: Path) -> tuple[dict[str, dict[str, str]], tuple[ChangedExample, ...]]:

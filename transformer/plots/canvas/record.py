@@ -41,8 +41,11 @@ class Kind:
     """The layers' own numbers, where they are not 0, 1, 2 and so on; an empty text for a site without one."""
     there: Sequence[int] | None = None
     """The layers that `weights` holds, where it does not hold all of them."""
-    decided: Sequence[tuple[int, float]] = ()
-    """For each query the key that decides it, by deletion (-1: none does), and the nats that it loses without it."""
+    decided: Sequence[tuple[int, float]] | None = None
+    """For each query the key that decides it, by deletion (-1: none does), and the nats that it loses without it.
+
+    Empty where that is not known in this form of the record, None where nobody asks for it.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +88,7 @@ def header_and_arrays(
                 **({} if one.there is None else {"there": list(one.there)}),
                 **({"layers": list(one.layers)} if one.layers else {}),
                 **({"numbers": list(one.numbers)} if one.numbers else {}),
-                **({"decided": [[key, round(lost, 4)] for key, lost in one.decided]} if one.decided else {}),
+                **({} if one.decided is None else {"decided": [[key, round(lost, 4)] for key, lost in one.decided]}),
                 **{side: _side(axis) for side, axis in (("queries", one.queries), ("keys", one.keys))},
             }
             for one in kinds

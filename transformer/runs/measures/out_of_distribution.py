@@ -115,7 +115,7 @@ def measured(
 def _checked(found: TextBounds) -> TextBounds:
     if not np.isfinite([found.pieces_per_word, found.log_prob_per_token, found.false_alarms]).all():
         raise ValueError("bounds are no numbers")
-    return replace(found, texts={code: found.texts[code][:MOST_NAME] for code in LANGUAGES})
+    return replace(found, texts={code: found.texts.get(code, found.texts["en"])[:MOST_NAME] for code in LANGUAGES})
 
 
 BOUNDS = MeasureFile(FILE, "familiarity", TextBounds, _checked, {}, {"tail": TAIL})

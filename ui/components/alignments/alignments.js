@@ -4,6 +4,7 @@
 import { activate } from "../../../transformer/plots/canvas/shared/active.js";
 import { scale, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
+import { agreement } from "../../../transformer/plots/canvas/shared/decided.js";
 import { button, element, pen, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
 import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
 import { sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
@@ -26,7 +27,7 @@ import { lookedAt, spoken } from "./sentences.js";
  * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about
  * @property {{ name: string, panels: Panel[] }[]} moments
  * @property {Record<"save_png" | "hint" | "hint_one" | "looks" | "compared" | "told" | "nothing" | "weight" | "nowhere" | "play" | "pause" |
- *   "moments" | "weighted" | "listed" | "beside" | "decided" | "decides", string>} words
+ *   "moments" | "weighted" | "listed" | "beside" | "decided" | "agreed" | "decides", string>} words
  */
 
 /** @typedef {ReturnType<typeof build>} Box One panel's elements, and what is drawn in them. */
@@ -132,8 +133,11 @@ function show(view, box, { title, note, rows, decided }, order, focus) {
   const focused = isHere ? focus.row : null;
   const looked = focus && lookedAt(view, header.same_rows ? order : focus.panel, focus.row);
   say(box.title, title);
-  say(box.note, note);
-  box.drawn = { rows, columns, decided, weights: arrays[`${moment}.${order}`], layout, theme, focused, looked };
+  const weights = arrays[`${moment}.${order}`];
+  const rowOf = (/** @type {number} */ row) => weights.subarray(row * columns.length, (row + 1) * columns.length);
+  const agreed = decided.length ? agreement(decided.map((column) => [column]), rowOf, [header.words.agreed, "", ""]) : "";
+  say(box.note, [note, agreed].filter(Boolean).join(" · "));
+  box.drawn = { rows, columns, decided, weights, layout, theme, focused, looked };
   const { wide, tall } = sizeOf(layout, rows.length, columns.length);
   Object.assign(box.canvas.style, { width: `${wide}px`, height: `${tall}px` });
   paintScene(resized(box.canvas, wide, tall, screenRatio()), sceneOf(box.drawn), theme.font);

@@ -2,6 +2,7 @@
 // shrink until they fit.
 
 import { NAN, scale } from "../../../transformer/plots/canvas/shared/colours.js";
+import { agrees } from "../../../transformer/plots/canvas/shared/decided.js";
 import { framed, decidedIn } from "../../../transformer/plots/canvas/shared/scene.js";
 
 const FONT = 12;
@@ -165,6 +166,6 @@ function marks({ rows, columns, layout: { left, top, cell, tall }, theme, focuse
 function rings({ decided, columns, weights, layout: { left, top, cell, tall } }) {
   return decided.flatMap((column, row) => {
     const places = weights.subarray(row * columns.length, (row + 1) * columns.length);
-    return column < 0 || column === strongest(places) ? [] : decidedIn(left + column * cell, top + row * tall, cell, tall);
+    return column < 0 || agrees(places, column) ? [] : decidedIn(left + column * cell, top + row * tall, cell, tall);
   });
 }

@@ -23,10 +23,11 @@ const SVG = "http://www.w3.org/2000/svg";
  * @property {string} head what the head is called within a sentence
  * @property {boolean} within whether both are the sentence that is read
  * @property {[key: number, nats: number][]} decided for each target word the source word that decides it; empty: not known
+ * @property {boolean} asked whether it is known, or would be for whole words of a short sentence
  * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about
  * @property {string} how how that was found
  * @property {string} file_name
- * @property {Record<"save_png" | "empty" | "solid" | "dotted" | "agree" | "point" | "help" | "source" | "target" | "looked" |
+ * @property {Record<"save_png" | "empty" | "solid" | "dotted" | "agree" | "none" | "unknown" | "point" | "help" | "source" | "target" | "looked" |
  *   "looked_within" | "from" | "from_within" | "weighted" | "listed" | "nothing" | "nobody" | "same" | "other" | "undecided" |
  *   "decides", string>} words
  */

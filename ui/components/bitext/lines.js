@@ -1,5 +1,7 @@
 // The lines between two sentences: which are drawn, where they run, how strong they look.
 
+import { agrees } from "../../../transformer/plots/canvas/shared/decided.js";
+
 const LEAST = 0.04; // weight of the thinnest line
 const MANY = 24; // written words from which on only strong lines are drawn while no word is in focus
 const STRONG = 0.25;
@@ -61,24 +63,16 @@ export function chosen(view, focus) {
  */
 export function dotted(view, focus) {
   const lines = view.header.decided.map(([key], query) => ({ query, key }));
-  return lines.filter((line) => line.key >= 0 && line.key !== mostOf(view, line.query) && belongs(line, focus));
+  return lines.filter((line) => line.key >= 0 && !agrees(rowOf(view, line.query), line.key) && belongs(line, focus));
 }
 
 /**
- * In how many of the words that a source word decides that one is looked at most.
- * @param {Shown} view
- */
-export function agreement(view) {
-  const decided = view.header.decided.map(([key], query) => ({ key, query })).filter(({ key }) => key >= 0);
-  return { hits: decided.filter(({ key, query }) => key === mostOf(view, query)).length, decided: decided.length };
-}
-
-/**
+ * The weights of a written word.
  * @param {Shown} view
  * @param {number} query
  */
-function mostOf({ header, weights }, query) {
-  return strongest(weights.subarray(query * header.shape[1], (query + 1) * header.shape[1]));
+export function rowOf({ header, weights }, query) {
+  return weights.subarray(query * header.shape[1], (query + 1) * header.shape[1]);
 }
 
 /**

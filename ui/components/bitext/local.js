@@ -16,6 +16,7 @@ export const local = {
         ...side,
         shape: [kind.queries.texts.length, kind.keys.texts.length],
         decided: kind.decided ?? [],
+        asked: Boolean(kind.decided),
         head: heads[layer][order],
         file_name: file_names[layer][order],
       },

@@ -1,7 +1,8 @@
 // What a bitext says in words: what was looked at while a word was written and what decided it, or who looked at a word.
 
+import { agreement } from "../../../transformer/plots/canvas/shared/decided.js";
 import { counted, fill } from "../../../transformer/plots/canvas/shared/words.js";
-import { across, agreement } from "./lines.js";
+import { across, dotted, rowOf } from "./lines.js";
 
 const SPOKEN = 3; // words, at most
 const LEAST = 0.1; // weight of a further word that is spoken of
@@ -14,10 +15,9 @@ const LEAST = 0.1; // weight of a further word that is spoken of
  * @param {Shown} view
  */
 export function legend(view) {
-  const { head, words } = view.header;
-  const { hits, decided } = agreement(view);
-  const solid = fill(words.solid, { head });
-  return decided ? `${solid} ${words.dotted} ${fill(words.agree, { hits, decided })}` : solid;
+  const { head, words, decided, asked } = view.header;
+  const said = asked ? agreement(decided, (query) => rowOf(view, query), [words.agree, words.none, words.unknown]) : "";
+  return [fill(words.solid, { head }), dotted(view, null).length ? words.dotted : "", said].filter(Boolean).join(" ");
 }
 
 /**

@@ -21,7 +21,6 @@ from transformer.checkpoint.foreign.layouts.torch_layers import (
     templates,
 )
 from transformer.checkpoint.foreign.layouts.torch_roles import (
-    FORMULAS,
     OuterTensors,
     after_layers,
     bias_of,
@@ -40,6 +39,7 @@ from transformer.checkpoint.foreign.questions import (
 from transformer.messages import Message
 from transformer.nn.decoder import DecoderConfig
 from transformer.nn.encoder import EncoderConfig
+from transformer.nn.positions import FORMULAS
 from transformer.safe.contents import Contents, Shape
 
 
@@ -95,7 +95,7 @@ def _fit(contents: Contents, answers: Answers, stack: Stack, axes: tuple[str, st
     options: dict[str, Any] = {}
     table = outer.position_table(embedding, answers)
     if table is None:
-        options["positions"] = choice(answers, "positions", FORMULAS, Message("why_paper"))
+        options["positions"] = choice(answers, "positions", tuple(FORMULAS), Message("why_paper"))
     else:
         options |= {"positions": table.kind, "max_length": table.length}
         sources["positions.table"] = table.source

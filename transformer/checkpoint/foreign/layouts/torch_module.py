@@ -7,7 +7,7 @@ from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import Fit, Source, lengths, size, two_tables
 from transformer.checkpoint.foreign.layouts.torch_layers import Biases, layers, norm_after, stacks, templates
-from transformer.checkpoint.foreign.layouts.torch_roles import FORMULAS, UNTOLD, OuterTensors, bias_of
+from transformer.checkpoint.foreign.layouts.torch_roles import UNTOLD, OuterTensors, bias_of
 from transformer.checkpoint.foreign.questions import (
     Answers,
     choice,
@@ -17,6 +17,7 @@ from transformer.checkpoint.foreign.questions import (
     seq2seq_special_ids,
 )
 from transformer.messages import Message
+from transformer.nn.positions import FORMULAS
 from transformer.nn.seq2seq import preset
 from transformer.safe.contents import Contents
 
@@ -102,7 +103,7 @@ def _around(
     }
     tables = outer.position_tables(answers)
     if tables is None:
-        options["positions"] = choice(answers, "positions", FORMULAS, Message("why_paper"))
+        options["positions"] = choice(answers, "positions", tuple(FORMULAS), Message("why_paper"))
     else:
         first, last = tables
         options |= {"positions": first.kind, **lengths(first.length, last.length)}

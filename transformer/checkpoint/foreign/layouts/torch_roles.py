@@ -14,9 +14,6 @@ from transformer.checkpoint.foreign.questions import Answers, choice
 from transformer.messages import Message
 from transformer.safe.contents import Contents, Shape
 
-FORMULAS = ("sinusoidal", "doubled", "halved", "tensor2tensor", "none")
-"""How positions are told where the file holds no table: the paper's formula first, then as others programmed it."""
-
 NONE, TIED = "none", "tied"
 """The answers that no tensor of the file plays a part, and that the target's embedding scores too."""
 

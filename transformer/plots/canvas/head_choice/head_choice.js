@@ -1,7 +1,7 @@
 // Which kind of attention, layer and head is looked at, as buttons, and what is known of that head.
 
 import { component } from "../shared/component.js";
-import { button, element, explained } from "../shared/page.js";
+import { button, element, explained, say } from "../shared/page.js";
 import { addressOf, MEAN, numberOf } from "../shared/local.js";
 
 const MOST_BUTTONS = 24; // more layers or heads are a list
@@ -23,7 +23,7 @@ const PAUSE = 250; // milliseconds without another choice before the server draw
  * @property {Picker[]} pickers
  * @property {Record<string, Known[]>} known by site, one entry a head
  * @property {Link[]} links
- * @property {Record<"help", string>} words
+ * @property {Record<"help" | "more", string>} words
  */
 
 /**
@@ -72,9 +72,11 @@ function build(root) {
   });
   const pickers = element("div", "pickers");
   pickers.append(...groups.map(({ box }) => box));
-  const known = element("div", "known");
+  const [known, said, more] = [element("div", "known"), element("div", "said"), element("details", "more")];
+  more.append(element("summary"), element("div", "links"));
+  known.append(said, more);
   root.append(pickers, known);
-  return { groups, known };
+  return { groups, known, said, more };
 }
 
 /** @param {View} view */
@@ -101,21 +103,20 @@ function draw(view) {
  * @param {View} view
  */
 function drawKnown(view) {
-  const { header, choice: { kind, layer, head }, known } = view;
-  const said = known.firstElementChild ?? element("div");
+  const { header, choice: { kind, layer, head }, known, more, said } = view;
   const written = JSON.stringify(header.known);
   if (known.dataset.written !== written) {
     known.dataset.written = written;
-    said.className = "said";
     said.replaceChildren(...Object.entries(header.known).flatMap(([site, each]) => each.map((one, at) => toldOf(one, `${site} ${at}`, header.words.help))));
   }
   for (const one of /** @type {HTMLElement[]} */ ([...said.children])) {
     one.style.visibility = one.dataset.head === `${kind.sites[layer]} ${head}` ? "visible" : "hidden";
   }
   const found = head === null ? undefined : header.known[kind.sites[layer]]?.[head];
-  const row = element("div", "links");
-  row.append(...[...(found?.links ?? []), ...header.links].map((link) => made(view, link)));
-  known.replaceChildren(said, row);
+  const links = [...(found?.links ?? []), ...header.links].map((link) => made(view, link));
+  more.hidden = !links.length;
+  say(more.children[0], header.words.more);
+  more.children[1].replaceChildren(...links);
 }
 
 /**

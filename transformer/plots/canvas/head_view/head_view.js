@@ -31,7 +31,7 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  * @property {boolean} masked whether a pair is masked
  * @property {[key: number, nats: number][]} [decided] as the record's kind has it
  * @property {Record<"save_png" | "save_svg" | "empty" | "threshold" | "heads" | "chip" | "hint" | "query" | "key" | "masked" | "nan" |
- *   "pointed" | "selected" | "selected_masked" | "mean_of" | "focus" | "locked" | "no_head" | "lines" | "one_line" |
+ *   "pointed" | "selected" | "selected_masked" | "mean_of" | "agree" | "none" | "unknown" | "focus" | "locked" | "no_head" | "lines" | "one_line" |
  *   "strongest" | "all" | "above" | "opacity" | "numbers_one" | "numbers_mean" | "numbers" | "numbers_and_bars" | "decided" |
  *   "masked_pairs" | "nan_pairs" | "next", string>} words
  */
@@ -114,7 +114,7 @@ function build(root) {
   titleRow.append(titles.query, titles.key);
   sheet.append(canvas, columns.query.box, columns.key.box);
   scroller.append(sheet);
-  body.append(slide, bar, titleRow, scroller, reading, explained);
+  body.append(bar, titleRow, scroller, reading, slide, explained);
   root.append(body, empty);
   return { columns, chipBox, titles, canvas, sheet, scroller, reading, explained, body, empty, buttons, slide, slideName, slider, slideNumber };
 }

@@ -1,6 +1,7 @@
 // Which lines a head view draws, and where. A line joins a query (left) to a key (right) for one head.
 
 import { headColour, NAN } from "../shared/colours.js";
+import { agrees } from "../shared/decided.js";
 
 export const ROW = 24; // CSS pixels a token
 export const MASKED = -1; // no weight is negative
@@ -166,6 +167,17 @@ export function stroke(line, measures, theme, emphasised = false) {
 }
 
 /**
+ * What a query's weights are in one head.
+ * @param {Float32Array} weights
+ * @param {Shape} shape
+ * @param {number} head
+ * @param {number} query
+ */
+export function rowOf(weights, [, queries, keys], head, query) {
+  return weights.subarray((head * queries + query) * keys, (head * queries + query + 1) * keys);
+}
+
+/**
  * The dotted lines: from each query that a key decides to that one, where the one head that is on looks at another most.
  * @param {[key: number, nats: number][]} decided
  * @param {Float32Array} weights
@@ -176,12 +188,11 @@ export function stroke(line, measures, theme, emphasised = false) {
  * @param {Theme} theme
  * @returns {import("../shared/scene.js").Stroke[]}
  */
-export function dotted(decided, weights, [, queries, keys], active, focus, measures, theme) {
+export function dotted(decided, weights, shape, active, focus, measures, theme) {
   if (active.length !== 1) return [];
   return decided.flatMap(([key], query) => {
-    const row = weights.subarray((active[0] * queries + query) * keys, (active[0] * queries + query + 1) * keys);
     const isSeen = !focus || (focus.side === "query" ? query : key) === focus.index;
-    if (key < 0 || !isSeen || row.every((weight) => weight <= row[key])) return [];
+    if (key < 0 || !isSeen || agrees(rowOf(weights, shape, active[0], query), key)) return [];
     const line = stroke({ head: active[0], query, key, weight: 1 }, measures, theme);
     return [{ ...line, colour: theme.text, alpha: 0.85, width: 2.5, dash: [2, 5] }];
   });

@@ -1,7 +1,8 @@
 // What a head view says in words below its lines.
 
+import { agreement, agrees } from "../shared/decided.js";
 import { counted, fill } from "../shared/words.js";
-import { mean } from "./lines.js";
+import { mean, rowOf } from "./lines.js";
 
 /** @typedef {import("./head_view.js").View} View */
 
@@ -43,17 +44,20 @@ export function readout({ choices, focus, header, pointed, weights }, active) {
 
 /**
  * How many lines there are, which are left out, and what the numbers and marks mean.
- * @param {Pick<View, "choices" | "focus" | "header" | "lines" | "measures" | "nan" | "total">} view
+ * @param {Pick<View, "choices" | "focus" | "header" | "lines" | "measures" | "nan" | "total" | "weights">} view
  * @param {number[]} active
  */
-export function footer({ choices, focus, header, lines, measures, nan, total }, active) {
+export function footer({ choices, focus, header, lines, measures, nan, total, weights }, active) {
   const { words } = header;
   if (!active.length) return words.no_head;
   const sentence = total > lines.length ? words.strongest : total === 1 ? words.one_line : words.lines;
   const drawn = fill(sentence, { drawn: counted(lines.length), count: counted(total) });
   const said = [fill(choices.threshold > 0 ? words.above : words.all, { lines: drawn, threshold: choices.threshold })];
   said.push(words.opacity);
-  if (header.decided?.length && active.length === 1) said.push(words.decided);
+  if (header.decided && active.length === 1) {
+    if (header.decided.some(([key], query) => key >= 0 && !agrees(rowOf(weights, header.shape, active[0], query), key))) said.push(words.decided);
+    said.push(agreement(header.decided, (query) => rowOf(weights, header.shape, active[0], query), [words.agree, words.none, words.unknown]));
+  }
   if (focus) {
     const one = active.length === 1;
     const numbers = fill(one ? words.numbers_one : words.numbers_mean, {

@@ -4,6 +4,7 @@
 import { activate } from "../shared/active.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
+import { agreement } from "../shared/decided.js";
 import { moved } from "../shared/grid.js";
 import { pairSaid, weightsOf } from "../shared/local.js";
 import { button, element, enlarged, focusedBeside, resized, say, screenRatio, toolbar } from "../shared/page.js";
@@ -19,7 +20,7 @@ import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
  * A matrix and what is said of it.
  * @typedef {object} Header
  * @property {Record<"save_png" | "save_svg" | "empty" | "name" | "told" | "masked" | "nan" | "marks" | "hint" | "hint_read" |
- *   "hint_long" | "decided" | "relative" | "unit" | "ends" | "nothing" | "nearer" | "farther" | "whole" | "shown" | "blocks" | "cells" | "named" | "cell" | "cell_about" | "block", string>} words
+ *   "hint_long" | "decided" | "agree" | "none" | "unknown" | "relative" | "unit" | "ends" | "nothing" | "nearer" | "farther" | "whole" | "shown" | "blocks" | "cells" | "named" | "cell" | "cell_about" | "block", string>} words
  * @property {string} title
  * @property {string} file_name
  * @property {import("../shared/local.js").Axis} queries
@@ -75,9 +76,13 @@ const local = {
     const { titles, file_names, notes } = header.sites[kind.sites[layer]];
     const order = head ?? kind.heads;
     const { queries, keys, name } = kind;
-    const axis = { ...header.axes[name], notes: [header.axes[name].notes, notes[order], ...(kind.decided ? [header.words.decided] : [])].join(" ") };
+    const { words } = header;
+    const count = keys.texts.length;
+    const agreed = agreement(kind.decided, (query) => weights.subarray(query * count, (query + 1) * count), [words.agree, words.none, words.unknown]);
+    const said = [header.axes[name].notes, notes[order], kind.decided?.length ? words.decided : "", agreed];
+    const axis = { ...header.axes[name], notes: said.filter(Boolean).join(" ") };
     return {
-      header: { ...header, kind, layer, queries, keys, axis, title: titles[order], file_name: file_names[order], unit: header.words.unit },
+      header: { ...header, kind, layer, queries, keys, axis, title: titles[order], file_name: file_names[order], unit: words.unit },
       arrays: { weights: weights.map((weight) => (weight < 0 ? MASKED : weight)) },
       options: { pair, relative },
     };

@@ -1,6 +1,7 @@
 // Where everything of a heatmap stands, and how it looks: cells, words beside them, the colour bar.
 
 import { inkOn, NAN } from "../shared/colours.js";
+import { agrees } from "../shared/decided.js";
 import { element, pen } from "../shared/page.js";
 import { decidedIn } from "../shared/scene.js";
 import { counted, fill } from "../shared/words.js";
@@ -120,7 +121,7 @@ function rings({ header: { kind, keys }, layers: [{ values }], measures: { left,
   const count = keys.texts.length;
   return kind.decided.flatMap(([key], query) => {
     const row = values?.subarray(query * count, (query + 1) * count) ?? [];
-    return key < 0 || row[key] >= Math.max(...row) ? [] : decidedIn(left + key * cell, top + query * tall, cell, tall);
+    return key < 0 || agrees(row, key) ? [] : decidedIn(left + key * cell, top + query * tall, cell, tall);
   });
 }
 
