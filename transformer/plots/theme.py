@@ -106,13 +106,13 @@ def legend(**where: Any) -> dict[str, Any]:
 def ink(figure: go.Figure, colours: Theme) -> go.Figure:
     """Write all text of a figure in full contrast, whatever grey a page's theme has for it, over our own template."""
     text = dict(color=colours.ink)
-    axis = dict(title_font=text, tickfont=text)
+    titled = dict(font=text)
+    axis = dict(title=titled, tickfont=text)
+    axes = [name for name in figure.layout.to_plotly_json() if name[1:5] == "axis"]
     figure.update_layout(
-        template=template(colours is DARK), font=text, legend_font=text, hoverlabel_font=text, title_font=text,
-        xaxis=axis, yaxis=axis,
+        template=template(colours is DARK), font=text, legend=titled, hoverlabel=titled, title=titled,
+        **dict.fromkeys(["xaxis", "yaxis", *axes], axis),
     )  # fmt: skip
-    figure.update_xaxes(axis)
-    figure.update_yaxes(axis)
     return figure
 
 
