@@ -10,7 +10,7 @@ from transformer import Record
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.plots.picture import UNSURE, Picture, Quantity
-from transformer.runs.any_model import MAX_POSITIONS, AnyRun
+from transformer.runs.any_model import MAX_POSITIONS, ModelRun
 from transformer.runs.what_if import map_difference
 from ui.checkpoints import bring, heads, long
 from ui.markdown import as_text
@@ -37,7 +37,7 @@ def record_panel(name: str) -> None:
 
 
 def panels_of_run(
-    shown: AnyRun,
+    shown: ModelRun,
     key: Hashable,
     name: str,
     more: Mapping[str, Callable[[], None]] | None = None,
@@ -66,7 +66,7 @@ def panels_of_run(
     record_views.record_notes(record)
 
 
-def _views(shown: AnyRun, key: Hashable) -> None:
+def _views(shown: ModelRun, key: Hashable) -> None:
     if long.is_wide(shown.record):
         long.views(shown, (key,))
     else:
@@ -74,7 +74,7 @@ def _views(shown: AnyRun, key: Hashable) -> None:
         st.caption(t("your_model.first_head"))
 
 
-def _beside(name: str, shown: AnyRun, others: Sequence[str]) -> None:
+def _beside(name: str, shown: ModelRun, others: Sequence[str]) -> None:
     """The same head in several records, and how each differs from the chosen one where both read the same tokens."""
     if not others:
         st.info(t("your_model.no_other"), icon=":material/info:")
@@ -134,7 +134,7 @@ def _most_different(one: Record, others: Sequence[Record]) -> tuple[int, int]:
     return found[1:]
 
 
-def _drawn(picture: Picture, key: str, run: AnyRun, end: float | None = None) -> None:
+def _drawn(picture: Picture, key: str, run: ModelRun, end: float | None = None) -> None:
     origin = Origin(run.checkpoint, run.input, run.record.interventions)
     stem = origin.stem(*head_stem(picture), *(["difference"] if picture.quantity is Quantity.DIFFERENCE else []))
     record_views.matrix(picture, key=f"beside-{key}", stem=stem, facts=origin.facts(), end=end)
