@@ -11,7 +11,7 @@ from jaxtyping import Float
 from transformer.errors import RecordError
 from transformer.messages import words
 from transformer.plots.labels import safe
-from transformer.plots.theme import Theme, diverging, ink, legend, theme
+from transformer.plots.theme import Theme, ink, legend, scale, theme
 
 NAMED_LETTERS = 120
 """Up to so many letters are written under the axis; more are numbered, and each is named on hover."""
@@ -146,7 +146,7 @@ def _add_mutations(
         y=np.arange(count),
         z=np.where(given, np.nan, change),
         text=[[words("figure_tracks_mutation", letter=name, new=new) for name in names] for new in tracks.letters],
-        zmin=-limit, zmax=limit, colorscale=diverging(colours), hoverongaps=False, yaxis="y2",
+        zmin=-limit, zmax=limit, colorscale=scale(colours.diverging), hoverongaps=False, yaxis="y2",
         colorbar=dict(
             orientation="v", x=1, xanchor="left", xpad=6, y=top / 2, yanchor="middle", ypad=0,
             lenmode="pixels", len=HEIGHTS[1] - 20, thickness=10, outlinewidth=0,

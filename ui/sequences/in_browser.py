@@ -28,7 +28,7 @@ from ui.shared import address
 from ui.shared import sequence_controls as asked
 from ui.shared.files import head_stem
 from ui.shared.record_views import one_of
-from ui.shared.sequence_controls import MAX_ADDRESS, MEAN, POOLING, SEQUENCE, Place
+from ui.shared.sequence_controls import MAX_ADDRESS, MEAN, POOLING, SEQUENCE, HeadChoice
 from ui.shared.what_if_link import what_if_query
 from ui.store.cache import cached_result
 from ui.texts import plain, t
@@ -53,7 +53,7 @@ class Shown:
 
     run: Classification
     local: Local
-    place: Place
+    place: HeadChoice
     kinds: dict[str, tuple[Site, ...]]
     maps: dict[str, Maps]
     axes: dict[str, Axes]
@@ -74,11 +74,11 @@ def bring(run: Classification, view: str) -> Shown:
         "sequence-form", (*runs.key_of(run), language(), sent), lambda: _form(run, kinds, sent)
     )
     post(pack, key="record")
-    held = address.held(*KEYS, *OLD)
+    held = address.browser_owned(*KEYS, *OLD)
     for old, key in OLD.items():
         if (said := held["values"].pop(old, None)) is not None:
             held["values"][key] = said
-    place = Place(site, MEAN if head == MEAN else int(head))
+    place = HeadChoice(site, MEAN if head == MEAN else int(head))
     return Shown(run, Local(pack.id, KEYS, held), place, kinds, maps, axes, is_whole)
 
 

@@ -18,7 +18,7 @@ from ui.sequences import runs
 from ui.sequences.logos import logo_panel
 from ui.sequences.reading import Reading
 from ui.shared.address import choice, switch
-from ui.shared.sequence_controls import MEAN, Place
+from ui.shared.sequence_controls import MEAN, HeadChoice
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import language, plain, said, t
@@ -60,7 +60,7 @@ def verdict(run: Classification, other: Classification | None, task: SequenceTas
         st.caption(as_text("; ".join(map(said, run.letters.notes))))
 
 
-def letters_panel(name: str, run: Classification, place: Place, task: SequenceTask, here: Reading) -> None:
+def letters_panel(name: str, run: Classification, place: HeadChoice, task: SequenceTask, here: Reading) -> None:
     """Attention folded back to letters, beside what every letter did for the answer."""
     best = run.classes[run.predicted]
     usual = (
@@ -98,7 +98,7 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
     _downloads(run, track, effects, target, here, place)
 
 
-def letter_track(run: Classification, place: Place) -> LetterTrack:
+def letter_track(run: Classification, place: HeadChoice) -> LetterTrack:
     """What each letter received from the chosen head, or from all heads on average."""
     heads = runs.received_by_windows(run, place.site)
     return folded(heads.mean(0) if place.head == MEAN else heads[place.head], run.spans, len(run.letters))
@@ -126,7 +126,7 @@ def _downloads(
     effects: Mutations | None,
     target: str,
     here: Reading,
-    place: Place,
+    place: HeadChoice,
 ) -> None:
     columns = {f"attention share, windows of {w}": v for w, v in zip(track.widths, track.share, strict=True)}
     columns["attention, multiples of even"] = track.relative

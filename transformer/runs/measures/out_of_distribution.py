@@ -7,9 +7,7 @@ are quantiles over held-out sentences, so the share of false alarms is known.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -20,7 +18,7 @@ from transformer.messages import LANGUAGES, Message
 from transformer.nn.common import log_probs
 from transformer.nn.search import DecodingOptions, decode
 from transformer.runs.concurrency import forward_slot, let_others
-from transformer.runs.measures import files
+from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import Translation
 from transformer.text.base import Tokenizer
 
@@ -114,28 +112,14 @@ def measured(
     return _bounded(found, texts, alarms / len(found))
 
 
-def known_bounds(checkpoint: Checkpoint) -> TextBounds | None:
-    """The bounds that lie beside a checkpoint's weights, if any; as `files.beside`."""
-    return files.beside(checkpoint, FILE, read_bounds)
+def _checked(found: TextBounds) -> TextBounds:
+    if not np.isfinite([found.pieces_per_word, found.log_prob_per_token, found.false_alarms]).all():
+        raise ValueError("bounds are no numbers")
+    return replace(found, texts={code: found.texts.get(code, found.texts["en"])[:MOST_NAME] for code in LANGUAGES})
 
 
-def write_bounds(path: Path, found: TextBounds) -> None:
-    """Write what `read_bounds` reads; as `files.write`."""
-    files.write(path, {"tail": TAIL, **asdict(found)})
-
-
-def read_bounds(path: Path) -> TextBounds:
-    """What a file says of a checkpoint's texts; as `files.read`."""
-    return files.read(path, _bounds_of, "familiarity")
-
-
-def _bounds_of(about: Any) -> TextBounds:
-    numbers = {name: float(about[name]) for name in ("pieces_per_word", "log_prob_per_token", "false_alarms")}
-    texts = {code: about["texts"].get(code, about["texts"]["en"]) for code in LANGUAGES}
-    if not all(isinstance(text, str) for text in texts.values()) or not np.isfinite(list(numbers.values())).all():
-        raise ValueError("names are no texts, or bounds are no numbers")
-    names = {code: text[:MOST_NAME] for code, text in texts.items()}
-    return TextBounds(texts=names, sentences=int(about["sentences"]), words=int(about["words"]), **numbers)
+BOUNDS = MeasureFile(FILE, "familiarity", TextBounds, _checked, {}, {"tail": TAIL})
+known_bounds, read_bounds, write_bounds = BOUNDS.beside, BOUNDS.read, BOUNDS.write
 
 
 def _counts_alone(checkpoint: Checkpoint, text: str, options: DecodingOptions) -> Counts:
