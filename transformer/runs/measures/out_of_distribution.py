@@ -36,6 +36,9 @@ TAIL = 0.02
 FEWEST_SENTENCES = 100
 """Quantiles of fewer sentences than this say nothing."""
 
+FOLDS = 10
+"""Parts of the held-out sentences: how often bounds err is measured on each part by bounds made of all others."""
+
 OTHERS = 400
 """Sentences of the catalogue that are about other things, at most."""
 
@@ -63,7 +66,7 @@ class TextBounds:
 
     `texts` is what those texts are, by language code. An input with more `pieces_per_word`, less `log_prob_per_token`,
     fewer `words` or a larger share of `new_pieces` (those that are not in `pieces`) is far. `false_alarms` is the share
-    of held-out `sentences`, and `caught` that of `others`, that are called far by bounds made of (the other) half.
+    of held-out `sentences`, and `caught` that of `others`, that are called far by bounds made without them (`FOLDS`).
     """
 
     texts: Mapping[str, str]
@@ -132,10 +135,10 @@ def measured(
         [_counts_alone(checkpoint, text, options or DecodingOptions()) for text in of]
         for of in (readable, read(_about_other_things() if others is None else others))
     )
-    halves = [(_bounded(half, texts), found[1 - first :: 2]) for first in (0, 1) if (half := found[first::2])]
-    alarms = sum(bool(bounds.reasons(one)) for bounds, rest in halves for one in rest)
-    caught = sum(bool(bounds.reasons(one)) for bounds, _ in halves for one in far)
-    rates = {"false_alarms": alarms / len(found), "caught": caught / max(1, 2 * len(far))}
+    folds = [(_bounded([one for i, one in enumerate(found) if i % FOLDS != k], texts), k) for k in range(FOLDS)]
+    alarms = sum(bool(bounds.reasons(one)) for bounds, k in folds for one in found[k::FOLDS])
+    caught = sum(bool(bounds.reasons(one)) for bounds, _ in folds for one in far)
+    rates = {"false_alarms": alarms / len(found), "caught": caught / max(1, FOLDS * len(far))}
     rounded = {name: round(rate, 4) for name, rate in rates.items()}
     return replace(_bounded(found, texts), others=len(far), **rounded)
 
