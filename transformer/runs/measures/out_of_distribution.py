@@ -138,9 +138,8 @@ def measured(
     folds = [(_bounded([one for i, one in enumerate(found) if i % FOLDS != k], texts), k) for k in range(FOLDS)]
     alarms = sum(bool(bounds.reasons(one)) for bounds, k in folds for one in found[k::FOLDS])
     caught = sum(bool(bounds.reasons(one)) for bounds, _ in folds for one in far)
-    rates = {"false_alarms": alarms / len(found), "caught": caught / max(1, FOLDS * len(far))}
-    rounded = {name: round(rate, 4) for name, rate in rates.items()}
-    return replace(_bounded(found, texts), others=len(far), **rounded)
+    rates = [round(alarms / len(found), 4), round(caught / max(1, FOLDS * len(far)), 4)]
+    return replace(_bounded(found, texts), false_alarms=rates[0], caught=rates[1], others=len(far))
 
 
 def _about_other_things() -> list[str]:
@@ -172,8 +171,10 @@ def _bounds_of(about: Any) -> TextBounds:
     if not all(isinstance(text, str) for text in texts.values()) or not np.isfinite(list(numbers.values())).all():
         raise ValueError("names are no texts, or bounds are no numbers")
     names = {code: text[:MOST_NAME] for code, text in texts.items()}
-    counted = {name: int(about[name]) for name in ("sentences", "words", "others")}
-    return TextBounds(texts=names, pieces=tuple(map(int, about["pieces"].split())), **counted, **numbers)
+    pieces, others = tuple(map(int, about["pieces"].split())), int(about["others"])
+    return TextBounds(
+        texts=names, sentences=int(about["sentences"]), words=int(about["words"]), pieces=pieces, others=others, **numbers
+    )
 
 
 def _counts_alone(checkpoint: Checkpoint, text: str, options: DecodingOptions) -> Counts:
