@@ -32,11 +32,12 @@ def main() -> None:
         with address.run(KEY, *path.KEPT) as show:
             above = st.sidebar.container()
             language_choice()
-            page, draw_menu = menu.chosen_page(_pages(), above)
-            show(page.url_path, subject.arriving(page.url_path))
-            with render_slots.turn(), one_language():
-                page.run()
-                modes.tools()
+            with one_language():
+                page, draw_menu = menu.chosen_page(_pages(), above)
+                show(page.url_path, subject.arriving(page.url_path))
+                with render_slots.turn():
+                    page.run()
+                    modes.tools()
         with page_state.opened():
             draw_menu()
 

@@ -38,16 +38,12 @@ def run(sections: list[str]) -> None:
     """Measure some sections and write all that is known."""
     torch.set_num_threads(1)
     path = HERE / "results.json"
-    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"results": {}}
-    known["machine"] = machine()
-    known["versions"] = {
-        "Python": platform.python_version(),
-        "torch": torch.__version__,
-        "streamlit": streamlit.__version__,
-        "plotly": plotly.__version__,
-    }
+    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    versions = {"torch": torch.__version__, "streamlit": streamlit.__version__, "plotly": plotly.__version__}
+    told = ", ".join(f"{name} {version}" for name, version in versions.items())
     for section in sections:
         results = SECTIONS[section]()
+        known["measured_on"][section] = f"{machine()}; Python {platform.python_version()}, {told}"
         known["results"][section] = [asdict(result) for result in results]
         for result in results:
             print(f"{result.what}: {result.measured}" + (f" (goal: {result.goal})" if result.goal else ""), flush=True)
@@ -64,10 +60,9 @@ def publish(measured: str) -> None:
 
 def table(known: dict[str, Any]) -> str:
     """Everything measured as Markdown, ready to be included."""
-    versions = ", ".join(f"{name} {version}" for name, version in known["versions"].items())
     lines = [
-        f"Measured on {known['machine']}; {versions}; one thread. Variants take turns; ratios are medians over the",
-        "rounds, of CPU time, which on an idle machine is wall time. `make benchmark` repeats it.",
+        "One thread. Variants take turns; ratios are medians over the rounds, of CPU time, which on an idle machine is",
+        "wall time. `make benchmark` repeats it.",
     ]
     for section in SECTIONS:
         rows = [Result(**row) for row in known["results"].get(section, [])]
@@ -75,6 +70,8 @@ def table(known: dict[str, Any]) -> str:
             lines += [
                 "",
                 f"**{rows[0].section}**",
+                "",
+                f"On {known['measured_on'][section]}.",
                 "",
                 "| what | measured | goal | reached |",
                 "| --- | --- | --- | --- |",

@@ -20,6 +20,7 @@ from transformer.atlas.adapters import Counts, Reading, TranslatorSubject
 from transformer.atlas.corpus import Corpus, text_of
 from transformer.atlas.executors import Executor, Processes, Serial
 from transformer.atlas.in_memory import Held
+from transformer.atlas.looks import share_drawn
 from transformer.atlas.run import Request, make_atlas
 from transformer.atlas.summarise import batches, sums_of
 from transformer.checkpoint import load
@@ -33,7 +34,8 @@ COST = 1.25
 """What a pass may cost, against a forward pass."""
 
 SENTENCE, TRANSLATION = "Two dogs are playing in the snow near a lake.", "Zwei Hunde spielen im Schnee an einem See."
-LINES = 500
+LINES, CORPUS = 500, 29_000
+"""Lines of a chunk, and of the text that it is taken from: so many as the translator was trained on."""
 
 WORKERS, FASTER = 2, 1.5
 """Processes against one, and how many times as fast they should be."""
@@ -48,7 +50,7 @@ def measure(times: int = 5) -> list[Result]:
     recycle_memory()  # as the command does
     torch.set_num_threads(1)
     subject = TranslatorSubject(load(CHECKPOINT), Counts())
-    chunk = next(shipped_pairs().chunks(LINES))
+    chunk = next(shipped_pairs().chunks(LINES, drawn=share_drawn(CORPUS)))
     readings = [
         subject.read(i, text_of(source), text_of(target))
         for i, (source, target) in enumerate(zip(chunk.lines, chunk.targets or (), strict=True))
@@ -63,7 +65,7 @@ def measure(times: int = 5) -> list[Result]:
     whole = ratio(seconds, "pass", "plain")
     cost = Result(
         SECTION,
-        f"CPU time of a pass over {len(readings)} pairs against forward passes of the same batches",
+        f"CPU time of a pass over {len(readings)} pairs of {CORPUS:,} against forward passes of the same batches",
         f"{whole:.2f} x",
         f"at most {COST} x",
         whole <= COST,

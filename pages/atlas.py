@@ -37,7 +37,7 @@ def screens() -> None:
     }
     about = st.container()
     kind = choices.ALL
-    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="atlas-choice"):
         screen = choices.screen()
         if screen in {"cards", "map"}:
             kind = choices.group(atlas, every=screen == "cards")

@@ -25,7 +25,15 @@ ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
 FILES = sorted(DEPLOY.iterdir())
 DOC = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-OURS = {*settings.SIZES, settings.DEVICE, settings.DTYPE, log.LEVEL, log.TEXTS, user_folder.VARIABLE, "HEEDMAP_PATCHES"}
+OURS = {
+    *settings.MEGABYTES,
+    settings.DEVICE,
+    settings.DTYPE,
+    log.LEVEL,
+    log.TEXTS,
+    user_folder.VARIABLE,
+    "HEEDMAP_PATCHES",
+}
 OF_THE_PROXY = {"HEEDMAP_SITE", "HEEDMAP_SERVERS"}
 PORTS = ["8501", "8502"]
 
@@ -45,8 +53,8 @@ def test_every_setting_is_explained_and_every_one_that_is_named_exists() -> None
     named = set(re.findall(r"\b(?:HEEDMAP|STREAMLIT)_[A-Z_]+\b", everything))
     assert named <= OURS | OF_THE_PROXY | streamlit_variables()
     assert named >= OURS | OF_THE_PROXY
-    for name, size in settings.SIZES.items():
-        assert re.search(rf"\| `{name}` \|[^|]*\| {size.default} \|", DOC), name
+    for name, size in settings.MEGABYTES.items():
+        assert re.search(rf"\| `{name}` \|[^|]*\| {size} \|", DOC), name
 
 
 def test_the_unit_runs_the_app_and_may_take_what_the_settings_allow() -> None:
@@ -59,7 +67,7 @@ def test_the_unit_runs_the_app_and_may_take_what_the_settings_allow() -> None:
     assert command == ["-m", "streamlit", "run", "app.py"]
     assert "Environment=STREAMLIT_SERVER_PORT=%i" in text("heedmap@.service")
     together = ("HEEDMAP_CACHE_MB", "HEEDMAP_MODELS_MB", "HEEDMAP_SERVER_MB")
-    needed = 512 + sum(settings.SIZES[name].default for name in together)
+    needed = 512 + sum(settings.MEGABYTES[name] for name in together)
     assert int(service["MemoryMax"].removesuffix("G")) * 1024 >= needed
 
 
@@ -153,7 +161,7 @@ def test_a_server_may_open_what_it_asks_for_and_keep_in_memory_what_uploads_may_
     for one in compose["services"].values():
         assert one["ulimits"]["nofile"] == {"soft": machine.MOST_FILES, "hard": machine.MOST_FILES}
         assert set(one["logging"]["options"]) == {"max-size", "max-file"}
-    uploads = settings.SIZES["HEEDMAP_SERVER_MB"].default
+    uploads = settings.MEGABYTES["HEEDMAP_SERVER_MB"]
     for server in (one for one in compose["services"].values() if "build" in one):
         assert int(server["shm_size"].removesuffix("g")) * 1024 >= uploads
         assert int(server["mem_limit"].removesuffix("g")) > int(server["shm_size"].removesuffix("g"))

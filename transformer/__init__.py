@@ -30,7 +30,7 @@ from transformer.messages import Message, speaking
 from transformer.nn.search import DecodingOptions
 from transformer.plots.axes import Axis
 from transformer.plots.picture import Picture
-from transformer.runs.any_model import AnyRun, run_any
+from transformer.runs.any_model import ModelRun, run_any
 from transformer.runs.check import check, check_file, find_answers
 from transformer.runs.continuing import Continuation, ContinueOptions, continue_text
 from transformer.runs.filling import Gap, fill
@@ -40,7 +40,6 @@ from transformer.runs.translate import Translation, follow, translate
 from transformer.sites import Site
 
 __all__ = [
-    "AnyRun",
     "AttentionMap",
     "Attribution",
     "AttributionError",
@@ -61,6 +60,7 @@ __all__ = [
     "Intervention",
     "Lens",
     "Message",
+    "ModelRun",
     "Picture",
     "Record",
     "RecordError",

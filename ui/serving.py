@@ -46,7 +46,8 @@ async def life(_app: object) -> AsyncIterator[None]:
     """
     log.begin()
     bounds = {
-        name.removeprefix("HEEDMAP_").lower(): settings.n_bytes(os.environ, name) // MEGABYTE for name in settings.SIZES
+        name.removeprefix("HEEDMAP_").lower(): settings.n_bytes(os.environ, name) // MEGABYTE
+        for name in settings.MEGABYTES
     }
     taken = int(st.get_option("server.maxUploadSize"))
     if bounds["upload_mb"] > taken:

@@ -19,9 +19,11 @@ from transformer.atlas.looks import (
     N_DRAWN,
     Looked,
     drawn,
+    drawn_by,
     letters_of,
     looked,
     place_of,
+    share_drawn,
     window_tallies,
     word_tally,
     words_of,
@@ -112,6 +114,9 @@ def test_the_same_lines_are_drawn_whoever_reads_them_and_each_row_keeps_its_key(
     assert len(drawn(numbers)) == N_DRAWN
     both = drawn(drawn(numbers[:500]) + drawn(numbers[500:]))
     assert both == drawn(numbers)
+    many = range(20_000)
+    assert drawn([i for i in many if drawn_by(i) <= share_drawn(len(many))]) == drawn(many)
+    assert share_drawn(4 * N_DRAWN) == 1
     maps = given(weights(2, 3, 4, 5))
     keys, large = looked(maps, 1)
     assert keys == maps.weights[1, :-1].argmax(-1).tolist()

@@ -206,6 +206,8 @@ def test_cells_of_a_notebook_do_not_meet_and_are_as_high_as_they_need(
     one.get_by_role("tab").first.click()
     until(page, lambda: one.evaluate("innerHeight") == before)
     assert other.evaluate("innerHeight") == beside
+    first.evaluate("ink => { document.body.style.color = ink }", "#eee" if theme == "light" else "#111")
+    until(page, lambda: one.evaluate(DARK) != theme)  # another theme of the notebook, while it is open
     assert one.evaluate("(() => { try { return parent.document.title } catch { return null } })()") is None
 
 

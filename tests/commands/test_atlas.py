@@ -17,7 +17,7 @@ from transformer.__main__ import main
 from transformer.checkpoint import load
 from transformer.errors import CheckpointError
 from transformer.explain.attribution.gold import gold_alignments
-from transformer.runs.measures.alignment_error import alignment_errors, shipped
+from transformer.runs.measures.alignment_error import AlignmentErrors, alignment_errors, shipped
 from transformer.runs.translate import translate
 
 ROOT = Path(__file__).parents[2]
@@ -146,7 +146,7 @@ def test_counts_are_of_the_largest_weight_of_each_word(tmp_path: Path, capsys: p
     assert shipped(checkpoint) is None
     (folder / "alignment_error.json").write_text(out.read_text(encoding="utf-8"), encoding="utf-8")
     every = alignment_errors(checkpoint, gold_alignments(links))
-    assert shipped(checkpoint) == (2, every)
+    assert shipped(checkpoint) == AlignmentErrors(2, every)
     heads = {name: counts for name, counts in every.items() if name.split(".")[0] == "weights"}
     assert alignment_errors(checkpoint, gold_alignments(links), only={"weights"}) == heads
     stale = whole | {"methods": whole["methods"] | {"rollout": whole["methods"]["weights.0.1"]}}

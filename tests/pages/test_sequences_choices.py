@@ -45,7 +45,8 @@ def test_probabilities_are_called_calibrated_only_where_they_are(tmp_path: Path)
     save_folder(tmp_path / "plain", "kmer", plain.model, task=replace(plain.task, temperature=1.0))
 
     def said(model: str, sequence: str) -> str:
-        return " ".join(caption.value for caption in fine(page(model=model, sequence=sequence)).caption)
+        at = fine(page(model=model, sequence=sequence))
+        return " ".join([at.subheader[0].help, *(caption.value for caption in at.caption)])
 
     trained, other = "ACGTTGCANGTGTCAGTTGACGT", "ACGTTGCANGTG"
     assert "calibrated by one temperature" in said("small", trained)

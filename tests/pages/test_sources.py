@@ -127,7 +127,7 @@ def test_trust_is_what_lies_beside_the_checkpoint_or_is_said_to_be_unknown(
     fare = faithfulness.Fare((1.0,) * 5, (0.5,) * 5, 1.25, 0.875, 0.5, 9, 1014)
     chance = faithfulness.Fare((0.1,) * 5, (0.5,) * 5, 0.1, 0.25, float("nan"), 9, 1014)
     known = faithfulness.Faithfulness(True, {"norms": fare, "random": chance})
-    faithfulness.saved(known, tmp_path / faithfulness.SUMMARY)
+    faithfulness.saved(tmp_path / faithfulness.SUMMARY, known)
     kept = json.loads((tmp_path / faithfulness.SUMMARY).read_text(encoding="utf-8"))
     assert kept["methods"]["norms"]["sentences"] == 1014
     monkeypatch.setattr(faithfulness, "shipped", lambda checkpoint: known)

@@ -35,7 +35,7 @@ def test_bounds_are_quantiles_of_held_out_sentences(tmp_path: Path, monkeypatch:
     seen = [{piece for j, other in enumerate(ids) if j != i for piece in other} for i in range(len(ids))]
     new = [np.mean([piece not in known for piece in one]) for one, known in zip(ids, seen, strict=True)]
     assert found.new_pieces == pytest.approx(np.quantile(new, 0.9), abs=1e-4)
-    assert (set(found.pieces), found.others) == ({piece for one in ids for piece in one}, 5)
+    assert (set(map(int, found.pieces.split())), found.others) == ({piece for one in ids for piece in one}, 5)
     words, pieces, log_probs = [], [], []
     for text in texts:
         run = translate(checkpoint, text, GREEDY)
@@ -50,7 +50,7 @@ def test_bounds_are_quantiles_of_held_out_sentences(tmp_path: Path, monkeypatch:
 
 
 KNOWN = TextBounds(
-    TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, new_pieces=0.25, pieces=(3, 5, 7),
+    TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, new_pieces=0.25, pieces="3 5 7",
     false_alarms=0.05, caught=0.75, others=40,
 )  # fmt: skip
 

@@ -10,9 +10,10 @@ from tests.classifiers import sequence_checkpoint
 from transformer.attention.capture import Recording, recording
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
+from transformer.explain.attribution.deletion import Progress
 from transformer.nn import fused
 from transformer.runs import pace as paces
-from transformer.runs.pace import Heard, Pace, pace_of, refuse_large
+from transformer.runs.pace import Pace, pace_of, refuse_large
 from transformer.sequences.alphabet import DNA
 
 LETTERS = "ACGTTGCANGTACCAGTTGACGTCATTGA" * 57  # 1,653: two widths make 3,300 windows
@@ -32,7 +33,7 @@ def pace(checkpoint: Checkpoint) -> Pace:
     return pace_of(checkpoint.model, len(LETTERS) - 5, lambda length: kept_bytes(run_of(checkpoint, length + 5)[1]))
 
 
-def followed(checkpoint: Checkpoint, heard: Heard) -> tuple[torch.Tensor, Recording]:
+def followed(checkpoint: Checkpoint, heard: Progress) -> tuple[torch.Tensor, Recording]:
     with pace(checkpoint).followed(len(LETTERS), heard):
         return run_of(checkpoint)
 

@@ -53,8 +53,6 @@ GIVEN = {
     ("ui/shell.py", "title"): "its callers' titles are looked at",
     ("ui/shell.py", "line"): "its callers' lines are looked at",
     ("ui/lessons/attention_steps/controls.py", "notes"): "made by t",
-    ("ui/sequences/in_browser.py", "rows"): "numbers of rows, for an axis",
-    ("ui/sequences/in_browser.py", "columns"): "numbers of columns, for an axis",
     ("ui/sequences/sites.py", "label"): "each is escaped where it is made",
     ("ui/lessons/learning/watch.py", "told(chosen, [one.measures for one in snapshots])"): "made by t",
     ("ui/lessons/learning/watch.py", "page"): "a script of ours",

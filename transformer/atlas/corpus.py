@@ -25,7 +25,8 @@ MAX_LINE = 10_000
 class Chunk:
     """Neighbouring lines of a corpus, counted from 0. Targets of sequences are what their headers call them.
 
-    `shows` says that examples are taken from it, `measured` that it counts.
+    `shows` says that examples are taken from it, `measured` that it counts. Where heads look is kept of lines whose
+    `looks.drawn_by` is `drawn` at most.
     """
 
     index: int
@@ -34,6 +35,7 @@ class Chunk:
     targets: tuple[bytes, ...] | None = None
     shows: bool = True
     measured: bool = True
+    drawn: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,14 @@ class Corpus:
                 raise _differ(self.source, count, self.target, count + 1 + sum(1 for _ in targets))
 
     def chunks(
-        self, size: int = LINES_A_CHUNK, start: int = 0, shows: bool = True, measured: bool = True
+        self, size: int = LINES_A_CHUNK, start: int = 0, shows: bool = True, measured: bool = True, drawn: float = 1.0
     ) -> Iterator[Chunk]:
         """All lines in chunks of `size`, numbered from `start`."""
         rest, first = self.lines(), 0
         while part := list(islice(rest, size)):
             lines, targets = zip(*part, strict=True)
             known = None if targets[0] is None else targets
-            yield Chunk(start + first // size, first, lines, known, shows, measured)
+            yield Chunk(start + first // size, first, lines, known, shows, measured, drawn)
             first += len(part)
 
     @property

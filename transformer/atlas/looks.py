@@ -47,6 +47,14 @@ def drawn_by(number: int) -> float:
     return int.from_bytes(hashlib.sha256(str(number).encode()).digest()[:6]) / 2**48
 
 
+def share_drawn(n_lines: int) -> float:
+    """No line of a corpus of so many has to be looked at whose `drawn_by` is larger: four times as many are left.
+
+    Lines that cannot be read, or are too long to be shown, are never drawn.
+    """
+    return min(1.0, 4 * N_DRAWN / max(1, n_lines))
+
+
 def drawn(numbers: Sequence[int]) -> list[int]:
     """The lines, of these, that keep where each row looked."""
     return sorted(sorted(numbers, key=drawn_by)[:N_DRAWN])

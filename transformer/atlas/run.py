@@ -23,6 +23,7 @@ from transformer.atlas.adapters import subject_of
 from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, digest
 from transformer.atlas.corpus_stats import Survey, survey
 from transformer.atlas.executors import Executor
+from transformer.atlas.looks import share_drawn
 from transformer.atlas.summarise import KEPT, Plan, digest_of, opened
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AtlasError, InputError
@@ -206,7 +207,7 @@ def write(
 
 def _chunks(request: Request, looked: Survey) -> Iterator[Chunk]:
     """The chunks of the corpus, then those of the text that examples come from."""
-    own = request.corpus.chunks(request.chunk, shows=request.examples is None)
+    own = request.corpus.chunks(request.chunk, shows=request.examples is None, drawn=share_drawn(looked.lines))
     if request.examples is None:
         return own
     start = ceil(looked.lines / request.chunk)

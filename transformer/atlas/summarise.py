@@ -69,7 +69,8 @@ def sums_of(subject: Subject, chunk: Chunk) -> Accumulator:
     found = Accumulator(skipped=tuple(skipped))
     collected: dict[tuple[str, str], list[Totals]] = {}
     tallies: dict[tuple[str, str], Tally] = {}
-    keeping = set(drawn([one.number for one in readings if len(one.source) in subject.shown]) if chunk.shows else ())
+    fit = [one.number for one in readings if len(one.source) in subject.shown and drawn_by(one.number) <= chunk.drawn]
+    keeping = set(drawn(fit) if chunk.shows else ())
     order: list[int] = []
     by_number: dict[int, Reading] = {}
     n_tokens = 0
@@ -104,13 +105,14 @@ def sums_of(subject: Subject, chunk: Chunk) -> Accumulator:
 def batches(readings: Sequence[Reading], mixed: bool) -> Iterator[list[Reading]]:
     """Readings of like size together (of one size, unless `mixed`), short ones first."""
     batch: list[Reading] = []
+    longest = 0
     for reading in sorted(readings, key=lambda one: (*one.size[::-1], one.number)):
+        longest = max(longest, *reading.size)
         if batch:
-            cells = max(max(one.size) for one in (*batch, reading)) ** 2
-            full = len(batch) == SENTENCES_AT_ONCE or cells * (len(batch) + 1) > CELLS_AT_ONCE
+            full = len(batch) == SENTENCES_AT_ONCE or longest**2 * (len(batch) + 1) > CELLS_AT_ONCE
             if full or not (mixed or reading.size == batch[0].size):
                 yield batch
-                batch = []
+                batch, longest = [], max(reading.size)
         batch.append(reading)
     if batch:
         yield batch
@@ -223,10 +225,11 @@ def _show(
             totals = everything[group, name]
             count = np.broadcast_to(totals.counted, totals.total.shape)[fit, :, column]
             each = np.where(count > 0, totals.total[fit, :, column] / np.maximum(count, 1), -np.inf)
+            best = np.argsort(-each, axis=0, kind="stable")[:KEPT]
             for head in range(n_heads):
-                best = np.argsort(-each[:, head], kind="stable")[:KEPT]
-                kept = [_example(float(each[i, head]), readings[fit[i]]) for i in best if np.isfinite(each[i, head])]
-                found.examples[group, measure, head] = tuple(kept)
+                scored = zip(each[best[:, head], head].tolist(), best[:, head].tolist(), strict=True)
+                kept = tuple(_example(score, readings[fit[i]]) for score, i in scored if score > -np.inf)
+                found.examples[group, measure, head] = kept
     drawn = sorted((_example(drawn_by(readings[i].number), readings[i]) for i in fit), key=lambda one: one.order)
     found.examples["", ORDINARY, 0] = tuple(drawn[:KEPT])
 

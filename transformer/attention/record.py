@@ -86,10 +86,7 @@ class AttentionMap(InNotebook):
 
     def mask(self) -> Bool[np.ndarray, "query key"]:
         """True where the query may see the key."""
-        visible = self.source.visible(self.batch, slice(0, self.shape[0]))
-        if visible is None:
-            return np.ones(self.shape, dtype=bool)
-        return np.array(np.broadcast_to(visible.numpy()[:, : self.shape[1]], self.shape))
+        return np.array(self.tile_mask(slice(None), slice(None)))
 
     def tile_mask(self, queries: slice, keys: slice) -> Bool[np.ndarray, "query key"]:
         """True where a query of a rectangle may see a key of it."""
@@ -235,18 +232,15 @@ class AttentionMap(InNotebook):
         return readable(self.source.weights(self.batch, head, rows, keys))
 
     def _head(self, head: int) -> int:
-        return self._position("head", head, self.n_heads)
+        if not 0 <= head < self.n_heads:
+            raise RecordError("not_in_site", what="head", index=head, site=self.site, last=self.n_heads - 1)
+        return int(head)
 
     def _range(self, what: str, positions: slice, count: int) -> slice:
         if positions.step not in (None, 1):
             raise RecordError("tile_with_a_step", what=what, positions=str(positions))
         start, stop, _ = positions.indices(count)
         return slice(start, max(start, stop))
-
-    def _position(self, what: str, index: int, count: int) -> int:
-        if not 0 <= index < count:
-            raise RecordError("not_in_site", what=what, index=index, site=self.site, last=count - 1)
-        return int(index)
 
 
 @dataclass(frozen=True, eq=False)

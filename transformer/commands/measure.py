@@ -178,11 +178,11 @@ def _alignment(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path)
             checkpoint, gold, lambda done, _: bar.update(done - bar.n), arguments.methods
         )
     if arguments.methods and out.is_file():
-        sentences, before = alignment_error.read(out)
-        if sentences != len(gold):
-            raise InputError("alignment_other_pairs", file=str(out), found=sentences, given=len(gold))
-        rates = before | rates
-    alignment_error.saved(len(gold), rates, out)
+        before = alignment_error.read(out)
+        if before.sentences != len(gold):
+            raise InputError("alignment_other_pairs", file=str(out), found=before.sentences, given=len(gold))
+        rates = before.methods | rates
+    alignment_error.saved(out, alignment_error.AlignmentErrors(len(gold), rates))
     for name, rows in sorted(rates.items(), key=lambda pair: min(one.error_rate for one in pair[1].values())):
         written, reads = rows["written"].error_rate, rows["read"].error_rate
         yield f"{name:24} row that writes {written:6.1%}, row that reads {reads:6.1%}\n"
@@ -207,7 +207,7 @@ def _faithfulness(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Pa
     found = faithfulness.Faithfulness(arguments.target is None, fares)
     if only and out.is_file():
         found = faithfulness.updated(faithfulness.read(out), found, only)
-    faithfulness.saved(found, out)
+    faithfulness.saved(out, found)
     for method, fare in sorted(found.fares.items(), key=lambda pair: -pair[1].area):
         share = f"{fare.share:7.1%} of deletion"
         yield f"{method:24} area {fare.area:7.3f} nats {share}, rank correlation {fare.spearman:.3f}\n"

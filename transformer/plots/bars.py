@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from transformer.messages import words
 from transformer.plots import labels
 from transformer.plots.axes import Axis
-from transformer.plots.theme import diverging, ink, legend, theme
+from transformer.plots.theme import ink, legend, scale, theme
 
 ROW, COLUMN = 24, 34.0
 """Pixels from one bar to the next: down, and across."""
@@ -74,7 +74,7 @@ def effect_bars(
     if of_class is not None:
         title = words("figure_added_to_log_odds", name=labels.isolated(of_class))
     most = max([LEAST_SCALE, *(abs(change) for change in changes)]) * ROOM
-    low, high = colours.diverging[0][1], colours.diverging[-1][1]
+    low, high = colours.diverging[0], colours.diverging[-1]
     names, numbers = [labels.short(token) for token in tokens], [f"{change:+z.2f}" for change in changes]
     if step is not None:
         names[step], numbers[step] = f"<b>{names[step]}</b>", f"<b>{numbers[step]}</b>"
@@ -99,7 +99,7 @@ def effect_grid(
     figure = go.Figure(
         go.Heatmap(
             z=values, x=list(range(len(columns))), y=list(range(len(rows))), customdata=places, zmin=-most, zmax=most,
-            colorscale=diverging(colours), xgap=1, ygap=1, hovertemplate="%{z:.3f}<extra></extra>",
+            colorscale=scale(colours.diverging), xgap=1, ygap=1, hovertemplate="%{z:.3f}<extra></extra>",
             colorbar=dict(
                 title=dict(text=words("figure_change_of_log_p"), side="right"), thickness=12, outlinewidth=0,
                 tickvals=[-most, 0, most], ticktext=[f"{-most:.2f}", "0", f"+{most:.2f}"],
@@ -185,8 +185,10 @@ def histogram(
         x=(edges[:-1] + edges[1:]) / 2, y=counts, width=np.diff(edges), customdata=ranges,
         hovertemplate="%{customdata}<br>%{y:,}<extra></extra>", marker=dict(color=theme(dark).accent, line_width=0),
     )  # fmt: skip
+    heading = labels.wrapped(title, labels.NARROW, 14.0)
     layout = dict(
-        height=280, margin=dict(l=8, r=8, t=40, b=8), title=dict(text=labels.safe(title)), bargap=0, showlegend=False,
+        height=280, margin=dict(l=8, r=8, t=40 + 18 * heading.count("<br>"), b=8), bargap=0, showlegend=False,
+        title=dict(text=heading, font=dict(size=14)),
         xaxis=dict(title=x_name or words("figure_value_axis")), yaxis=dict(title=y_name or words("figure_count_axis")),
     )  # fmt: skip
     return ink(go.Figure(bars, layout=layout), theme(dark))

@@ -72,6 +72,10 @@ def removal_curves(lines: Sequence[Line], quantity: str, dark: bool = False) -> 
     return ink(figure, colours)
 
 
+FLAT = 6
+"""Names of more moments are written upright."""
+
+
 def histories(
     moments: Sequence[str],
     series: Mapping[str, Float[np.ndarray, " moment"]],
@@ -90,8 +94,9 @@ def histories(
             hovertemplate="%{x}: %{y:.3f}<extra>%{fullData.name}</extra>",
         )  # fmt: skip
     figure.update_layout(
-        height=340, margin=dict(l=60, r=16, t=60, b=48), legend=legend(y=1.02, yanchor="bottom"),
-        xaxis=dict(title=axis, type="category"), yaxis=dict(title=quantity, rangemode="tozero"),
+        height=340, margin=dict(l=60, r=16, t=60, b=72), legend=legend(y=1.02, yanchor="bottom"),
+        yaxis=dict(title=quantity, rangemode="tozero"),
+        xaxis=dict(title=axis, type="category", tickangle=-90 if len(moments) > FLAT else 0),
     )  # fmt: skip
     return ink(figure, colours)
 
@@ -113,7 +118,7 @@ def training(
     colours = theme(dark)
     figure = go.Figure()
     places = [max(FIRST_UPDATE, update) for update in updates]
-    ticks = [FIRST_UPDATE, *(n for n in (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000) if n <= max(places))]
+    ticks = [FIRST_UPDATE, *(n for n in (10, 30, 100, 300, 1_000, 3_000) if n <= max(places))]
     for i, (name, values) in enumerate({**shares, **losses, rate[0]: rate[1]}.items()):
         place = "y" if name in shares else "y2" if name in losses else "y3"
         figure.add_scatter(

@@ -1,6 +1,7 @@
 """Names of files that say what is in them: the sentence's first words, the checkpoint, the head; safe on any system."""
 
 import unicodedata
+from functools import lru_cache
 
 LONGEST = 180
 """Bytes of a name in UTF-8 without its ending, at most: file systems take 255."""
@@ -20,12 +21,13 @@ def file_name(*parts: str, text: str = "") -> str:
     Letters and digits of every script stay; dots stay between them in `parts`; anything else becomes one hyphen. So
     nothing of it can be a path, an option or a hidden file. Never empty, at most `LONGEST` bytes.
     """
-    words = _cut("-".join(_cleaned(text).split("-")[:WORDS]), WORDS_LONGEST)
+    words = _cut("-".join(_cleaned(text[:LONGEST]).split("-")[:WORDS]), WORDS_LONGEST)
     cleaned = [words, *(".".join(filter(None, map(_cleaned, part.split(".")))) for part in parts)]
     name = _cut("_".join(filter(None, cleaned)), LONGEST) or "heedmap"
     return f"_{name}" if name.partition(".")[0].lower() in RESERVED else name
 
 
+@lru_cache(512)
 def _cleaned(text: str) -> str:
     """Runs of letters (with their accents) and digits, joined by hyphens."""
     kept = "".join(

@@ -13,7 +13,7 @@ from transformer.messages import say, words
 from transformer.plots import labels
 from transformer.plots.axes import Axis
 from transformer.plots.picture import Picture
-from transformer.plots.theme import diverging, ink, sequential, theme
+from transformer.plots.theme import SEQUENTIAL, ink, scale, theme
 
 LARGEST_CELL = 48
 """Pixels along one side of a cell where there are few."""
@@ -39,7 +39,7 @@ def heatmap(picture: Picture, *, relative: bool = False, dark: bool = False) -> 
             text=_texts(picture),
             zmin=low,
             zmax=high,
-            colorscale=sequential() if picture.quantity.is_probability else diverging(colours),
+            colorscale=scale(SEQUENTIAL) if picture.quantity.is_probability else scale(colours.diverging),
             colorbar=dict(title=dict(text=unit, side="right")),
             hoverongaps=True,
             hovertemplate=words("figure_cell", query="%{y}", key="%{x}", value="%{text}") + "<extra></extra>",

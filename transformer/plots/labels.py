@@ -67,6 +67,10 @@ def width(labels: Sequence[str], size: float = 12) -> float:
     return 0.6 * size * max(cells, default=0)
 
 
+NARROW = 340.0
+"""Pixels that the page has for a title on a narrow screen; titles that are wider go on in a second line."""
+
+
 def wrapped(text: str, room: float, size: float = 12) -> str:
     """A safe text in lines of about `room` pixels at most, broken at spaces and between East Asian characters."""
     lines: list[str] = [""]

@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from transformer.messages import words
 from transformer.plots.labels import safe
-from transformer.plots.theme import diverging, ink, legend, theme
+from transformer.plots.theme import ink, legend, scale, theme
 
 
 def number_map(
@@ -20,7 +20,7 @@ def number_map(
     colours = theme(dark)
     largest = float(np.abs(values).max()) or 1.0
     heat = go.Heatmap(
-        z=values, zmin=-largest, zmax=largest, colorscale=diverging(colours),
+        z=values, zmin=-largest, zmax=largest, colorscale=scale(colours.diverging),
         colorbar=dict(title=dict(text=unit, side="right"), thickness=14),
         hovertemplate=f"{row_name} %{{y}}<br>{column_name} %{{x}}<br>%{{z:.4f}}<extra></extra>",
     )  # fmt: skip
@@ -51,7 +51,7 @@ def table_grid(
         bar = dict(orientation="h", thickness=10, len=0.46, x=(0.24, 0.76)[column - 1], y=-0.09, yanchor="top",
                    tickfont=dict(color=colours.ink))  # fmt: skip
         scales["coloraxis" + "2" * (column - 1)] = dict(
-            cmin=-largest, cmax=largest, colorscale=diverging(colours), colorbar=bar
+            cmin=-largest, cmax=largest, colorscale=scale(colours.diverging), colorbar=bar
         )
         for row, name in enumerate(tables, 1):
             if name in group:

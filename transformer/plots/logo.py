@@ -12,14 +12,11 @@ from jaxtyping import Float
 
 from transformer.errors import RecordError
 from transformer.messages import words
-from transformer.plots.labels import wrapped
+from transformer.plots.labels import NARROW, wrapped
 from transformer.plots.theme import ink, theme
 
 _COLOURS = {"A": "#3b8f4b", "C": "#3d6fb5", "G": "#d08a1d", "T": "#c0392b"}
 """The usual colours of bases; shape, not colour, tells the letters."""
-
-NARROW = 340.0
-"""Pixels that the page has for a logo on a narrow screen; titles that are wider go on in a second line."""
 
 Outline = Sequence[Sequence[tuple[float, float]]]
 """Closed lines in a unit square; one that runs against the others cuts a hole."""
@@ -48,12 +45,15 @@ def logo(
     colours, most = theme(dark), math.log2(len(letters))
     heading = wrapped(title, NARROW, 14.0)
     lines = heading.count("<br>")
-    figure = go.Figure()
+    figure, shapes, names = go.Figure(), list[dict[str, object]](), list[dict[str, object]]()
     for position, column in enumerate(heights.T):
         base = 0.0
         for i in np.argsort(column, kind="stable"):
             if column[i] > most / 500:  # less than a pixel
-                _add_letter(figure, letters[i], position, base, float(column[i]), colours.ink)
+                shapes.append(_outline(letters[i], position, base, float(column[i])))
+                if letters[i] not in _GLYPHS:
+                    middle, font = base + float(column[i]) / 2, dict(color=colours.ink)
+                    names.append(dict(x=position, y=middle, text=letters[i], showarrow=False, font=font))
             base += float(column[i])
     figure.add_trace(
         go.Scatter(
@@ -67,7 +67,7 @@ def logo(
         )
     )
     figure.update_layout(
-
+        shapes=shapes, annotations=names,  # all at once: Plotly copies all that are there for each that is added
         title=dict(text=heading, font=dict(size=14), y=1, yref="container", yanchor="top", pad=dict(t=12)),
         height=280 + 18 * lines,
         margin=dict(l=56, r=12, t=44 + 18 * lines if title else 16, b=68),
@@ -80,17 +80,15 @@ def logo(
     return ink(figure, colours)
 
 
-def _add_letter(figure: go.Figure, letter: str, position: int, base: float, height: float, ink: str) -> None:
+def _outline(letter: str, position: int, base: float, height: float) -> dict[str, object]:
+    """A letter's shape; of one without an outline a block, which bears its name."""
     left, wide = position - 0.45, 0.9
-    lines = _GLYPHS.get(letter)
-    colour = _COLOURS.get(letter, "#6b7580")
-    if lines is None:  # no outline for this letter: a block that bears its name
-        lines = [[(0, 0), (0, 0.97), (1, 0.97), (1, 0)]]
-        figure.add_annotation(x=position, y=base + height / 2, text=letter, showarrow=False, font=dict(color=ink))
     path = " ".join(
-        "M" + " L".join(f"{left + wide * x:.4f},{base + height * y:.5f}" for x, y in line) + " Z" for line in lines
+        "M" + " L".join(f"{left + wide * x:.4f},{base + height * y:.5f}" for x, y in line) + " Z"
+        for line in _GLYPHS.get(letter, [[(0, 0), (0, 0.97), (1, 0.97), (1, 0)]])
     )
-    figure.add_shape(type="path", path=path, fillcolor=colour, line=dict(width=0), fillrule="nonzero", layer="above")
+    colour = _COLOURS.get(letter, "#6b7580")
+    return dict(type="path", path=path, fillcolor=colour, line=dict(width=0), fillrule="nonzero", layer="above")
 
 
 def _heights_text(letters: str, column: Float[np.ndarray, " letter"]) -> str:

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from transformer.messages import words
 from transformer.plots.labels import safe
+from transformer.plots.sequence_tracks import letter_ticks
 from transformer.plots.theme import Theme, ink, legend, theme
 
 GENES = 1.14
@@ -96,8 +97,8 @@ def scan_track(picture: ScanPicture, *, dark: bool = False) -> go.Figure:
         range=[picture.shown[0] - 0.5, picture.shown[1] + 0.5],
     )  # fmt: skip
     if picture.letters:
-        places = list(range(picture.shown[0], picture.shown[0] + len(picture.letters)))
-        axis |= dict(tickvals=places, ticktext=list(picture.letters), tickangle=0)
+        places = range(picture.shown[0], picture.shown[0] + len(picture.letters))
+        axis |= dict(tickvals=list(places), ticktext=letter_ticks(picture.letters, places), tickangle=0)
     figure.update_layout(
 
         height=330,

@@ -5,14 +5,24 @@ meaning (weights, masked, selected) and those of text stay. Both colour scales k
 readers: Viridis (Smith and van der Walt 2015) rises in lightness; the diverging one runs from blue to orange.
 """
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.colors import get_colorscale
 
-SEQUENTIAL = "Viridis"
+
+def _written(stops: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    """Stops of a scale, as Plotly names colours."""
+    return tuple(f"#{bytes(stop).hex()}" for stop in stops)
+
+
+_SCALES = json.loads((Path(__file__).parent / "canvas" / "shared" / "scales.json").read_text(encoding="utf-8"))
+
+SEQUENTIAL = _written(_SCALES["sequential"])
 """Probabilities, from 0 (dark) to 1 (bright)."""
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
@@ -31,7 +41,7 @@ class Theme:
     accent: str
     second: str
     chosen: str
-    diverging: tuple[tuple[float, str], ...]
+    diverging: tuple[str, ...]
     series: tuple[str, ...]
 
 
@@ -45,7 +55,7 @@ LIGHT = Theme(
     accent="#0b6e7f",
     second="#b4541a",
     chosen="#a3266b",
-    diverging=((0.0, "#134a8e"), (0.25, "#6fa3d2"), (0.5, "#f4f3ef"), (0.75, "#e59a4c"), (1.0, "#9a4200")),
+    diverging=_written(_SCALES["diverging"]["light"]),
     series=("#0b6e7f", "#b4541a", "#4b3f9e", "#2e7d32", "#a3266b", "#8a6d00", "#1f5fbf", "#5c6670"),
 )
 
@@ -59,7 +69,7 @@ DARK = Theme(
     accent="#5cc4d2",
     second="#f0975a",
     chosen="#ec7fb8",
-    diverging=((0.0, "#9cc9f5"), (0.25, "#3f7fc0"), (0.5, "#1c2329"), (0.75, "#c06a1e"), (1.0, "#ffc07a")),
+    diverging=_written(_SCALES["diverging"]["dark"]),
     series=("#5cc4d2", "#f0975a", "#a79bf0", "#7cc97f", "#ec7fb8", "#d9bd4a", "#7fb0f5", "#a9b4be"),
 )
 
@@ -69,15 +79,9 @@ def theme(dark: bool) -> Theme:
     return DARK if dark else LIGHT
 
 
-@cache
-def sequential() -> list[list[float | str]]:
-    """The scale of probabilities, as Plotly writes it; not to be changed."""
-    return [list(stop) for stop in get_colorscale(SEQUENTIAL)]
-
-
-def diverging(colours: Theme) -> list[list[float | str]]:
-    """The scale of numbers on both sides of 0, as Plotly takes it."""
-    return [list(stop) for stop in colours.diverging]
+def scale(stops: Sequence[str]) -> list[list[float | str]]:
+    """Stops at equal distances, as Plotly takes a scale."""
+    return [[at / (len(stops) - 1), colour] for at, colour in enumerate(stops)]
 
 
 def hatched(colours: Theme) -> dict[str, Any]:
@@ -102,13 +106,13 @@ def legend(**where: Any) -> dict[str, Any]:
 def ink(figure: go.Figure, colours: Theme) -> go.Figure:
     """Write all text of a figure in full contrast, whatever grey a page's theme has for it, over our own template."""
     text = dict(color=colours.ink)
-    axis = dict(title_font=text, tickfont=text)
+    titled = dict(font=text)
+    axis = dict(title=titled, tickfont=text)
+    axes = [name for name in figure.layout.to_plotly_json() if name[1:5] == "axis"]
     figure.update_layout(
-        template=template(colours is DARK), font=text, legend_font=text, hoverlabel_font=text, title_font=text,
-        xaxis=axis, yaxis=axis,
+        template=template(colours is DARK), font=text, legend=titled, hoverlabel=titled, title=titled,
+        **dict.fromkeys(["xaxis", "yaxis", *axes], axis),
     )  # fmt: skip
-    figure.update_xaxes(axis)
-    figure.update_yaxes(axis)
     return figure
 
 

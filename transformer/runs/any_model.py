@@ -12,6 +12,7 @@ from transformer.attention.capture import recording
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError, CheckpointError, InputError, NotDefinedError
+from transformer.explain.attribution.deletion import Progress
 from transformer.explain.attribution.methods import WRITTEN_METHODS, attribute
 from transformer.explain.attribution.result import Attribution
 from transformer.explain.attribution.scored_sequence import Reading, ScoredSequence
@@ -22,7 +23,7 @@ from transformer.nn.search import DecodingOptions
 from transformer.plots.axes import Axis, pooling_queries
 from transformer.runs.changed import run_of
 from transformer.runs.concurrency import forward_slot, letting_others
-from transformer.runs.pace import MOST_BYTES, SHORT, Heard, Pace, pace_of, refuse_large
+from transformer.runs.pace import MOST_BYTES, SHORT, Pace, pace_of, refuse_large
 from transformer.runs.translate import MAX_CHARACTERS, Translation, translate, unknown_words
 from transformer.text.base import labels_as_typed
 
@@ -34,7 +35,7 @@ LONGEST_TEXT = 400_000
 
 
 @dataclass(frozen=True, eq=False)
-class AnyRun:
+class ModelRun:
     """A model's run on a text: its tokens, its output and the attention of every head.
 
     `translation` is what an encoder-decoder wrote for it; `outputs` is what any other model ends with, under the names
@@ -111,9 +112,9 @@ def run_any(
     forced: str | None = None,
     *,
     longest: int | None = None,
-    progress: Heard | None = None,
+    progress: Progress | None = None,
     most_bytes: int = MOST_BYTES,
-) -> AnyRun:
+) -> ModelRun:
     """Run the checkpoint on `text`, which is ids where it has no vocabulary; `forced` is a target to walk through.
 
     A text of more than `longest` tokens is refused, and one whose run would take more than `most_bytes`; `progress` is
@@ -125,7 +126,7 @@ def run_any(
     """
     if checkpoint.translates:
         translation = translate(checkpoint, text, options, forced)
-        return AnyRun(checkpoint.name, text, translation.record, translation)
+        return ModelRun(checkpoint.name, text, translation.record, translation)
     ids, pieces = read(checkpoint, text, longest)
     if len(ids) > SHORT:
         refuse_large(pace(checkpoint, ids), len(ids), most_bytes)
@@ -145,8 +146,8 @@ def pace(checkpoint: Checkpoint, ids: Sequence[int]) -> Pace:
 
 
 def run_ids(
-    checkpoint: Checkpoint, text: str, ids: list[int], pieces: list[str], *, progress: Heard | None = None
-) -> AnyRun:
+    checkpoint: Checkpoint, text: str, ids: list[int], pieces: list[str], *, progress: Progress | None = None
+) -> ModelRun:
     """Run a checkpoint that reads one text on ids, which are shown as `pieces`; `text` is what the run is called.
 
     `progress` is told the share of a long run, and may raise.
@@ -171,7 +172,7 @@ def run_ids(
         )
         for site in seen.sites
     }
-    return AnyRun(
+    return ModelRun(
         checkpoint.name,
         text,
         Record(maps, checkpoint.name, text),

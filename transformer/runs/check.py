@@ -18,8 +18,8 @@ from transformer.checkpoint.inspect.expected import Asked, Check, compare
 from transformer.checkpoint.inspect.search import MOST_TRIED, SECONDS, Search, Searching
 from transformer.checkpoint.load import read, says_all
 from transformer.errors import CheckpointError
+from transformer.explain.attribution.deletion import Progress
 from transformer.runs.changed import run_of
-from transformer.runs.pace import Heard
 from transformer.runs.parity import TokenIds
 from transformer.safe.arrays import read_arrays_file
 from transformer.safe.contents import Contents
@@ -74,7 +74,7 @@ def find_answers(
     path: str | Path,
     expected: str | Path,
     *,
-    progress: Heard | None = None,
+    progress: Progress | None = None,
     most: int = MOST_TRIED,
     seconds: float = SECONDS,
     **answers: Any,

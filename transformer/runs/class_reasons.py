@@ -15,12 +15,11 @@ from torch import Tensor
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError
+from transformer.explain.attribution.deletion import Progress, untold
 from transformer.nn.common import refuse_elsewhere
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import ModelRun
 from transformer.runs.changed import run_of
 from transformer.runs.classes import classes_of
-from transformer.runs.continuing import untold
-from transformer.runs.pace import Heard
 
 Way = Literal["deletion_removed", "deletion_unknown"]
 
@@ -41,7 +40,7 @@ class Reasons:
     added: Float[np.ndarray, " word"]
 
 
-def ways(checkpoint: Checkpoint, run: AnyRun) -> tuple[Way, ...]:
+def ways(checkpoint: Checkpoint, run: ModelRun) -> tuple[Way, ...]:
     """The ways in which a run's class can be asked about; none where it put no whole text of words into classes."""
     logits, tokenizer = run.outputs.get("logits"), checkpoint.tokenizer
     if logits is None or logits.ndim != 1 or tokenizer is None or checkpoint.reads_sequences or not run.ids:
@@ -52,7 +51,7 @@ def ways(checkpoint: Checkpoint, run: AnyRun) -> tuple[Way, ...]:
     return WAYS if tokenizer.unknown_id >= 0 else WAYS[:-1]
 
 
-def class_reasons(checkpoint: Checkpoint, run: AnyRun, target: int, way: Way, progress: Heard = untold) -> Reasons:
+def class_reasons(checkpoint: Checkpoint, run: ModelRun, target: int, way: Way, progress: Progress = untold) -> Reasons:
     """What each word of the text of `run` adds to the log-odds of class `target`; marks around it are no words.
 
     `progress` is told the share that is done, and may raise to stop.
@@ -106,12 +105,12 @@ class ClassQuestion:
         return log_odds(logits / (task.temperature if task and known else 1.0), self.target, self.each)
 
 
-def _each(checkpoint: Checkpoint, run: AnyRun) -> bool:
+def _each(checkpoint: Checkpoint, run: ModelRun) -> bool:
     return classes_of(checkpoint, run.outputs["logits"]).each
 
 
 def _deleted(
-    question: ClassQuestion, parts: Sequence[Sequence[int]], unknown: int | None, progress: Heard
+    question: ClassQuestion, parts: Sequence[Sequence[int]], unknown: int | None, progress: Progress
 ) -> Float[np.ndarray, " word"]:
     """What the answer loses without each word; `unknown` stands in its place, or it is taken out if None.
 

@@ -4,7 +4,6 @@ Drawing follows Fan et al. 2018 (top-k) after a temperature, as the `transformer
 it draws the same tokens.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,11 +15,12 @@ from torch import Tensor
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
+from transformer.explain.attribution.deletion import Progress, untold
 from transformer.messages import Message
 from transformer.nn.protocols import Continuing
 from transformer.nn.run_context import changed_context
 from transformer.nn.search import likeliest
-from transformer.runs.any_model import MAX_POSITIONS, AnyRun, read, run_ids
+from transformer.runs.any_model import MAX_POSITIONS, ModelRun, read, run_ids
 from transformer.runs.changed import run_of
 from transformer.text.base import Tokenizer
 from transformer.text.steps import Candidate, Step
@@ -81,7 +81,7 @@ class Continuation:
     `tokens[i]` what was then written, with the model's own probability. `text` is all that was written.
     """
 
-    run: AnyRun
+    run: ModelRun
     prompt: int
     written: tuple[int, ...]
     tokens: tuple[Step, ...]
@@ -90,7 +90,7 @@ class Continuation:
     text: str
     finished: bool
 
-    def at(self, step: int) -> AnyRun:
+    def at(self, step: int) -> ModelRun:
         """The run as it was before the token of a step was written: what had been read by then, and nothing else.
 
         Nothing is computed again: no token sees what follows it, so these are the first rows and columns of each map.
@@ -105,12 +105,8 @@ class Continuation:
         return axis.texts[self.prompt + step - 1]
 
     @cached_property
-    def _until(self) -> tuple[AnyRun, ...]:
+    def _until(self) -> tuple[ModelRun, ...]:
         return tuple(_until(self.run, self.prompt + step, self.texts[step]) for step in range(len(self.written)))
-
-
-def untold(done: float) -> None:
-    """Nobody asks how much is done."""
 
 
 def continues(checkpoint: Checkpoint) -> bool:
@@ -123,7 +119,7 @@ def continue_text(
     checkpoint: Checkpoint,
     text: str,
     options: ContinueOptions | None = None,
-    progress: Callable[[float], None] = untold,
+    progress: Progress = untold,
 ) -> Continuation:
     """Continue `text` and record all attention over both; `progress` is called with the share done, up to 1.
 
@@ -165,7 +161,7 @@ def continue_text(
     )
 
 
-def reread(checkpoint: Checkpoint, found: Continuation) -> AnyRun:
+def reread(checkpoint: Checkpoint, found: Continuation) -> ModelRun:
     """Read a text and what was written after it once more, under the caller's interventions: the same tokens.
 
     Raises:
@@ -194,7 +190,7 @@ def _end_id(checkpoint: Checkpoint) -> int:
 
 
 def _written(
-    checkpoint: Checkpoint, ids: list[int], options: ContinueOptions, progress: Callable[[float], None]
+    checkpoint: Checkpoint, ids: list[int], options: ContinueOptions, progress: Progress
 ) -> tuple[list[int], list[tuple[Tensor, Tensor]]]:
     """The tokens, and the model's and the asked-for probabilities before each of them and after the last."""
     model: Any = checkpoint.model
@@ -240,7 +236,7 @@ def _token(label: str, token: int, odds: tuple[Tensor, Tensor], likeliest_ones: 
     return Step(label, float(own[token]), int((own > own[token]).sum()), candidates)
 
 
-def _until(run: AnyRun, count: int, text: str) -> AnyRun:
+def _until(run: ModelRun, count: int, text: str) -> ModelRun:
     """The first `count` tokens of a run whose tokens see nothing ahead."""
     maps = {}
     for site, found in run.record.items():

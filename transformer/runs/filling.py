@@ -10,7 +10,7 @@ from jaxtyping import Float
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
 from transformer.nn.search import likeliest
-from transformer.runs.any_model import AnyRun, read
+from transformer.runs.any_model import ModelRun, read
 from transformer.runs.changed import run_of
 from transformer.text.steps import Candidate
 
@@ -75,7 +75,7 @@ class GapEffect:
     after: Float[np.ndarray, " word"]
 
 
-def gap_effects(checkpoint: Checkpoint, before: AnyRun, after: AnyRun) -> tuple[GapEffect, ...]:
+def gap_effects(checkpoint: Checkpoint, before: ModelRun, after: ModelRun) -> tuple[GapEffect, ...]:
     """Each gap of a text that was read twice (`what_if.read_under`), in order; the likeliest before come first.
 
     Raises:

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from transformer.errors import InputError
+from transformer.explain.attribution.deletion import Progress, untold
 from transformer.nn import fused
 
 SHORT = 1_024
@@ -51,9 +52,6 @@ LABELS = 250
 """Bytes of a position's names."""
 
 MEGABYTE = 1_000_000
-
-Heard = Callable[[float], None]
-"""Is told the share of the work that is done, from 0 to 1, and may raise to stop it."""
 
 
 class Cost(NamedTuple):
@@ -111,7 +109,7 @@ class Pace:
         return low // unit * unit
 
     @contextmanager
-    def followed(self, length: int, heard: Heard) -> Iterator[None]:
+    def followed(self, length: int, heard: Progress) -> Iterator[None]:
         """Tell of the run inside how far it is, at its operations and within its attentions."""
         expected = self._expected(length)
         whole = sum(expected) or 1.0
@@ -212,7 +210,7 @@ def _watched(run: Callable[[int], int], length: int) -> _Watched:
             known.append(operation)
             most[0] = max(most[0], in_hand)
 
-        with _Operations(_silent, ended):
+        with _Operations(untold, ended):
             kept = run(length)
         found.append(_Watched(tuple(operations), largest[0], kept))
     return min(found, key=lambda one: sum(operation.seconds for operation in one.operations))
@@ -221,7 +219,7 @@ def _watched(run: Callable[[int], int], length: int) -> _Watched:
 class _Operations(TorchFunctionMode):
     """See this thread's operations: `begun` is told the share of the present one, `ended` what the last one was."""
 
-    def __init__(self, begun: Heard, ended: Callable[[_Operation, int], None]) -> None:
+    def __init__(self, begun: Progress, ended: Callable[[_Operation, int], None]) -> None:
         super().__init__()
         self._begun, self._ended = begun, ended
 
@@ -245,10 +243,6 @@ class _Operations(TorchFunctionMode):
         return found
 
 
-def _silent(_share: float) -> None:
-    """What is only measured tells nobody."""
-
-
 def _is_attention(func: Any) -> bool:
     return func is F.scaled_dot_product_attention or func is getattr(torch.ops.aten, fused.OPERATOR, None)
 
@@ -260,7 +254,7 @@ def _splits(q: Tensor, k: Tensor, v: Tensor) -> bool:
     return alike and large and not torch.is_grad_enabled()
 
 
-def _in_pieces(func: Any, args: tuple[Any, ...], given: dict[str, Any], begun: Heard) -> Any:
+def _in_pieces(func: Any, args: tuple[Any, ...], given: dict[str, Any], begun: Progress) -> Any:
     """An attention head by head; what its parts are alone is what they are together."""
     q, k, v, *rest = args
     batch, n_heads, n_queries, n_keys = q.shape[0], q.shape[1], q.shape[2], k.shape[2]

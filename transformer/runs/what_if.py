@@ -23,7 +23,7 @@ from transformer.nn.search import DecodingOptions
 from transformer.plots.axes import Axis
 from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
-from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
+from transformer.runs.any_model import MAX_POSITIONS, ModelRun, run_any
 from transformer.runs.changed import run_of
 from transformer.runs.translate import Translation, reread, translate
 from transformer.sites import Site
@@ -167,12 +167,8 @@ def class_effects(
     names: Sequence[str], before: Float[np.ndarray, " classes"], after: Float[np.ndarray, " classes"]
 ) -> tuple[ClassEffect, ...]:
     """Each class before and after; log-odds are ln(p / (1 - p)), of probabilities that sum to 1."""
-    odds = []
-    for probabilities in (before, after):
-        others = np.array([np.delete(probabilities, i).sum() for i in range(len(probabilities))])  # exact next to p = 1
-        odds.append(np.log(probabilities) - np.log(others))
-    rows = zip(names, before.tolist(), after.tolist(), (odds[1] - odds[0]).tolist(), strict=True)
-    return tuple(ClassEffect(name, (first, then), change) for name, first, then, change in rows)
+    found = zip(logit_effects(names, np.log(before), np.log(after)), before.tolist(), after.tolist(), strict=True)
+    return tuple(replace(one, probabilities=(first, then)) for one, first, then in found)
 
 
 def aligned_words(before: str, after: str) -> tuple[list[Word], list[Word]]:
@@ -270,7 +266,7 @@ def target_logits(
     return logits, torch.tensor(run.target_ids)[:, None]
 
 
-def read_under(checkpoint: Checkpoint, text: str, interventions: Sequence[Intervention]) -> AnyRun:
+def read_under(checkpoint: Checkpoint, text: str, interventions: Sequence[Intervention]) -> ModelRun:
     """Read a text under interventions; its record names them.
 
     Raises:
@@ -281,7 +277,7 @@ def read_under(checkpoint: Checkpoint, text: str, interventions: Sequence[Interv
         return with_words(checkpoint, run_any(checkpoint, text, longest=MAX_POSITIONS))
 
 
-def with_words(checkpoint: Checkpoint, run: AnyRun) -> AnyRun:
+def with_words(checkpoint: Checkpoint, run: ModelRun) -> ModelRun:
     """A run of a model that fills hidden words in, with its `logits` of the word at each position; any other as it is.
 
     They take another pass, under what is changed; nothing of it is recorded.
@@ -294,7 +290,7 @@ def with_words(checkpoint: Checkpoint, run: AnyRun) -> AnyRun:
     return replace(run, outputs={**run.outputs, "logits": readable(logits).numpy()})
 
 
-def ends_with(run: AnyRun) -> End:
+def ends_with(run: ModelRun) -> End:
     """What a run of a model without a separate target ends with, which says what can be measured of a change."""
     if "log_probs" in run.outputs:
         return "next"
@@ -308,13 +304,13 @@ def ends_with(run: AnyRun) -> End:
     return "positions"
 
 
-def scores(run: AnyRun) -> Float[Tensor, "position width"]:
+def scores(run: ModelRun) -> Float[Tensor, "position width"]:
     """Log-probabilities (natural) at each position, of a run that ends with `next` or `positions`."""
     named = "log_probs" if "log_probs" in run.outputs else "logits"
     return log_probs(torch.from_numpy(np.asarray(run.outputs[named])).double())
 
 
-def asked_about(run: AnyRun, end: End, following: int | None = None) -> list[int]:
+def asked_about(run: ModelRun, end: End, following: int | None = None) -> list[int]:
     """The id at each position whose log-probability is followed.
 
     Of `next` the text's own next token, and at its end `following` (the likeliest, if None); of `positions` what the
@@ -351,7 +347,7 @@ def logit_effects(
     return tuple(ClassEffect(name, (first, then), change) for name, first, then, change in rows)
 
 
-def state_effects(before: AnyRun, after: AnyRun) -> tuple[StateEffect, ...]:
+def state_effects(before: ModelRun, after: ModelRun) -> tuple[StateEffect, ...]:
     """The last states of both runs of one text, position by position."""
     was, now = (np.asarray(run.outputs["hidden"], dtype=np.float64) for run in (before, after))
     lengths = [np.linalg.norm(states, axis=1).tolist() for states in (was, now)]

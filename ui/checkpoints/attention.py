@@ -7,7 +7,7 @@ import streamlit as st
 from transformer import Checkpoint, DecodingOptions
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError
-from transformer.runs.any_model import MAX_POSITIONS, AnyRun
+from transformer.runs.any_model import MAX_POSITIONS, ModelRun
 from transformer.runs.continuing import continues
 from transformer.runs.filling import mask_of
 from transformer.sequences.task import SequenceTask
@@ -57,7 +57,7 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     results.known(shown, checkpoint)
 
 
-def _continued(name: str, text: str) -> tuple[AnyRun, AnyRun, Hashable]:
+def _continued(name: str, text: str) -> tuple[ModelRun, ModelRun, Hashable]:
     """What comes next, written as far as asked for. Two runs: as far as the step that is looked at, and the whole one.
 
     Raises:

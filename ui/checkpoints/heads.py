@@ -6,7 +6,7 @@ from weakref import ref
 import streamlit as st
 
 from transformer.attention.measures import strongest_head
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import ModelRun
 from ui.shared import address, controls, downloads, record_views
 from ui.shared.files import Origin
 from ui.shared.part import in_page, part
@@ -16,7 +16,7 @@ DOWNLOADS = "downloads"
 """The view that the server draws, and that follows the chosen head."""
 
 
-def heads_panel(shown: AnyRun, whole: AnyRun, key: Hashable) -> None:
+def heads_panel(shown: ModelRun, whole: ModelRun, key: Hashable) -> None:
     """Every head of a run, small, and one of them large; at first the surest of `whole`, whichever step is shown.
 
     `key` names the run, as caches do.
@@ -35,7 +35,7 @@ def heads_panel(shown: AnyRun, whole: AnyRun, key: Hashable) -> None:
     part(draw)
 
 
-def _draw(shown: AnyRun, first: tuple[int, int], key: Hashable) -> None:
+def _draw(shown: ModelRun, first: tuple[int, int], key: Hashable) -> None:
     origin = Origin(shown.checkpoint, shown.input, shown.record.interventions)
     with st.container(key="columns"):
         small, detail = st.columns([7, 11], gap="small")

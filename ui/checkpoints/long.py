@@ -9,7 +9,7 @@ from jaxtyping import Float
 from transformer import Checkpoint, Record
 from transformer.attention.record import AttentionMap
 from transformer.plots.canvas.about import About
-from transformer.runs.any_model import MAX_POSITIONS, AnyRun, read
+from transformer.runs.any_model import MAX_POSITIONS, ModelRun, read
 from transformer.runs.concurrency import forward_slot, letting_others
 from ui.components.all_heads.component import LARGEST_SIDE, Picked, all_heads
 from ui.shared.address import choice, put
@@ -40,7 +40,7 @@ def is_long(checkpoint: Checkpoint, text: str) -> bool:
     return len(read(checkpoint, text, None)[0]) > MAX_POSITIONS
 
 
-def long_panel(name: str, text: str, result: Callable[[AnyRun], None]) -> None:
+def long_panel(name: str, text: str, result: Callable[[ModelRun], None]) -> None:
     """Run, look over all heads, zoom into one; `result` says what the model made of the text.
 
     Raises:
@@ -59,7 +59,7 @@ def is_wide(record: Record) -> bool:
     return longest > MAX_POSITIONS or sum(map(_numbers, record.values())) > AT_ONCE
 
 
-def views(shown: AnyRun, key: tuple[Hashable, ...]) -> None:
+def views(shown: ModelRun, key: tuple[Hashable, ...]) -> None:
     """All heads of a kind small, in blocks, and one of them through a window; `key` names the run, as caches do."""
     record = shown.record
     available = kinds(record)

@@ -10,7 +10,7 @@ from transformer import Record
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.plots.picture import UNSURE, Picture, Quantity
-from transformer.runs.any_model import MAX_POSITIONS, AnyRun
+from transformer.runs.any_model import MAX_POSITIONS, ModelRun
 from transformer.runs.what_if import map_difference
 from ui.checkpoints import bring, heads, long
 from ui.markdown import as_text
@@ -22,8 +22,8 @@ from ui.texts import plain, said, t
 OTHER = "other"
 """The query parameter of the records that are seen beside the chosen one."""
 
-A_ROW, MOST_BESIDE = 3, 8
-"""So many maps stand side by side, and so many records at most beside the chosen one."""
+A_ROW, USUAL, MOST_BESIDE = 2, 3, 8
+"""So many maps stand side by side; so many records beside the chosen one, at first and at most."""
 
 
 def record_panel(name: str) -> None:
@@ -37,7 +37,7 @@ def record_panel(name: str) -> None:
 
 
 def panels_of_run(
-    shown: AnyRun,
+    shown: ModelRun,
     key: Hashable,
     name: str,
     more: Mapping[str, Callable[[], None]] | None = None,
@@ -66,7 +66,7 @@ def panels_of_run(
     record_views.record_notes(record)
 
 
-def _views(shown: AnyRun, key: Hashable) -> None:
+def _views(shown: ModelRun, key: Hashable) -> None:
     if long.is_wide(shown.record):
         long.views(shown, (key,))
     else:
@@ -74,12 +74,12 @@ def _views(shown: AnyRun, key: Hashable) -> None:
         st.caption(t("your_model.first_head"))
 
 
-def _beside(name: str, shown: AnyRun, others: Sequence[str]) -> None:
+def _beside(name: str, shown: ModelRun, others: Sequence[str]) -> None:
     """The same head in several records, and how each differs from the chosen one where both read the same tokens."""
     if not others:
         st.info(t("your_model.no_other"), icon=":material/info:")
         return
-    beside = address.several(t("your_model.other"), others, key=OTHER, default=others[:A_ROW], most=MOST_BESIDE)
+    beside = address.several(t("your_model.other"), others, key=OTHER, default=others[:USUAL], most=MOST_BESIDE)
     runs = {name: shown} | {other: records.run(other) for other in beside}
     drawn = {one: run for one, run in runs.items() if not long.is_wide(run.record)}
     if len(drawn) < len(runs):
@@ -134,7 +134,7 @@ def _most_different(one: Record, others: Sequence[Record]) -> tuple[int, int]:
     return found[1:]
 
 
-def _drawn(picture: Picture, key: str, run: AnyRun, end: float | None = None) -> None:
+def _drawn(picture: Picture, key: str, run: ModelRun, end: float | None = None) -> None:
     origin = Origin(run.checkpoint, run.input, run.record.interventions)
     stem = origin.stem(*head_stem(picture), *(["difference"] if picture.quantity is Quantity.DIFFERENCE else []))
     record_views.matrix(picture, key=f"beside-{key}", stem=stem, facts=origin.facts(), end=end)

@@ -8,7 +8,7 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.nn.protocols import written_length
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import ModelRun
 from transformer.runs.classes import Classes, classes_of, numbers_of, token_classes
 from transformer.runs.continuing import continues
 from transformer.runs.translate import Translation
@@ -21,7 +21,7 @@ MOST_CLASSES = 12
 """Classes of a token that have a column of their own; the likeliest one is always named."""
 
 
-def result(shown: AnyRun, checkpoint: Checkpoint) -> None:
+def result(shown: ModelRun, checkpoint: Checkpoint) -> None:
     """What was written, or what the model ends with."""
     if shown.translation is not None:
         with st.container(key="result-area"):
@@ -41,14 +41,14 @@ def result(shown: AnyRun, checkpoint: Checkpoint) -> None:
             st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
 
 
-def known(shown: AnyRun, checkpoint: Checkpoint) -> None:
+def known(shown: ModelRun, checkpoint: Checkpoint) -> None:
     """What has to be known of the maps: what was assumed, and which tokens nobody typed."""
     _assumptions(checkpoint, shown.record.notes)
     if not continues(checkpoint):
         _added(shown, checkpoint)
 
 
-def told(shown: AnyRun, checkpoint: Checkpoint) -> None:
+def told(shown: ModelRun, checkpoint: Checkpoint) -> None:
     """All of it, where the maps come later."""
     result(shown, checkpoint)
     record_views.record_notes(shown.record)
@@ -77,7 +77,7 @@ def _cut(shown: Translation, checkpoint: Checkpoint) -> None:
     st.caption(t("checkpoints.cut_by_table" if by_table else "checkpoints.cut", longest=longest))
 
 
-def _added(shown: AnyRun, checkpoint: Checkpoint) -> None:
+def _added(shown: ModelRun, checkpoint: Checkpoint) -> None:
     """Which tokens stand around the typed ones, that nobody typed: the maps have a row and a column for each."""
     reader = checkpoint.tokenizer
     ids = list(shown.ids if shown.translation is None else shown.translation.source_ids)
@@ -101,7 +101,7 @@ def _assumptions(checkpoint: Checkpoint, noted: Sequence[str]) -> None:
             st.caption(controls.sentence(assumption))
 
 
-def _token_classes(found: Classes, shown: AnyRun) -> None:
+def _token_classes(found: Classes, shown: ModelRun) -> None:
     """Of each token the likeliest class, and the probabilities of all."""
     keys = next(iter(shown.record.values())).keys
     best = found.probabilities.argmax(-1)

@@ -11,7 +11,7 @@ from transformer.errors import HeedmapError
 from transformer.messages import Message
 from transformer.plots.bars import effect_bars
 from transformer.plots.export import plot_config
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import ModelRun
 from transformer.runs.class_reasons import Reasons, Way, class_reasons, ways
 from transformer.runs.classes import classes_of
 from ui.shared import address, controls
@@ -31,7 +31,7 @@ FEW = 5
 """Classes up to which they stand beside each other."""
 
 
-def why_panel(name: str, checkpoint: Checkpoint, shown: AnyRun) -> None:
+def why_panel(name: str, checkpoint: Checkpoint, shown: ModelRun) -> None:
     """Where a model put a whole text into classes: the question, and its answer once it is asked."""
     known = ways(checkpoint, shown)
     if not known or not address.switch(t("reasons.ask"), False, key=WHY, help=t("reasons.ask_help")):
@@ -58,7 +58,7 @@ def why_panel(name: str, checkpoint: Checkpoint, shown: AnyRun) -> None:
         _answer(found, way, classes.names[int(target)], Origin(name, shown.input))
 
 
-def _reasons(name: str, checkpoint: Checkpoint, shown: AnyRun, target: int, way: Way) -> Reasons | None:
+def _reasons(name: str, checkpoint: Checkpoint, shown: ModelRun, target: int, way: Way) -> Reasons | None:
     """What the words add; a bar tells how far it is, and a button stops it (None)."""
     passes = len(shown.ids) ** 2 * checkpoint.n_parameters
 

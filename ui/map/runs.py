@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from transformer import Checkpoint, ContinueOptions, DecodingOptions, Record
 from transformer.errors import CheckpointError
 from transformer.plots.axes import Axis
-from transformer.runs.any_model import MAX_POSITIONS, AnyRun, run_any
+from transformer.runs.any_model import MAX_POSITIONS, ModelRun, run_any
 from transformer.runs.classes import names_of, numbers_of, temperature_of
 from transformer.runs.continuing import Continuation, continues
 from transformer.runs.filling import mask_of
@@ -202,7 +202,7 @@ def _of_sequence(checkpoint: Checkpoint, text: str) -> Shown:
     )
 
 
-def _of_reading(checkpoint: Checkpoint, read: AnyRun) -> Shown:
+def _of_reading(checkpoint: Checkpoint, read: ModelRun) -> Shown:
     run = with_words(checkpoint, read)
     looked = next((each for site, each in run.record.items() if site.kind == "self"), None)
     watched = flow(checkpoint, run.ids)
@@ -225,7 +225,7 @@ def _hidden(checkpoint: Checkpoint, ids: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(i for i, one in enumerate(ids) if one == reader.mask_id) if mask_of(checkpoint) else ()
 
 
-def _said(checkpoint: Checkpoint, run: AnyRun) -> Said | None:
+def _said(checkpoint: Checkpoint, run: ModelRun) -> Said | None:
     """What the head of another library's model says; None of a model whose head is a part of its own."""
     config: Any = checkpoint.model.config
     head = getattr(config, "head", "")

@@ -29,7 +29,7 @@ from ui.sequences.source import Brought
 from ui.shared.address import belong_to, choice, line, parameter, put, switch, whole_numbers
 from ui.shared.theme import is_dark
 from ui.store import render_slots, store
-from ui.store.cache import cached_result, in_session
+from ui.store.cache import cached_result, in_session, store_of
 from ui.texts import language, plain, said, t
 
 MAX_LETTERS = 4_000_000
@@ -53,8 +53,8 @@ LETTERS_SHOWN = 100
 MOST_ASKED = 20
 """Most changes that the page computes; the command line takes more."""
 
-JOB = "scan-job"
-"""The kind of result that a scan on its way is."""
+JOB, WHOLE = "scan-job", "scan"
+"""The kinds of results that a scan on its way is, in one session, and what a finished one has read, for all of them."""
 
 
 @dataclass
@@ -72,11 +72,19 @@ class Job:
     cancelled: bool = False
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, task: SequenceTask, text: str, strands: Strands, every: bool) -> "Job":
-        """A scan of which nothing is read yet."""
+    def of(
+        cls,
+        checkpoint: Checkpoint,
+        task: SequenceTask,
+        text: str,
+        strands: Strands,
+        every: bool,
+        read: ScanTrack | None,
+    ) -> "Job":
+        """A scan of which nothing is read yet, or, of a finished one, all."""
         plan = plan_scan(checkpoint, task.alphabet.read(text), strands, every)
-        track = ScanTrack(plan, tuple(map(task.classes.index, task.findable)))
-        return cls(plan, track, task.findable, plan.blocks(WORKERS), plan.reads)
+        track = read or ScanTrack(plan, tuple(map(task.classes.index, task.findable)))
+        return cls(plan, track, task.findable, plan.blocks(WORKERS), plan.reads, done=read is not None)
 
     def advance(self, seconds: float) -> None:
         """Read on for a while, one block at least."""
@@ -154,9 +162,14 @@ def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Br
             _say_errors(task, known_held_out(checkpoint), threshold)
         files = st.empty()
     key = (name, store.revision(name), source.digest, strands, every)
-    job = in_session(JOB, key, lambda: Job.of(checkpoint, task, record.sequence, strands, every), 1, pinned=True)
+    whole = store_of(WHOLE, key)
+    job = in_session(
+        JOB, key, lambda: Job.of(checkpoint, task, record.sequence, strands, every, whole.find(key)), 1, pinned=True
+    )
     if not _is_begun(job):
         return
+    if job.done and not job.cancelled and key not in whole:
+        whole.put(key, job.track)
     hits = job.hits(threshold)
     found = _deltas(name, source, written, job) if job.done else []
     chosen = next((hit for hit in hits if hit.window == parameter(SITE)), None)

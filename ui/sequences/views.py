@@ -18,7 +18,7 @@ from ui.sequences import runs
 from ui.sequences.logos import logo_panel
 from ui.sequences.reading import Reading
 from ui.shared.address import choice, switch
-from ui.shared.sequence_controls import MEAN, Place
+from ui.shared.sequence_controls import MEAN, HeadChoice
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import language, plain, said, t
@@ -32,34 +32,35 @@ def verdict(run: Classification, other: Classification | None, task: SequenceTas
     best = run.classes[run.predicted]
     meaning = task.in_language(task.meanings.get(best, ""), language())
     probability = float(run.probabilities[run.predicted])
-    st.subheader(t("sequences.verdict", name=best, probability=probability), anchor=False)
-    if meaning:
-        st.text(plain("sequences.verdict_meaning", meaning=meaning[:1].upper() + meaning[1:]))
-    columns = {t("sequences.as_given"): run.probabilities}
-    columns |= {} if other is None else {t("sequences.other_strand"): other.probabilities}
-    st.dataframe(
-        pd.DataFrame(columns, index=list(run.classes)),
-        column_config={
-            name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.4f", width="small")
-            for name in columns
-        },
-    )
     facts = [plain("sequences.facts_size", letters=len(run.letters), windows=len(run.spans))]
     facts += [plain("sequences.facts_known", name=known)] * (known in run.classes)
     other_length = len(run.letters) != task.length
     facts += [plain("sequences.facts_length", length=task.length)] * other_length
     is_calibrated = task.temperature != 1 and unknown <= MOST_UNKNOWN and not other_length
-    st.caption(
-        t(
-            "sequences.facts" if is_calibrated else "sequences.facts_uncalibrated",
-            facts=plain("sequences.facts_between").join(facts),
+    code = "sequences.facts" if is_calibrated else "sequences.facts_uncalibrated"
+    told = t(code, facts=plain("sequences.facts_between").join(facts))
+    is_usual = is_calibrated and len(facts) == 1
+    title = t("sequences.verdict", name=best, probability=probability)
+    st.subheader(title, anchor=False, help=told if is_usual else None)
+    if meaning:
+        st.text(plain("sequences.verdict_meaning", meaning=meaning[:1].upper() + meaning[1:]))
+    columns = {t("sequences.as_given"): run.probabilities}
+    columns |= {} if other is None else {t("sequences.other_strand"): other.probabilities}
+    with st.container(key="verdict-table"):
+        st.dataframe(
+            pd.DataFrame(columns, index=list(run.classes)),
+            column_config={
+                name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.4f", width="small")
+                for name in columns
+            },
         )
-    )
+    if not is_usual:
+        st.caption(told)
     if run.letters.notes:
         st.caption(as_text("; ".join(map(said, run.letters.notes))))
 
 
-def letters_panel(name: str, run: Classification, place: Place, task: SequenceTask, here: Reading) -> None:
+def letters_panel(name: str, run: Classification, place: HeadChoice, task: SequenceTask, here: Reading) -> None:
     """Attention folded back to letters, beside what every letter did for the answer."""
     best = run.classes[run.predicted]
     usual = (
@@ -97,7 +98,7 @@ def letters_panel(name: str, run: Classification, place: Place, task: SequenceTa
     _downloads(run, track, effects, target, here, place)
 
 
-def letter_track(run: Classification, place: Place) -> LetterTrack:
+def letter_track(run: Classification, place: HeadChoice) -> LetterTrack:
     """What each letter received from the chosen head, or from all heads on average."""
     heads = runs.received_by_windows(run, place.site)
     return folded(heads.mean(0) if place.head == MEAN else heads[place.head], run.spans, len(run.letters))
@@ -125,7 +126,7 @@ def _downloads(
     effects: Mutations | None,
     target: str,
     here: Reading,
-    place: Place,
+    place: HeadChoice,
 ) -> None:
     columns = {f"attention share, windows of {w}": v for w, v in zip(track.widths, track.share, strict=True)}
     columns["attention, multiples of even"] = track.relative

@@ -167,26 +167,15 @@ def several(label: str, options: Sequence[str], *, key: str, default: Sequence[s
     return here.written(key, chosen, list(default), BETWEEN.join(chosen))
 
 
-def tabs(
-    options: Sequence[str],
-    *,
-    key: str,
-    text: Callable[[str], str],
-    default: str | None = None,
-    old: Mapping[str, str] | None = None,
-) -> tuple[str, DeltaGenerator]:
-    """Which of the tabs is open (`default`, the first one), and the place for what it shows; the others stay empty.
-
-    `old` leads from words that older addresses hold to options.
-    """
-    first = options[0] if default is None else default
+def tabs(options: Sequence[str], *, key: str, text: Callable[[str], str]) -> tuple[str, DeltaGenerator]:
+    """Which of the tabs is open (at first the first one), and the place for what it shows; the others stay empty."""
+    first = options[0]
     labels = {text(option): option for option in options}
     texts = {option: label for label, option in labels.items()}
-    known = {**(old or {}), **{option: option for option in options}}
     here = page_state()
 
     def valid(value: str) -> str | None:
-        return texts.get(_one_of(options, known.get(value)) or "", value if value in labels else None)
+        return texts.get(value, value if value in labels else None)
 
     label, _ = here.seed(key, valid, texts[first], tuple(labels), always=True)
     opened = labels[label]
@@ -317,7 +306,7 @@ def keep_out(key: str, is_out: bool) -> None:
     (page_state().kept_out.add if is_out else page_state().kept_out.discard)(key)
 
 
-def held(*keys: str) -> dict[str, Any]:
+def browser_owned(*keys: str) -> dict[str, Any]:
     """Say that scripts of the page own these keys: they write them behind # in the address, without a run.
 
     `parameter` gives what a link said of them, or what a view told that the server draws. It gives what those scripts

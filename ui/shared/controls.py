@@ -169,13 +169,11 @@ def examples_menu(checkpoint: Checkpoint, take: Callable[[str], None]) -> None:
         )  # fmt: skip
 
 
-def selection(
-    record: Record, default: tuple[int, int], *, has_words: bool = True, kind_at: DeltaGenerator | None = None
-) -> Selection:
+def selection(record: Record, default: tuple[int, int], *, kind_at: DeltaGenerator | None = None) -> Selection:
     """Kind of attention, layer and head (at first the `default` ones), and in which form maps are shown.
 
-    `default` follows from the input alone, so that a fresh visit starts with the same head. Tokens that make up no
-    words, as patches of a picture, have no switch for them. The kind may stand at a place of its own.
+    `default` follows from the input alone, so that a fresh visit starts with the same head. The kind may
+    stand at a place of its own.
     """
     available = kinds(record)
     row = st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="selection")
@@ -211,7 +209,7 @@ def selection(
             help=t("translate.head_help"),
             text=lambda head: plain("translate.mean") if head == MEAN else head,
         )
-        words, special = form_of_maps(has_words=has_words)
+        words, special = form_of_maps()
     return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
 
 
@@ -236,10 +234,10 @@ def form(options: Collection[str], few: int = MOST_BUTTONS) -> Literal["segments
     return "segments" if len(options) <= few else "list"
 
 
-def form_of_maps(*, has_words: bool = True, has_scores: bool = False) -> tuple[bool, bool]:
+def form_of_maps(*, has_scores: bool = False) -> tuple[bool, bool]:
     """Whether maps show whole words, and whether they show special tokens; one button opens the switches."""
     with st.popover(t("translate.display"), icon=":material/tune:", help=t("translate.all_heads_help")):
-        words = has_words and switch(t("translate.words"), True, key="words", help=t("translate.words_help"))
+        words = switch(t("translate.words"), True, key="words", help=t("translate.words_help"))
         special = switch(t("translate.special"), True, key="special", help=t("translate.special_help"))
         if has_scores:
             switch(t("translate.scores"), False, key="scores", help=t("translate.scores_help"))

@@ -11,7 +11,7 @@ from transformer.plots.archive import archive
 from transformer.plots.export import csv, html
 from transformer.plots.heatmap import heatmap
 from transformer.plots.picture import Picture
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import ModelRun
 from ui.shared.address import parameter
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem, head_title
@@ -24,7 +24,7 @@ MOST_IN_NPZ = 100_000_000
 """So many numbers are computed for an NPZ at one time; beyond, there is the file of the record."""
 
 
-def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
+def downloads_panel(shown: Translation | ModelRun, choice: Selection) -> None:
     """The numbers and pictures, as they are on screen: scores, whole words, hidden special tokens, relative scale."""
     record, origin = shown.record, Origin(shown.checkpoint, shown.input, shown.record.interventions)
     scores = _is_on("scores") and choice.head != MEAN
@@ -66,7 +66,7 @@ def downloads_panel(shown: Translation | AnyRun, choice: Selection) -> None:
     st.caption(f"{t('files.holds', what=what)} {t('translate.downloads_note')}")
 
 
-def record_button(shown: Translation | AnyRun) -> None:
+def record_button(shown: Translation | ModelRun) -> None:
     """The record as a file that can be brought again, however long it is."""
     origin = Origin(shown.checkpoint, shown.input, shown.record.interventions)
     record = replace(shown.record, model=shown.checkpoint, text=shown.input)

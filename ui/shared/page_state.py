@@ -39,7 +39,7 @@ REMEMBERED = 200
 """So many addresses of a page are known again as our own, when the browser was slower than its user."""
 
 
-class Shown(NamedTuple):
+class ControlValue(NamedTuple):
     """What a control showed at the end of a run, and among what: its labels or its range."""
 
     value: object
@@ -66,8 +66,8 @@ class Run:
 class Controls:
     """What the page's controls showed last, by key, and which of them belong to a part."""
 
-    shown: dict[str, Shown] = field(default_factory=dict)
-    seeded: dict[str, Shown] = field(default_factory=dict)
+    shown: dict[str, ControlValue] = field(default_factory=dict)
+    seeded: dict[str, ControlValue] = field(default_factory=dict)
     of_part: set[str] = field(default_factory=set)
     put: set[str] = field(default_factory=set)
     """Keys that a click has put since the last run."""
@@ -173,10 +173,10 @@ class PageState:
         else:
             self.values[key] = value
         if key in st.session_state:
-            here.shown[key] = Shown(st.session_state[key], here.shown.get(key, Shown(None, ())).among)
+            here.shown[key] = ControlValue(st.session_state[key], here.shown.get(key, ControlValue(None, ())).among)
 
     def own(self, keys: Collection[str]) -> dict[str, Any]:
-        """See `address.held`. What the server knew of keys that nobody owned before is news to the browser."""
+        """See `address.browser_owned`. What the server knew of keys that nobody owned before is news to the browser."""
         if not self.owned.issuperset(keys):
             self.arrival += 1
             self._brought = {key: value for key, value in self.values.items() if key in keys}
@@ -208,7 +208,7 @@ class PageState:
         last = here.shown.get(key)
         if key in self.hidden:
             value = None if said is None else valid(said)
-            here.seeded[key] = Shown(default if value is None else value, among)
+            here.seeded[key] = ControlValue(default if value is None else value, among)
             return here.seeded[key].value, False
         held = st.session_state.get(key)
         left_alone = not is_fresh or (always and key in self.run.brought)
@@ -222,7 +222,7 @@ class PageState:
         told = told and (always or key not in self.run.brought)
         if told:
             st.session_state[key] = value
-        here.seeded[key] = Shown(value, among)  # shown once it is drawn: a run may end before that
+        here.seeded[key] = ControlValue(value, among)  # shown once it is drawn: a run may end before that
         return value, told
 
     @property

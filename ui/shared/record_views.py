@@ -48,7 +48,7 @@ RoleOf = Callable[[str, int], str | None]
 
 
 @dataclass(frozen=True)
-class Shown:
+class BrowserRecord:
     """A record in the browser, in one form, and what the address chooses of it as this run knows it."""
 
     record: Record
@@ -77,7 +77,7 @@ def bring(
     words: bool,
     special: bool,
     decided: Callable[[], Deciding] | None = None,
-) -> Shown:
+) -> BrowserRecord:
     """Send a record, and take what the address chooses of it: at first the layer and head of `default`.
 
     `key` names the run, as caches do. `decided` says which source word decides each written one; it is asked where
@@ -99,8 +99,8 @@ def bring(
     )
     post(form.packed, key="record")
     choice = Selection(kind, layer, sites[layer], MEAN if head == MEAN else int(head), words, special)
-    local = Local(form.packed.id, KEYS, address.held(*KEYS))
-    return Shown(record, key, local, choice, is_whole, form.first, form.sites)
+    local = Local(form.packed.id, KEYS, address.browser_owned(*KEYS))
+    return BrowserRecord(record, key, local, choice, is_whole, form.first, form.sites)
 
 
 def record_notes(record: Record) -> None:
@@ -111,7 +111,7 @@ def record_notes(record: Record) -> None:
 
 
 def head_panel(
-    shown: Shown,
+    shown: BrowserRecord,
     known: Mapping[str, Sequence[Known]] | None = None,
     links: Sequence[Link] = (),
     followed: bool = False,
@@ -136,7 +136,7 @@ def head_panel(
     )  # fmt: skip
 
 
-def all_heads_panel(shown: Shown, origin: Origin, role_of: RoleOf | None = None) -> None:
+def all_heads_panel(shown: BrowserRecord, origin: Origin, role_of: RoleOf | None = None) -> None:
     """Every layer and head of the chosen kind, small; a click opens one. `role_of` says what a head does."""
     grids, arrays = {}, dict[str, np.ndarray]()
     layers_of = _layers(shown.record)
@@ -157,25 +157,26 @@ def all_heads_panel(shown: Shown, origin: Origin, role_of: RoleOf | None = None)
     all_heads_of_record(shown.local, grids, arrays, key="all-heads")
 
 
-def heatmap_panel(shown: Shown, origin: Origin) -> None:
+def heatmap_panel(shown: BrowserRecord, origin: Origin) -> None:
     """One head, large: its weights, or its scores."""
     choice = shown.choice
-    is_mean = choice.head == MEAN
-    scores = None
-    if _shows_scores() and not is_mean:
+    if _shows_scores() and choice.head != MEAN:
         picture = shown.record[choice.site].picture(choice.head, choice.words, choice.special, scores=True)
         names = plain("translate.scores_axes", queries=picture.queries.name, keys=picture.keys.name)
         notes = " ".join([names, *map(plain_sentence, picture.notes)])
-        scores = Scores(picture, choice.kind, int(choice.head), notes, origin.stem(*head_stem(picture), "scores"))
+        facts = origin.facts(*map(said, shown.first[choice.kind].notes))
+        stem = origin.stem(*head_stem(picture), "scores")
+        heatmap(shown.local, {}, {}, key="heatmap", scores=Scores(picture, int(choice.head), notes, facts, stem))
+        return
     sites = {
         name: replace(site, file_names=[origin.stem(*parts.split()) for parts in site.file_names])
         for name, site in shown.sites.items()
     }
     axes = {kind: _axes(first, origin) for kind, first in shown.first.items()}
-    heatmap(shown.local, sites, axes, key="heatmap", scores=scores)
+    heatmap(shown.local, sites, axes, key="heatmap")
 
 
-def head_view_panel(shown: Shown, origin: Origin) -> None:
+def head_view_panel(shown: BrowserRecord, origin: Origin) -> None:
     """Two columns of tokens, joined by what the heads of one layer look at."""
     sides = {}
     for kind, first in shown.first.items():
@@ -284,7 +285,7 @@ def _decided(attention: AttentionMap, found: Deciding, special: bool) -> list[tu
     return [(-1 if column < 0 else keys.index(column), lost if np.isfinite(lost) else 0.0) for column, lost in told]
 
 
-def _in_blocks(shown: Shown, layers: Sequence[AttentionMap]) -> dict[str, np.ndarray]:
+def _in_blocks(shown: BrowserRecord, layers: Sequence[AttentionMap]) -> dict[str, np.ndarray]:
     """Every head of a kind in blocks of at most `LARGEST_SIDE` a side; what any layer shows is visible."""
     choice = shown.choice
 

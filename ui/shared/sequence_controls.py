@@ -41,7 +41,7 @@ SEQUENCE, RECORD = "sequence", "pasted"
 
 
 @dataclass(frozen=True)
-class Place:
+class HeadChoice:
     """Which attention is looked at: a site, and a head of it or the mean."""
 
     site: Site
@@ -119,7 +119,7 @@ def sites(run: Classification) -> dict[str, Site]:
     return {**found, POOLING: Site(POOLING)} if POOLING in run.record else found
 
 
-def place(run: Classification) -> Place:
+def place(run: Classification) -> HeadChoice:
     """Choose the layer (or the pooling) and the head."""
     called = sites(run)
     names = list(called)
@@ -141,7 +141,7 @@ def place(run: Classification) -> Place:
             text=lambda name: plain("sequences.mean") if name == MEAN else name,
         )
     pooling_note(run)
-    return Place(site, MEAN if head == MEAN else int(head))
+    return HeadChoice(site, MEAN if head == MEAN else int(head))
 
 
 def pooling_note(run: Classification) -> None:

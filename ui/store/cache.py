@@ -163,10 +163,19 @@ def cached_result(kind: str, key: Hashable, compute: Callable[[], T], budget: Bu
     """A result of some kind: the session's where the key holds an upload, else that of all sessions."""
     if is_private(key):
         return in_session(kind, key, compute, budget=budget)
-    with _MAKING:
-        store = _SHARED.get(kind) or _SHARED.setdefault(kind, SharedStore(budget=budget))
-    found: T = store.get(key, compute)
+    found: T = shared_store(kind, budget).get(key, compute)
     return found
+
+
+def shared_store(kind: str, budget: Budget = RESULTS) -> SharedStore:
+    """The results of a kind that all sessions share."""
+    with _MAKING:
+        return _SHARED.get(kind) or _SHARED.setdefault(kind, SharedStore(budget=budget))
+
+
+def store_of(kind: str, key: Hashable) -> Store:
+    """Where a result of this key is kept, to look whether there is one, or to put one that was computed in slices."""
+    return session_store(kind) if is_private(key) else shared_store(kind)
 
 
 def in_session(

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from transformer import Axis, intervening, recording
 from transformer.attention.interventions.text import from_text
 from transformer.errors import HeedmapError, InputError
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import ModelRun
 from transformer.runs.concurrency import forward_slot
 from ui.store.cache import in_session
 
@@ -56,7 +56,7 @@ class Made:
 class LiveRun:
     """A run of the live model; `notes` say what was not seen, `output` are the numbers that the module gave."""
 
-    run: AnyRun
+    run: ModelRun
     notes: tuple[str, ...]
     output: Tensor | None
 
@@ -107,7 +107,7 @@ def _run(made: Made, text: str, changes: str) -> LiveRun:
         with intervening(from_text(changes)), recording(made.module) as seen:
             output = _of_user(lambda: _called(made.module, inputs))
         record = seen.record(queries=labels.get("queries"), keys=labels.get("keys"), model=model, text=text)
-    return LiveRun(AnyRun(model, text, record), seen.notes, _numbers(output))
+    return LiveRun(ModelRun(model, text, record), seen.notes, _numbers(output))
 
 
 def _called(module: nn.Module, inputs: Any) -> Any:

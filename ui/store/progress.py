@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from transformer.explain.attribution.deletion import untold
 from transformer.runs.pace import MEGABYTE, Cost
 from ui.markdown import as_text
 from ui.store import render_slots
@@ -73,7 +74,7 @@ def with_progress(
         with st.spinner(as_text(label)):
             told = begin()
             if told is None:
-                return compute(_untold)
+                return compute(untold)
         if before := _BEFORE.get():
             before()
         place = st.empty()
@@ -162,10 +163,6 @@ def in_all(expected: float, steps: Sequence[tuple[float, float]]) -> float:
     if done - first < TELLING:
         return max(expected, taken)
     return ready + (taken - ready) * (1 - first) / (done - first)
-
-
-def _untold(done: float) -> None:
-    """What is quick needs no bar."""
 
 
 def _move(bar: Any, done: float, told: Told) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from transformer import Record
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import ModelRun
 from ui.store import session_resources, upload_guard, upload_quota, user_folder
 from ui.store.cache import cached
 from ui.store.file_versions import stamp_of
@@ -26,10 +26,10 @@ LONGEST_TEXT, LONGEST_NAME = 10_000, 200
 
 
 @dataclass(frozen=True, eq=False)
-class Brought:
+class UploadedRecord:
     """A record of the user's session as a run; `token`, which nobody can guess, stands in cache keys."""
 
-    run: AnyRun
+    run: ModelRun
     counted: tuple[Counted, ...]
     token: int = field(default_factory=lambda: secrets.randbits(62))
 
@@ -44,7 +44,7 @@ def names() -> list[str]:
     return [str(ref) for ref in (*session_resources.mine().records, *user_folder.own_records())]
 
 
-def run(name: str) -> AnyRun:
+def run(name: str) -> ModelRun:
     """What a record holds.
 
     Raises:
@@ -68,8 +68,8 @@ def revision(name: str) -> Revision:
     return Revision(ref, _brought(ref).token)
 
 
-def _brought(ref: CheckpointRef) -> Brought:
-    found: Brought | None = session_resources.mine().records.get(ref)
+def _brought(ref: CheckpointRef) -> UploadedRecord:
+    found: UploadedRecord | None = session_resources.mine().records.get(ref)
     if found is None:
         raise CheckpointError("upload_not_here", name=str(ref))
     return found
@@ -83,15 +83,15 @@ def _path(ref: CheckpointRef) -> Path:
 
 
 @cached(spinner="store.reading_file")
-def _opened(revision: Revision) -> AnyRun:
+def _opened(revision: Revision) -> ModelRun:
     path = _path(revision.ref)
     with path.open("rb") as stream:
         return _as_run(isolated.open_record(stream, path.name), path.stem)
 
 
-def _as_run(record: Record, name: str) -> AnyRun:
+def _as_run(record: Record, name: str) -> ModelRun:
     model = record.model.rpartition("/")[2] or name  # never the name of a checkpoint that is here
-    return AnyRun(model[:LONGEST_NAME], record.text[:LONGEST_TEXT], record)  # each picture's facts hold both
+    return ModelRun(model[:LONGEST_NAME], record.text[:LONGEST_TEXT], record)  # each picture's facts hold both
 
 
 def take(file: Any, limits: UploadLimits | None = None) -> str:
@@ -124,5 +124,5 @@ def _taken(stream: BufferedIOBase, name: str, size: int, limits: UploadLimits) -
         upload_quota.check_room(size + more, limits)
         both = counted, Counted(more, limits.server_bytes)
     ref = upload_quota.free_ref(Path(name).stem, Origin.RECORD)
-    session_resources.mine().records[ref] = Brought(_as_run(record, ref.name), both)
+    session_resources.mine().records[ref] = UploadedRecord(_as_run(record, ref.name), both)
     return str(ref)

@@ -17,7 +17,7 @@ from transformer.checkpoint.checkpoint import OtherModel, device_here
 from transformer.explain.attribution.deciding import Deciding
 from transformer.explain.attribution.trust import Trust
 from transformer.messages import Message
-from transformer.runs.any_model import AnyRun, pace, read, run_any
+from transformer.runs.any_model import ModelRun, pace, read, run_any
 from transformer.runs.attribution import cost, trusted
 from transformer.runs.attribution import deciding as deciding_words
 from transformer.runs.continuing import Continuation, ContinueOptions, continue_text
@@ -126,12 +126,12 @@ def trust(
 
 
 @of_checkpoint(spinner="store.running")
-def any_run(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> AnyRun:
+def any_run(revision: Revision, text: str, options: DecodingOptions, forced: str | None) -> ModelRun:
     """What a checkpoint of any kind did with a text."""
     return run_any(store.load(revision), text, options, forced)
 
 
-def long_run_of_any(name: str, text: str) -> AnyRun | None:
+def long_run_of_any(name: str, text: str) -> ModelRun | None:
     """The same of a long text, for a model that reads one: what it takes is said before, and a button stops it.
 
     None while it is stopped, or waits to be asked for.
@@ -143,7 +143,7 @@ def long_run_of_any(name: str, text: str) -> AnyRun | None:
     checkpoint = for_long_runs(revision)
     ids, _ = read(checkpoint, text, None)
 
-    def compute(progress: Callable[[float], None]) -> AnyRun:
+    def compute(progress: Callable[[float], None]) -> ModelRun:
         return run_any(checkpoint, text, progress=progress, most_bytes=most)
 
     def seconds() -> Cost:

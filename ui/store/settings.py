@@ -1,30 +1,19 @@
 """What whoever serves the dashboard may set: environment variables, each with its default, in one place."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from transformer.errors import CheckpointError
 from transformer.safe.limits import MEGABYTE
 
-
-class Megabytes(NamedTuple):
-    """How much something may take: the default in megabytes, and what it is that may."""
-
-    default: int
-    what: str
-
-
-SIZES: Mapping[str, Megabytes] = {
-    "HEEDMAP_CACHE_MB": Megabytes(1024, "results that are kept, of all sessions together"),
-    "HEEDMAP_MODELS_MB": Megabytes(
-        2048, "checkpoints that are kept ready to run; the one in use stays, whatever its size"
-    ),
-    "HEEDMAP_RUN_MB": Megabytes(1024, "one run at its peak; its record has to fit among the kept results as well"),
-    "HEEDMAP_UPLOAD_MB": Megabytes(200, "one upload"),
-    "HEEDMAP_SESSION_MB": Megabytes(400, "what a session may upload and hold"),
-    "HEEDMAP_SERVER_MB": Megabytes(2048, "what all sessions may upload and hold together"),
+MEGABYTES: Mapping[str, int] = {
+    "HEEDMAP_CACHE_MB": 1024,  # results that are kept, of all sessions together
+    "HEEDMAP_MODELS_MB": 2048,  # checkpoints that are kept ready to run; the one in use stays, whatever its size
+    "HEEDMAP_RUN_MB": 1024,  # one run at its peak; its record has to fit among the kept results as well
+    "HEEDMAP_UPLOAD_MB": 200,  # one upload
+    "HEEDMAP_SESSION_MB": 400,  # what a session may upload and hold
+    "HEEDMAP_SERVER_MB": 2048,  # what all sessions may upload and hold together
 }
-"""Every bound that is a number of megabytes."""
+"""Every bound that is a number of megabytes, with its default."""
 
 
 def n_bytes(environment: Mapping[str, str], name: str) -> int:
@@ -33,7 +22,7 @@ def n_bytes(environment: Mapping[str, str], name: str) -> int:
     Raises:
         CheckpointError: what is set is no number of megabytes.
     """
-    value = environment.get(name, str(SIZES[name].default))
+    value = environment.get(name, str(MEGABYTES[name]))
     if not (value.isascii() and value.isdecimal() and 0 < int(value) < 10**6):
         raise CheckpointError("no_megabytes", name=name, value=value)
     return int(value) * MEGABYTE

@@ -29,7 +29,7 @@ from ui.texts import KEY, language, plain, said, t
 KIND = heads.KIND
 
 
-def bitext_panel(shown: Translation, checkpoint: Checkpoint, browser: record_views.Shown) -> None:
+def bitext_panel(shown: Translation, checkpoint: Checkpoint, browser: record_views.BrowserRecord) -> None:
     """What the chosen head joins, with its lines: source over translation, or a sentence that looks at itself."""
     origin, sides = Origin(shown.checkpoint, shown.input), {}
     for kind, picture in browser.first.items():
@@ -66,7 +66,7 @@ def take_mark(shown: Translation, first: tuple[int, int], words: bool, special: 
     set_parameter(subject.WORD, None)
 
 
-def head_panel(name: str, browser: record_views.Shown, followed: bool) -> None:
+def head_panel(name: str, browser: record_views.BrowserRecord, followed: bool) -> None:
     """Buttons for kind, layer and head, what is known of the chosen one, and the way to What if with it.
 
     Where it is `followed` by something that the server draws, another choice starts a run.

@@ -132,12 +132,12 @@ def _told(answer: Attribution, measured: Faithfulness | None) -> None:
     st.info(f"{found} {spearman}", icon=":material/fact_check:")
 
 
-def _against_people(answer: Attribution, aligned: tuple[int, alignment_error.Rates] | None) -> None:
+def _against_people(answer: Attribution, aligned: alignment_error.AlignmentErrors | None) -> None:
     """How far its largest values are from links that people drew, for both rows that a word may be looked for in."""
-    if aligned is not None and answer.method in aligned[1]:
-        rates = aligned[1][answer.method]
+    if aligned is not None and answer.method in aligned.methods:
+        rates = aligned.methods[answer.method]
         written, read = rates["written"].error_rate, rates["read"].error_rate
-        st.caption(t("sources.alignment_error", sentences=aligned[0], written=written, read=read))
+        st.caption(t("sources.alignment_error", sentences=aligned.sentences, written=written, read=read))
 
 
 def _agreement(first: Attribution, second: Attribution, row: int, label: str) -> None:

@@ -12,7 +12,7 @@ from transformer.attention.interventions.text import to_text
 from transformer.attention.measures import strongest_head
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.errors import CheckpointError, HeedmapError
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import ModelRun
 from transformer.runs.classes import classes_of, given_names, numbers_of
 from transformer.runs.filling import mask_of
 from transformer.runs.translate import MAX_CHARACTERS
@@ -44,8 +44,8 @@ class Shown(NamedTuple):
     """Both runs of one text (and of what a decoder alone wrote after it), and where their files say they come from."""
 
     checkpoint: Checkpoint
-    before: AnyRun
-    after: AnyRun
+    before: ModelRun
+    after: ModelRun
     origin: Origin
     goes_on: bool = False
 
@@ -121,7 +121,7 @@ def _map(
     )  # fmt: skip
 
 
-def _read(name: str, text: str, options: ContinueOptions | None, changes: str) -> AnyRun:
+def _read(name: str, text: str, options: ContinueOptions | None, changes: str) -> ModelRun:
     """The text under changes; with what the unchanged model writes after it, where it is asked how it writes on."""
     return runs.read(name, text, changes) if options is None else runs.continued(name, text, options, changes)
 
@@ -255,10 +255,10 @@ def _names(checkpoint: Checkpoint, width: int) -> Callable[[Sequence[int]], list
     return lambda ids: [str(i) if reader is None or i >= known else reader.labels([i])[0] for i in ids]
 
 
-def _labels(run: AnyRun) -> Sequence[str]:
+def _labels(run: ModelRun) -> Sequence[str]:
     return next(iter(run.record.values())).keys.labels
 
 
-def _hides(before: AnyRun) -> maps.ForNobody:
+def _hides(before: ModelRun) -> maps.ForNobody:
     """What hides a token from every head."""
     return lambda key: [Intervention(str(site), "knock_out", keys=(key,)) for site in before.record.sites]

@@ -8,7 +8,7 @@ from typing import Any
 from transformer import ContinueOptions, DecodingOptions, Translation, intervening
 from transformer.attention.interventions.text import from_text, to_text
 from transformer.attention.interventions.value import Donor
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import ModelRun
 from transformer.runs.continuing import reread
 from transformer.runs.donors import LogOdds, donor_of, log_odds
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
@@ -86,27 +86,27 @@ def classified(name: str, text: str, changes: str) -> Classification:
     return _classified(store.revision(name), text, changes)
 
 
-def continued(name: str, text: str, options: ContinueOptions, changes: str) -> AnyRun:
+def continued(name: str, text: str, options: ContinueOptions, changes: str) -> ModelRun:
     """What a decoder alone makes, under interventions, of a text and all that it writes after it without them."""
     found = runs.continuation(name, text, options)
     if not changes:
         return found.run
     revision = store.revision(name)
 
-    def compute() -> AnyRun:
+    def compute() -> ModelRun:
         with intervening(from_text(changes)):
             return reread(store.load(revision), found)
 
     return cached_result("what-if-continued", (revision, text, options, found.written, changes), compute)
 
 
-def read(name: str, text: str, changes: str) -> AnyRun:
+def read(name: str, text: str, changes: str) -> ModelRun:
     """What a model that reads one text makes of it under interventions."""
     return _read(store.revision(name), text, changes)
 
 
 @cached()
-def _read(revision: Revision, text: str, changes: str) -> AnyRun:
+def _read(revision: Revision, text: str, changes: str) -> ModelRun:
     return read_under(store.load(revision), text, from_text(changes))
 
 

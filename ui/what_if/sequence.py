@@ -24,7 +24,7 @@ from ui.shared import changes as changes_
 from ui.shared.changes import Changes
 from ui.shared.files import Origin
 from ui.shared.part import part
-from ui.shared.sequence_controls import MEAN, POOLING, SEQUENCE, Place, place, typed_sequence
+from ui.shared.sequence_controls import MEAN, POOLING, SEQUENCE, HeadChoice, place, typed_sequence
 from ui.shared.switchboard import board, every_head, turned
 from ui.shared.theme import is_dark
 from ui.store import store
@@ -98,7 +98,7 @@ def _changed(name: str, sequence: str, record_id: str, places: Places) -> None:
         part(partial(_map, name, sequence, done, place_, origin), *maps.KEYS)
 
 
-def _map(name: str, sequence: str, done: str, chosen: Place, origin: Origin) -> None:
+def _map(name: str, sequence: str, done: str, chosen: HeadChoice, origin: Origin) -> None:
     """The map of the chosen head, and what can be done to a cell of it."""
     before, after = (runs.classified(name, sequence, changes) for changes in ("", done))
     maps.map_panel(
@@ -115,7 +115,7 @@ def _answer(effects: tuple[ClassEffect, ...], before: Classification, origin: Or
     views.class_table(effects, origin)
 
 
-def _switchboard(record: Record, chosen: Place, changes: Changes, action: str, origin: Origin) -> None:
+def _switchboard(record: Record, chosen: HeadChoice, changes: Changes, action: str, origin: Origin) -> None:
     """Every head over the windows, with those that are off crossed out."""
     sites = _layers(record)
     thumbnails = [[record[site].overview(head, LARGEST_SIDE) for head in range(record[site].n_heads)] for site in sites]
@@ -145,7 +145,7 @@ def _layers(record: Record) -> list[Site]:
     return [site for site in record.sites if site != POOLING]
 
 
-def _tracks(before: Classification, after: Classification, chosen: Place, origin: Origin) -> None:
+def _tracks(before: Classification, after: Classification, chosen: HeadChoice, origin: Origin) -> None:
     """What each letter received from the chosen head, or from all heads of its site on average."""
     st.markdown(f"**{t('what_if.letters', place=chosen.text)}**", help=t("what_if.letters_help"))
     for name, run in (("before", before), ("after", after)):

@@ -5,7 +5,7 @@ import pandas as pd
 import streamlit as st
 
 from transformer import Checkpoint, ContinueOptions
-from transformer.runs.any_model import AnyRun
+from transformer.runs.any_model import ModelRun
 from transformer.runs.continuing import Continuation, continues, parting
 from transformer.runs.filling import gap_effects, mask_of
 from ui.shared import address, writing
@@ -68,7 +68,7 @@ def _step(found: Continuation, step: int, options: ContinueOptions, key: str) ->
     writing.then(found, step)
 
 
-def gaps_panel(checkpoint: Checkpoint, before: AnyRun, after: AnyRun, origin: Origin) -> None:
+def gaps_panel(checkpoint: Checkpoint, before: ModelRun, after: ModelRun, origin: Origin) -> None:
     """Of each hidden word the likeliest ones, before and after."""
     st.markdown(f"**{t('writing.gaps_title')}**", help=t("what_if.gaps_help"))
     found = gap_effects(checkpoint, before, after)

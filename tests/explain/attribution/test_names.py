@@ -34,7 +34,7 @@ from transformer.explain.attribution.scored_sequence import Reading, ScoredSeque
 from transformer.explain.attribution.value_zeroing import value_zeroing
 from transformer.explain.attribution.weights import rollout, weights
 from transformer.messages import LANGUAGES
-from transformer.runs.any_model import AnyRun, run_ids
+from transformer.runs.any_model import ModelRun, run_ids
 
 
 def asked(sequence: ScoredSequence) -> tuple[ScoredSequence, Record]:
@@ -193,7 +193,7 @@ N_HEADS = 3
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[AnyRun, object]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[ModelRun, object]]:
     folder = tmp_path_factory.mktemp("decoder")
     torch.manual_seed(5)
     config = transformers.GPT2Config(

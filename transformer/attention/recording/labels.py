@@ -55,6 +55,8 @@ class Labelling:
             raise RecordError("labels_ambiguous", what=what, site=site, count=length)
         self._used |= set(fitting)
         chosen = fitting.get(what) or next(iter(fitting.values()), None)
+        if chosen is not None and chosen.name in NAMES.values():  # labels of the other side are no name of this one
+            chosen = replace(chosen, name=NAMES[what])
         return self._on_grid(chosen or Axis.of_tokens(NAMES[what], self._positions(length)))
 
     def _positions(self, length: int) -> list[str]:

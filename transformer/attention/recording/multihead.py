@@ -6,6 +6,10 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from transformer.attention.recording.axes import Softmax
+from transformer.attention.recording.mixing import Mixture
+from transformer.attention.recording.paths import Paths
+
 FUSED = frozenset(
     {
         "scaled_dot_product_attention",
@@ -22,22 +26,35 @@ SOFTMAX = frozenset({"softmax", "_softmax", "_safe_softmax"})
 
 
 @runtime_checkable
-class Told(Protocol):
-    """Who is told of attentions inside."""
+class Sink(Protocol):
+    """Who is told of attentions."""
+
+    paths: Paths
 
     def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
-        """A fused attention: what it gives on."""
+        """A call of `scaled_dot_product_attention`: what it gives on."""
+
+    def written(
+        self, layout: Mixture, softmax: Softmax, weights: Tensor, values: Tensor, run: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """A product of a softmax's result and values: what it gives on."""
 
     def of_heads(
         self, weights: Tensor, values: Tensor, n_heads: int, n_batch: int, run: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        """Written-out attention: a softmax's result (batch * head, query, key) and the values that it mixes."""
+        """Attention that `multi_head_attention_forward` writes out, (batch * head, query, key): what it gives on."""
+
+    def mapped(self) -> None:
+        """A product inside of `torch.func.vmap`, whose tensors cannot be kept."""
+
+    def idle(self, path: str, softmax: Softmax) -> None:
+        """A softmax whose result mixes what is no value."""
 
 
 class Inside(TorchDispatchMode):
     """Tell of the one attention that runs inside; everything else runs as it is."""
 
-    def __init__(self, told: Told, n_heads: int, n_batch: int) -> None:
+    def __init__(self, told: Sink, n_heads: int, n_batch: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.told, self.n_heads, self.n_batch = told, n_heads, n_batch
         self._weights: Tensor | None = None

@@ -77,9 +77,7 @@ class Paths:
                 if name and _computes_one_function(module) and id(module) not in listed:
                     continue
                 path = ".".join(part for part in name.split(".") if part != COMPILED)
-                if isinstance(
-                    module, torch.jit.ScriptModule
-                ):  # takes no hooks and shows no functions
+                if isinstance(module, torch.jit.ScriptModule):  # takes no hooks and shows no functions
                     self.ran[path] = module
                     continue
                 handles.append(module.register_forward_pre_hook(self._entering(path), with_kwargs=True))

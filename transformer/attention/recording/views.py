@@ -32,17 +32,17 @@ Handler = Callable[[Facts, Any, tuple[Any, ...], dict[str, Any]], Any]
 class Move(NamedTuple):
     """How a function of one tensor moves its axes; `axes` is None where it leaves them as they are.
 
-    `axes` makes them from the fact, the new shape and, where it `reads_arguments`, what else the function was given.
+    `axes` makes them from the fact, the new shape and, where it `reads_arguments`, the function and its arguments.
     """
 
     axes: Callable[..., tuple[AxisFactors, ...] | None] | None = None
     reads_arguments: bool = False
 
-    def entry(self, before: Entry, result: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+    def entry(self, before: Entry, result: Tensor, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         """What is known of the result, which is worked out when somebody asks."""
         if self.axes is None:
             return before
-        told = (args[1:], kwargs) if self.reads_arguments else ()
+        told = (func, args[1:], kwargs) if self.reads_arguments else ()
         return pending(before.depth, _view_fact, self.axes, before, result.shape, told)
 
 
@@ -59,7 +59,7 @@ def _followed(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     before, result, move = facts.of(args[0]), func(*args, **kwargs), MOVES[func]
     if not isinstance(result, Tensor) or move.axes is None:
         return result
-    after = move.axes(before, result.shape, *((args[1:], kwargs) if move.reads_arguments else ()))
+    after = move.axes(before, result.shape, *((func, args[1:], kwargs) if move.reads_arguments else ()))
     if after is None:
         return result
     return _moved(facts, before, result, after, lambda one: func(one, *args[1:], **kwargs))
@@ -81,42 +81,15 @@ def _moved(
     return facts.note(result, Fact(after, before.parameter, before.dotted, softmax))
 
 
-def _permuted(order: Callable[[int, tuple[Any, ...], dict[str, Any]], list[int]]) -> Move:
-    def move(
-        before: Fact, shape: Sequence[int], told: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[AxisFactors, ...] | None:
-        return tuple(before.axes[place] for place in order(len(shape), told, kwargs)) if len(shape) > 1 else None
-
-    return Move(move, reads_arguments=True)
-
-
-def _transpose(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
-    one, other = (*told, *(kwargs[name] for name in ("dim0", "dim1", "axis0", "axis1") if name in kwargs))
-    order = list(range(n))
-    order[one], order[other] = order[other], order[one]
-    return order
-
-
-def _permute(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
-    given = told or (kwargs["dims"],)
-    return [place % n for place in (given if isinstance(given[0], int) else given[0])]
-
-
-def _movedim(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
-    given = (*told, *kwargs.values())
-    source, target = ([one % n] if isinstance(one, int) else [each % n for each in one] for one in given)
-    order = [place for place in range(n) if place not in source]
-    for place, to in sorted(zip(source, target, strict=True), key=lambda pair: pair[1]):
-        order.insert(to, place)
-    return order
-
-
-def _flipped(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
-    return list(range(n))[::-1]
-
-
-def _last_two(n: int, told: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:  # noqa: ARG001
-    return [*range(n - 2), n - 1, n - 2]
+def _permuted(
+    before: Fact, shape: Sequence[int], func: Any, told: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[AxisFactors, ...] | None:
+    """`transpose`, `permute`: the function is tried on a tensor whose axes are as long as their numbers."""
+    if len(shape) < 2:
+        return None
+    return tuple(
+        before.axes[place] for place in func(torch.empty(*range(len(shape)), device="meta"), *told, **kwargs).shape
+    )
 
 
 def _with_copies(before: Fact, shape: Sequence[int]) -> tuple[AxisFactors, ...]:
@@ -286,21 +259,20 @@ def _convolved(facts: Facts, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     return facts.keep(result, Entry(Fact(tuple(axes)), made_by=id(args[1]))) if len(args) > 1 else result
 
 
+PERMUTED = Move(_permuted, reads_arguments=True)
+
 MOVES: dict[Any, Move] = {
     function: move
     for move, names in (
         (Move(_regrouped), "view reshape flatten unflatten view_as reshape_as squeeze unsqueeze"),
-        (_permuted(_transpose), "transpose swapaxes swapdims"),
-        (_permuted(_permute), "permute"),
-        (_permuted(_movedim), "movedim moveaxis"),
-        (_permuted(_flipped), "t"),
+        (PERMUTED, "transpose swapaxes swapdims permute movedim moveaxis t"),
         (Move(_with_copies), "expand expand_as broadcast_to"),
         (Move(), f"dropout dropout_ contiguous clone detach {ALIKE}"),
     )
     for function in functions(names)
 } | {
-    torch.Tensor.T.__get__: _permuted(_flipped),  # type: ignore[attr-defined]
-    torch.Tensor.mT.__get__: _permuted(_last_two),  # type: ignore[attr-defined]
+    torch.Tensor.T.__get__: PERMUTED,  # type: ignore[attr-defined]
+    torch.Tensor.mT.__get__: PERMUTED,  # type: ignore[attr-defined]
 }
 """Functions of one tensor that move its axes, or leave them as they are: the commonest of a model."""
 

@@ -7,7 +7,7 @@ site is something else given on.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from weakref import ref
 
 import torch
@@ -20,44 +20,16 @@ from transformer.attention.recording.elementwise import elementwise
 from transformer.attention.recording.functions import functions
 from transformer.attention.recording.mixing import (
     Labels,
-    Mixture,
     broadcast_labels,
     einsum_labels,
     matmul_labels,
     mixture,
     product_axes,
 )
-from transformer.attention.recording.multihead import Inside
-from transformer.attention.recording.paths import Paths
+from transformer.attention.recording.multihead import Inside, Sink
 from transformer.attention.recording.views import MOVES, VIEWS
 
 Handler = Callable[["Watching", Any, tuple[Any, ...], dict[str, Any]], Any]
-
-
-@runtime_checkable
-class Sink(Protocol):
-    """Who is told of attentions."""
-
-    paths: Paths
-
-    def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
-        """A call of `scaled_dot_product_attention`: what it gives on."""
-
-    def written(
-        self, layout: Mixture, softmax: Softmax, weights: Tensor, values: Tensor, run: Callable[[Tensor], Tensor]
-    ) -> Tensor:
-        """A product of a softmax's result and values: what it gives on."""
-
-    def of_heads(
-        self, weights: Tensor, values: Tensor, n_heads: int, n_batch: int, run: Callable[[Tensor], Tensor]
-    ) -> Tensor:
-        """Attention that is written out inside of `multi_head_attention_forward`: what it gives on."""
-
-    def mapped(self) -> None:
-        """A product inside of `torch.func.vmap`, whose tensors cannot be kept."""
-
-    def idle(self, path: str, softmax: Softmax) -> None:
-        """A softmax whose result mixes what is no value."""
 
 
 class Watching(TorchFunctionMode):
@@ -86,7 +58,7 @@ class Watching(TorchFunctionMode):
             if not entry.of_softmax:
                 result = func(*args, **kwargs)
                 if result is not first:
-                    entries[id(result)] = ref(result), move.entry(entry, result, args, kwargs)
+                    entries[id(result)] = ref(result), move.entry(entry, result, func, args, kwargs)
                 return result
         handler = HANDLERS.get(func)
         if handler is not None:

@@ -41,6 +41,15 @@ def library() -> Any:
     return _imported("transformers")
 
 
+def prepare() -> None:
+    """Import what every model of the library is made with: two seconds, which no worker forked afterwards needs.
+
+    Raises:
+        CheckpointError: it is not installed.
+    """
+    _imported("transformers.modeling_utils")
+
+
 @cache
 def tables() -> Any:
     """The library's tables of which family has which classes: quickly there, and nothing is made ready to run.

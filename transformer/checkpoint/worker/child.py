@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from transformer.checkpoint.huggingface.library import library
+from transformer.checkpoint.huggingface.library import prepare
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.error_codec import packed
 from transformer.checkpoint.worker.jobs import JOBS, KEEPERS, Answerer
@@ -46,7 +46,7 @@ def main(line: int, with_library: bool = False) -> None:
     torch.set_num_threads(1)
     if with_library:
         with suppress(CheckpointError):  # the worker says what is missing
-            library()
+            prepare()
     with suppress(FileNotFoundError):
         tempfile.gettempdir()  # found by writing to it, which a worker cannot; libraries ask where it is
     gc.freeze()  # so that workers share what is loaded

@@ -27,6 +27,11 @@ How = Literal["hidden", "unknown", "removed"]
 Progress = Callable[[float], None]
 """Told what share of the work is done, from 0 to 1; it may raise to stop."""
 
+
+def untold(done: float) -> None:
+    """Nobody asks how much is done."""
+
+
 PARTS_AT_ONCE = 64
 """Most parts that are taken away between two reports of progress; of long texts fewer."""
 

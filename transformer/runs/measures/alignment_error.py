@@ -1,18 +1,15 @@
 """Alignment error rates of every head, layer and method of a translator, against links that people drew."""
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.explain.attribution.alignment_error import AlignmentCounts, alignment_counts
 from transformer.explain.attribution.gold import GoldAlignment
 from transformer.explain.attribution.methods import HEADED, LAYERED, attribute, defined
 from transformer.runs.concurrency import forward_slot
-from transformer.runs.measures import files
+from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import Translation, translate
 
 SUMMARY = "alignment_error.json"
@@ -20,6 +17,14 @@ SUMMARY = "alignment_error.json"
 
 Rates = dict[str, dict[str, AlignmentCounts]]
 """By name (`weights.2.3` is head 3 of layer 2, `norms.1` a layer, `contributions` a method), by row: written, read."""
+
+
+@dataclass(frozen=True)
+class AlignmentErrors:
+    """Counts over so many sentences."""
+
+    sentences: int
+    methods: Rates
 
 
 def alignment_errors(
@@ -66,24 +71,5 @@ def questions(
     return asked
 
 
-def saved(sentences: int, rates: Rates, path: Path) -> None:
-    """Write counts over so many sentences as JSON."""
-    counts = {name: {row: asdict(one) for row, one in rows.items()} for name, rows in rates.items()}
-    path.write_text(json.dumps({"sentences": sentences, "methods": counts}) + "\n", encoding="utf-8")
-
-
-def shipped(checkpoint: Checkpoint) -> tuple[int, Rates] | None:
-    """Sentences and counts that lie beside a checkpoint, if any; as `files.beside`."""
-    return files.beside(checkpoint, SUMMARY, read)
-
-
-def read(path: Path) -> tuple[int, Rates]:
-    """Sentences, and the counts, that were written; as `files.read`."""
-
-    def made(whole: Any) -> tuple[int, Rates]:
-        return int(whole["sentences"]), {
-            str(name): {row: AlignmentCounts(**counts[row]) for row in ("written", "read")}
-            for name, counts in whole["methods"].items()
-        }
-
-    return files.read(path, made, "alignment")
+FILE = MeasureFile(SUMMARY, "alignment", AlignmentErrors, lambda found: found, {}, {})
+shipped, read, saved = FILE.beside, FILE.read, FILE.write

@@ -2,9 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,7 +10,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.explain.attribution.trust import PERCENTS, Trust
 from transformer.runs.attribution import every_question, trusted
-from transformer.runs.measures import files
+from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import translate
 
 SUMMARY = "faithfulness.json"
@@ -40,7 +38,7 @@ class Faithfulness:
     """The summary of a run: whether targets were written by the model or given, and each fare."""
 
     own_target: bool
-    fares: dict[str, Fare]
+    fares: dict[str, Fare] = field(metadata={"key": "methods"})
 
 
 def measured(
@@ -102,44 +100,11 @@ def updated(before: Faithfulness, found: Faithfulness, methods: Collection[str])
     return Faithfulness(found.own_target, kept | new)
 
 
-def saved(found: Faithfulness, path: Path) -> None:
-    """Write a summary as JSON; what is not defined is null."""
-    fares = {method: {name: _rounded(value) for name, value in asdict(fare).items()} for method, fare in
-             found.fares.items()}  # fmt: skip
-    files.write(path, {"own_target": found.own_target, "percents": PERCENTS, "methods": fares})
+def _checked(found: Faithfulness) -> Faithfulness:
+    if "random" not in found.fares or not all(np.isfinite([one.area, one.share]).all() for one in found.fares.values()):
+        raise ValueError("nothing to compare with, or an area that is no number")
+    return found
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [round(one, 4) for one in value]
-    return value if isinstance(value, int) else None if np.isnan(value) else round(value, 4)
-
-
-def shipped(checkpoint: Checkpoint) -> Faithfulness | None:
-    """The summary that lies beside a checkpoint, if any; as `files.beside`."""
-    return files.beside(checkpoint, SUMMARY, read)
-
-
-def read(path: Path) -> Faithfulness:
-    """A summary that was written; as `files.read`."""
-    return files.read(path, _summary, "faithfulness")
-
-
-def _summary(whole: Any) -> Faithfulness:
-    fares = {str(method): _fare(fare) for method, fare in whole["methods"].items()}
-    if "random" not in fares:
-        raise ValueError("nothing to compare with")
-    return Faithfulness(bool(whole["own_target"]), fares)
-
-
-def _fare(about: Any) -> Fare:
-    """One method of a summary."""
-    return Fare(
-        comprehensiveness=tuple(float(value) for value in about["comprehensiveness"]),
-        sufficiency=tuple(float(value) for value in about["sufficiency"]),
-        area=float(about["area"]),
-        share=float(about["share"]),
-        spearman=float("nan") if about["spearman"] is None else float(about["spearman"]),
-        words=int(about["words"]),
-        sentences=int(about["sentences"]),
-    )
+FILE = MeasureFile(SUMMARY, "faithfulness", Faithfulness, _checked, {}, {"percents": PERCENTS})
+shipped, read, saved = FILE.beside, FILE.read, FILE.write

@@ -1,9 +1,11 @@
 """What a measure leaves beside a checkpoint: JSON, which is read as strictly as any stranger's file."""
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.messages import Message
@@ -12,33 +14,82 @@ from transformer.safe.refusal import refused
 T = TypeVar("T")
 
 
-def write(path: Path, about: Any) -> None:
-    """Write what `read` reads.
+@dataclass(frozen=True)
+class MeasureFile(Generic[T]):
+    """The file of one kind of measure: its name beside a checkpoint, and the dataclass whose fields it holds.
 
-    Raises:
-        OSError: the file cannot be written.
+    It says `besides` as well, and must say all of `must`. `checked` gives what was read, or raises a ValueError.
     """
-    path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    name: str
+    kind: str
+    holds: type[T]
+    checked: Callable[[T], T]
+    must: Mapping[str, Any]
+    besides: Mapping[str, Any]
+
+    def write(self, path: Path, found: T) -> None:
+        """Write it: numbers with four digits, null where there is none.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        about = {**self.must, **self.besides, **_written(found)}
+        path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def read(self, path: Path) -> T:
+        """What `write` wrote.
+
+        Raises:
+            CheckpointError: it cannot be read, or holds something else.
+        """
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            found = self.checked(_made(self.holds, about))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+            name = f"{path.parent.name}/{path.name}"
+            raise refused("damaged_measure", name, Message("remedy_measure", kind=self.kind), kind=self.kind) from error
+        if any(about.get(name) != value for name, value in self.must.items()):
+            raise refused("damaged_measure", path.name, Message("remedy_measure", kind=self.kind), kind=self.kind)
+        return found
+
+    def beside(self, checkpoint: Checkpoint) -> T | None:
+        """What lies beside a checkpoint's weights; None where nothing does, or where these are of another moment.
+
+        Raises:
+            CheckpointError: the file is damaged.
+        """
+        path = checkpoint.beside(self.name)
+        return None if path is None else self.read(path)
 
 
-def read(path: Path, made: Callable[[Any], T], kind: str) -> T:
-    """What `made` makes of a file of this kind of measure.
+def _written(value: Any) -> Any:
+    if is_dataclass(value):
+        return {one.metadata.get("key", one.name): _written(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: _written(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return [_written(one) for one in value]
+    if isinstance(value, float):
+        return None if math.isnan(value) else round(value, 4)
+    return value
 
-    Raises:
-        CheckpointError: it cannot be read, or `made` could make nothing of it.
-    """
-    try:
-        return made(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
-        name = f"{path.parent.name}/{path.name}"
-        raise refused("damaged_measure", name, Message("remedy_measure", kind=kind), kind=kind) from error
 
-
-def beside(checkpoint: Checkpoint, name: str, read_file: Callable[[Path], T]) -> T | None:
-    """What lies beside a checkpoint's weights; None where nothing does, or where these are weights of another moment.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    path = checkpoint.beside(name)
-    return None if path is None else read_file(path)
+def _made(kind: Any, value: Any) -> Any:
+    """A value of this type from JSON; a named tuple is a list there, and a number that is not known is null."""
+    inside = get_args(kind)
+    if is_dataclass(kind):
+        types = get_type_hints(kind)
+        named = {one.name: value[one.metadata.get("key", one.name)] for one in fields(kind)}
+        return kind(**{name: _made(types[name], one) for name, one in named.items()})  # type: ignore[operator]
+    if get_origin(kind) is tuple:
+        return tuple(_made(inside[0], one) for one in value)
+    if inside:
+        return {str(name): _made(inside[1], one) for name, one in value.items()}
+    if hasattr(kind, "_fields"):
+        return kind(*(_made(type_, one) for type_, one in zip(get_type_hints(kind).values(), value, strict=True)))
+    if kind is float:
+        return math.nan if value is None else float(value)
+    if kind in (int, str, bool) and type(value) is not kind:
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return kind(value)

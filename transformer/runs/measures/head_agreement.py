@@ -10,9 +10,7 @@ do special tokens.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -24,7 +22,7 @@ from transformer.explain.attribution.deciding import DECIDED, deciding_of
 from transformer.explain.attribution.deletion import How
 from transformer.messages import Message
 from transformer.runs.attribution import deletion
-from transformer.runs.measures import files
+from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import Translation, translate
 from transformer.sites import Site
 
@@ -106,11 +104,6 @@ def head_agreement(checkpoint: Checkpoint, sentences: Sequence[str]) -> HeadAgre
     return HeadAgreement(len(sentences), rows, heads)
 
 
-def known_agreement(checkpoint: Checkpoint) -> HeadAgreement | None:
-    """What lies beside a checkpoint's weights, if anything; as `files.beside`."""
-    return files.beside(checkpoint, FILE, read_agreement)
-
-
 def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np.ndarray, "target_word source_word"]:
     """By how much each written word's log-probability falls when a source word is removed, in nats.
 
@@ -152,34 +145,12 @@ def _of_sentence(checkpoint: Checkpoint, translation: Translation) -> _Counts:
     return _Counts(rows, int(after.sum()), counts)
 
 
-def write_agreement(path: Path, found: HeadAgreement) -> None:
-    """Write what `read_agreement` reads; as `files.write`."""
-    heads = [
-        asdict(head) | {name: _rounded(getattr(head, name)) for name in ("agreement", "previous")}
-        for head in found.heads
-    ]
-    about = {"rule": RULE, "decided_nats": DECIDED, "sentences": found.sentences, "rows": found.rows, "heads": heads}
-    files.write(path, about)
+def _checked(found: HeadAgreement) -> HeadAgreement:
+    shares = np.array([[one.agreement, one.previous] for one in found.heads])
+    if not found.heads or not (np.isnan(shares) | ((shares >= 0) & (shares <= 1))).all():
+        raise ValueError("no heads, or shares that are none")
+    return found
 
 
-def read_agreement(path: Path) -> HeadAgreement:
-    """What a file says of a checkpoint's heads; as `files.read`."""
-    return files.read(path, _agreement, "heads")
-
-
-def _agreement(about: Any) -> HeadAgreement:
-    heads = tuple(_score(head) for head in about["heads"])
-    if about["rule"] != RULE or not heads or not all(isinstance(about[name], int) for name in ("sentences", "rows")):
-        raise ValueError("another rule, no heads, or counts that are none")
-    return HeadAgreement(about["sentences"], about["rows"], heads)
-
-
-def _score(about: Any) -> HeadScore:
-    shares = {name: np.nan if about[name] is None else float(about[name]) for name in ("agreement", "previous")}
-    if any(not (np.isnan(share) or 0 <= share <= 1) for share in shares.values()):
-        raise ValueError(f"{shares} are no shares")
-    return HeadScore(Site(about["site"]), int(about["layer"]), int(about["head"]), **shares)
-
-
-def _rounded(share: float) -> float | None:
-    return None if np.isnan(share) else round(share, 4)
+AGREEMENT = MeasureFile(FILE, "heads", HeadAgreement, _checked, {"rule": RULE}, {"decided_nats": DECIDED})
+known_agreement, read_agreement, write_agreement = AGREEMENT.beside, AGREEMENT.read, AGREEMENT.write

@@ -10,9 +10,7 @@ share of false alarms is known; the share that is caught is that of sentences ab
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -23,7 +21,7 @@ from transformer.messages import LANGUAGES, Message, catalogue
 from transformer.nn.common import log_probs
 from transformer.nn.search import DecodingOptions, decode
 from transformer.runs.concurrency import forward_slot, let_others
-from transformer.runs.measures import files
+from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import Translation
 from transformer.text.base import Tokenizer
 
@@ -65,7 +63,7 @@ class TextBounds:
     """What a checkpoint was trained on, and from where on an input is far from it.
 
     `texts` is what those texts are, by language code. An input with more `pieces_per_word`, less `log_prob_per_token`,
-    fewer `words` or a larger share of `new_pieces` (those that are not in `pieces`) is far. `false_alarms` is the share
+    fewer `words` or a larger share of `new_pieces` (ids not among `pieces`) is far. `false_alarms` is the share
     of held-out `sentences`, and `caught` that of `others`, that are called far by bounds made without them (`FOLDS`).
     """
 
@@ -75,7 +73,7 @@ class TextBounds:
     pieces_per_word: float
     log_prob_per_token: float
     new_pieces: float
-    pieces: tuple[int, ...]
+    pieces: str
     false_alarms: float
     caught: float
     others: int
@@ -87,7 +85,7 @@ class TextBounds:
             reasons.append(Message("far_few_words", found=found.words, least=self.words))
         if found.pieces_per_word > self.pieces_per_word:
             reasons.append(Message("far_many_pieces", found=found.pieces_per_word, most=self.pieces_per_word))
-        known = set(self.pieces)
+        known = set(map(int, self.pieces.split()))
         new = float(np.mean([piece not in known for piece in found.pieces])) if found.pieces else 0.0
         if new > self.new_pieces:
             reasons.append(Message("far_new_pieces", found=new, most=self.new_pieces, sentences=self.sentences))
@@ -149,32 +147,15 @@ def _about_other_things() -> list[str]:
     return whole[:: max(1, len(whole) // OTHERS)][:OTHERS]
 
 
-def known_bounds(checkpoint: Checkpoint) -> TextBounds | None:
-    """The bounds that lie beside a checkpoint's weights, if any; as `files.beside`."""
-    return files.beside(checkpoint, FILE, read_bounds)
+def _checked(found: TextBounds) -> TextBounds:
+    numbers = found.pieces_per_word, found.log_prob_per_token, found.new_pieces, found.false_alarms, found.caught
+    if not np.isfinite(numbers).all():
+        raise ValueError("bounds are no numbers")
+    return replace(found, texts={code: found.texts.get(code, found.texts["en"])[:MOST_NAME] for code in LANGUAGES})
 
 
-def write_bounds(path: Path, found: TextBounds) -> None:
-    """Write what `read_bounds` reads; as `files.write`."""
-    files.write(path, {"tail": TAIL, **asdict(found), "pieces": " ".join(map(str, found.pieces))})
-
-
-def read_bounds(path: Path) -> TextBounds:
-    """What a file says of a checkpoint's texts; as `files.read`."""
-    return files.read(path, _bounds_of, "familiarity")
-
-
-def _bounds_of(about: Any) -> TextBounds:
-    shares = ("pieces_per_word", "log_prob_per_token", "new_pieces", "false_alarms", "caught")
-    numbers = {name: float(about[name]) for name in shares}
-    texts = {code: about["texts"].get(code, about["texts"]["en"]) for code in LANGUAGES}
-    if not all(isinstance(text, str) for text in texts.values()) or not np.isfinite(list(numbers.values())).all():
-        raise ValueError("names are no texts, or bounds are no numbers")
-    names = {code: text[:MOST_NAME] for code, text in texts.items()}
-    pieces, others = tuple(map(int, about["pieces"].split())), int(about["others"])
-    return TextBounds(
-        texts=names, sentences=int(about["sentences"]), words=int(about["words"]), pieces=pieces, others=others, **numbers
-    )
+BOUNDS = MeasureFile(FILE, "familiarity", TextBounds, _checked, {}, {"tail": TAIL})
+known_bounds, read_bounds, write_bounds = BOUNDS.beside, BOUNDS.read, BOUNDS.write
 
 
 def _counts_alone(checkpoint: Checkpoint, text: str, options: DecodingOptions) -> Counts:
@@ -199,7 +180,7 @@ def _bounded(found: Sequence[Counts], texts: Mapping[str, str]) -> TextBounds:
         pieces_per_word=round(float(np.quantile([one.pieces_per_word for one in found], 1 - TAIL)), 4),
         log_prob_per_token=round(float(np.quantile([one.log_prob_per_token for one in found], TAIL)), 4),
         new_pieces=round(float(np.quantile(new, 1 - TAIL)), 4),
-        pieces=tuple(sorted(held)),
+        pieces=" ".join(map(str, sorted(held))),
         false_alarms=0.0,
         caught=0.0,
         others=0,

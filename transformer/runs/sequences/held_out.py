@@ -1,17 +1,15 @@
 """How often a threshold on the probability of a class errs, counted on held-out rows."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.runs.measures import files
+from transformer.runs.measures.files import MeasureFile
 from transformer.runs.sequences.classify import classifier, verdicts
 from transformer.sequences.fasta import FastaRecord
 
@@ -25,8 +23,7 @@ FEWEST_ROWS = 100
 """Shares of fewer rows than this say nothing."""
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A threshold on the probability of one class.
 
     `found` is the share of the held-out rows of this class that reach it, `false` the share of all other rows that do.
@@ -80,30 +77,11 @@ def operating_points(
     return found
 
 
-def known_held_out(checkpoint: Checkpoint) -> HeldOut | None:
-    """What lies beside a checkpoint's weights, if anything; as `files.beside`."""
-    return files.beside(checkpoint, FILE, read_held_out)
+def _checked(found: HeldOut) -> HeldOut:
+    if not all(0 <= value <= 1 for points in found.points.values() for point in points for value in point):
+        raise ValueError("points that are no shares")
+    return found
 
 
-def write_held_out(path: Path, found: HeldOut) -> None:
-    """Write what `read_held_out` reads; as `files.write`."""
-    about = asdict(found)
-    about["points"] = {name: [[p.threshold, p.found, p.false] for p in points] for name, points in found.points.items()}
-    files.write(path, json.loads(json.dumps(about), parse_float=lambda text: round(float(text), 4)))
-
-
-def read_held_out(path: Path) -> HeldOut:
-    """What a file says of held-out rows; as `files.read`."""
-    return files.read(path, _held_out, "held-out")
-
-
-def _held_out(about: Any) -> HeldOut:
-    points = {str(name): tuple(_point(one) for one in rows) for name, rows in about["points"].items()}
-    return HeldOut(int(about["rows"]), points)
-
-
-def _point(about: Any) -> Point:
-    point = Point(*map(float, about))
-    if not all(0 <= value <= 1 for value in (point.threshold, point.found, point.false)):
-        raise ValueError(f"{about} are no shares")
-    return point
+HELD_OUT = MeasureFile(FILE, "held-out", HeldOut, _checked, {}, {})
+known_held_out, read_held_out, write_held_out = HELD_OUT.beside, HELD_OUT.read, HELD_OUT.write

@@ -54,12 +54,12 @@ class Window(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """The scores of one head of a kind: what stands below them, and the name of saved files."""
+    """The scores of one head: what stands below them and in saved files, and the name of these."""
 
     picture: Picture
-    kind: str
     head: int
     notes: str
+    facts: Sequence[str]
     file_name: str
 
 
@@ -80,15 +80,15 @@ def heatmap(
     (or reaching it with the arrow keys) says its number; a click or Enter marks it in every view. `sites` are told by
     site, `axes` by kind. A `dense` map shrinks its cells until it fits its room, and does not name each query and key.
     `save_csv` is what the button says that saves the numbers; without it there is none. Where there are `scores`, they
-    are shown instead of their head's weights, on a scale that is centred at 0.
+    are shown instead of their head's weights, on a scale that is centred at 0, and nothing is sent of `sites`.
     """
-    header, arrays = {**local.message(), **heatmap_header(sites, axes, dense, save_csv)}, dict[str, np.ndarray]()
-    if scores is not None:
-        shown, arrays = _of_picture(scores.picture, scores.notes, header["axes"][scores.kind]["facts"])
-        header["scores"] = {
-            **shown, "site": str(scores.picture.site), "head": scores.head, "file_name": scores.file_name,
-        }  # fmt: skip
-    component(key=key, header=header, arrays=arrays, options={}, events={})
+    if scores is None:
+        header, arrays = heatmap_header(sites, axes, dense, save_csv), dict[str, np.ndarray]()
+    else:  # with every choice of a head another message, which says nothing of the other heads
+        shown, arrays = _of_picture(scores.picture, scores.notes, About("", scores.facts).message()["lines"])
+        named = {"site": str(scores.picture.site), "head": scores.head, "file_name": scores.file_name}
+        header = {"scores": shown | named, "dense": dense, "save_csv": save_csv}
+    component(key=key, header={**local.message(), **header}, arrays=arrays, options={}, events={})
 
 
 def heatmap_of(

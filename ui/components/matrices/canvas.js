@@ -24,6 +24,7 @@ export const FADED = { fill: 0.3, ink: 0.8 };
  * @property {string[]} columns
  * @property {boolean} weights whether these are attention weights, from 0 to 1
  * @property {boolean} mask whether these only say what is visible
+ * @property {boolean} narrow whether cells are only as wide as 0, 1 and minus infinity need
  * @property {boolean} asked whether a reader fills them: NaN is a question mark, 0 empty, 0.5 filled, others a number
  * @property {string[]} sentences what the codes of cells mean
  */
@@ -97,7 +98,7 @@ export function geometry(canvas, matrix, theme, zoom = 1, kept = null) {
   const label = (matrix.asked ? 2 : 1) * LABEL * zoom;
   const widest = Math.max(...matrix.rows.map((row) => context.measureText(row).width));
   const widestColumn = Math.max(...matrix.columns.map((column) => context.measureText(column).width));
-  const width = numbers ? Math.round(Math.min(Math.max(46 * zoom, widestColumn + 6), 76 * zoom)) : 6;
+  const width = numbers ? Math.round(Math.min(Math.max((matrix.narrow ? 28 : 46) * zoom, widestColumn + 6), 76 * zoom)) : 6;
   const height = numbers ? Math.round((matrix.asked && rows > 8 ? 18 : 26) * zoom) : rows > 40 ? 5 : 16;
   const left = numbers || rows <= 40 ? Math.ceil(Math.min(widest, label)) + 6 : 4;
   const line = Math.round(LINE * zoom);

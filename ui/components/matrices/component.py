@@ -27,6 +27,10 @@ class Cell:
     column: int
 
 
+MANY = 6
+"""So many masks have narrow cells, which 0, 1 and minus infinity fit into: more of them stand beside each other."""
+
+
 @dataclass(frozen=True)
 class Notes:
     """What hovering over a cell says: `sentences[codes[row, column]]`, with {row}, {column} and their labels put in.
@@ -78,6 +82,7 @@ def matrices(
     described = [
         _description(board, name, (titles or {}).get(name, ""), (notes or {}).get(name))
         | {"weights": name in weights, "mask": name in masks, "asked": name in asked}
+        | {"narrow": name in masks and len(names) >= MANY}
         for name in names
     ]
 

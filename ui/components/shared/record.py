@@ -19,7 +19,8 @@ _bring = st.components.v2.component("heedmap.record", js=bundle.script("record.j
 class Local:
     """What a component is told that draws from a record by what the address says, both of which the browser has.
 
-    `address` is what `ui.shared.address.held` says: which keys the browser owns, and what it found at which arrival.
+    `address` is what `ui.shared.address.browser_owned` says: which keys the browser owns, and what it found
+    at which arrival.
     """
 
     record: str

@@ -58,7 +58,7 @@ def _batch(name: str, revision: Revision, pairs: tuple[tuple[str, str], ...]) ->
 
 def _cut(batch: TrainingBatch) -> None:
     """The pair that was typed, without padding."""
-    st.markdown(f"**{t('learning.cut')}**")
+    st.markdown(f"**{t('learning.cut')}**", help=t("learning.look_cut"))
     n = int(batch.counted[0].sum())
     rows = {
         t("learning.decoder_reads"): list(batch.read[0][:n]),
@@ -69,13 +69,11 @@ def _cut(batch: TrainingBatch) -> None:
     st.text(plain("learning.encoder_reads", tokens=" ".join(source)))
     with st.container(key="pair"):
         st.dataframe(pd.DataFrame.from_dict(rows, orient="index", columns=_positions(n)), key="cut")
-    st.caption(t("learning.look_cut"))
 
 
 def _counted(batch: TrainingBatch, companion: tuple[str, str]) -> None:
     """A batch of two: the loss at every position, and what counting padding would do to the mean."""
-    st.markdown(f"**{t('learning.batch_of_two')}**")
-    st.caption(t("learning.look_batch", source=companion[0]))
+    st.markdown(f"**{t('learning.batch_of_two')}**", help=t("learning.look_batch", source=companion[0]))
     n = batch.losses.shape[1]
     rows, index = [], []
     for i in range(len(batch.labels)):

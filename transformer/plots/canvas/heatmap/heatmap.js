@@ -67,8 +67,8 @@ const local = {
   seen(header, _, choice, _allowed, arrays) {
     const { kind, layer, head, pair, relative } = choice;
     const { scores } = header;
-    if (scores && head !== null) { // those of a head that was just chosen are on their way
-      if (scores.site !== kind.sites[layer] || scores.head !== head) return null;
+    if (scores) {
+      if (scores.site !== kind.sites[layer] || scores.head !== head) return null; // those of this head are on their way
       return { header: { ...header, ...scores }, arrays, options: { pair: null, relative: false } };
     }
     const weights = weightsOf(kind, layer, head);
@@ -87,8 +87,8 @@ const local = {
       options: { pair, relative },
     };
   },
-  acted(name, value, { kind, head, pair, relative }, _, { scores }) {
-    if (scores && head !== null) return null; // pieces of words, which no address marks
+  acted(name, value, { kind, pair, relative }, _, { scores }) {
+    if (scores) return null; // pieces of words, which no address marks
     if (name === "relative") return { relative: relative ? null : "true" };
     const again = !value || (pair?.[0] === value[0] && pair?.[1] === value[1]);
     return { pair: again ? null : pairSaid(kind, value[0], value[1]) };

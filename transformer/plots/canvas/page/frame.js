@@ -17,6 +17,7 @@ export function follow(frame) {
     const height = source === frame.contentWindow && data?.heedmap?.height;
     if (height > 0) frame.style.height = `${Math.min(height, TALLEST)}px`;
   });
-  frame.onpointerenter = told;
+  frame.style.transition = "color 1ms"; // so that the frame hears of another theme of the notebook
+  frame.ontransitionend = frame.ontransitioncancel = told;
   told();
 }

@@ -1,10 +1,8 @@
-// Every colour that stands for a number or for a head, in one place.
+// Every colour that stands for a number or for a head. The scales are in scales.json, which charts read too.
 
-// The ten stops that Plotly's Viridis has, so thumbnails and the large heatmap look alike.
-const STOPS = [
-  [68, 1, 84], [72, 40, 120], [62, 73, 137], [49, 104, 142], [38, 130, 142],
-  [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37],
-];
+import SCALES from "./scales.json" with { type: "json" };
+
+const STOPS = SCALES.sequential;
 
 // One colour a head. Chosen for distance under normal vision and the three kinds of colour blindness, and for at
 // least 3:1 contrast with the page; the first eight are the most distinct. Seventeen heads and more start again.
@@ -34,8 +32,7 @@ export function scale(position) {
 
 /** The two ends of the scale about 0, and its middle. */
 export function ends(/** @type {Pick<Theme, "dark">} */ theme) {
-  const middle = theme.dark ? [38, 46, 54] : [247, 245, 240];
-  const [low, high] = theme.dark ? [[92, 154, 232], [236, 140, 74]] : [[56, 118, 190], [214, 108, 34]];
+  const [low, middle, high] = theme.dark ? SCALES.diverging.dark : SCALES.diverging.light;
   return { low, middle, high };
 }
 
