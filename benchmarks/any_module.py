@@ -4,7 +4,7 @@ The module is a GPT in nanoGPT's style, 12 layers, fused attention, batch 1, ran
 """
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from benchmarks.forward import kept_bytes
-from benchmarks.measuring import Action, Result, interleaved, ratio
+from benchmarks.measuring import Result, interleaved, ratio
 from transformer import recording
 from transformer.attention.capture import Recording
 
@@ -159,8 +159,12 @@ def _recording(width: int, model: nn.Module) -> list[Result]:
             if not torch.equal(model(ids), plain):
                 raise AssertionError(f"recording changed the output at {n} tokens")
         sizes.append(kept_bytes(seen))
-        variants: dict[str, Action] = {"plain": partial(model, ids), "recorded": partial(recorded, model, ids)}
-        times = interleaved({**variants, "least": partial(least, model, ids)}, rounds)
+        variants: dict[str, Callable[[Tensor], object]] = {
+            "plain": model,
+            "recorded": partial(recorded, model),
+            "least": partial(least, model),
+        }
+        times = interleaved({name: partial(variant, ids) for name, variant in variants.items()}, rounds)
         cost, floor = ratio(times, "recorded", "plain"), ratio(times, "least", "plain")
         plain_ms = statistics.median(times["plain"]) * 1e3
         measured = f"{cost:.3f} x of {plain_ms:.0f} ms (an empty mode, empty hooks and kept keys: {floor:.3f} x)"

@@ -4,7 +4,7 @@ Windows of all widths stand one after the other along the length: widths 3 and 4
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -55,7 +55,8 @@ class KmerConvolutions(nn.Module):
         for convolve in self.convolutions:
             places = convolve(added.transpose(1, 2))[0].T
             rows = starts[:, None] + torch.arange(len(places), device=starts.device)
-            parts.append(F.conv1d(x.transpose(1, 2), convolve.weight)[0].T[rows] + places)
+            kernel = cast("Tensor", convolve.weight)
+            parts.append(F.conv1d(x.transpose(1, 2), kernel)[0].T[rows] + places)
         return self.norm(torch.cat(parts, dim=1))
 
 
