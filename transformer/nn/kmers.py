@@ -4,7 +4,7 @@ Windows of all widths stand one after the other along the length: widths 3 and 4
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -52,7 +52,7 @@ class KmerConvolutions(nn.Module):
     ) -> Float[Tensor, "row window d_model"]:
         """`forward` of the letters from each of `starts` on, plus what is `added` to each place of such a stretch."""
         parts = []
-        for convolve in self.convolutions:
+        for convolve in cast(Sequence[nn.Conv1d], self.convolutions):
             places = convolve(added.transpose(1, 2))[0].T
             rows = starts[:, None] + torch.arange(len(places), device=starts.device)
             parts.append(F.conv1d(x.transpose(1, 2), convolve.weight)[0].T[rows] + places)
