@@ -4,7 +4,7 @@ The module is a GPT in nanoGPT's style, 12 layers, fused attention, batch 1, ran
 """
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -159,7 +159,11 @@ def _recording(width: int, model: nn.Module) -> list[Result]:
             if not torch.equal(model(ids), plain):
                 raise AssertionError(f"recording changed the output at {n} tokens")
         sizes.append(kept_bytes(seen))
-        variants = {"plain": model, "recorded": partial(recorded, model), "least": partial(least, model)}
+        variants: dict[str, Callable[[Tensor], object]] = {
+            "plain": model,
+            "recorded": partial(recorded, model),
+            "least": partial(least, model),
+        }
         times = interleaved({name: partial(variant, ids) for name, variant in variants.items()}, rounds)
         cost, floor = ratio(times, "recorded", "plain"), ratio(times, "least", "plain")
         plain_ms = statistics.median(times["plain"]) * 1e3

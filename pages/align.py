@@ -50,7 +50,7 @@ def looked_at() -> None:
         "side": lambda: views.side_by_side(shown, aligned, words),
         "agreement": lambda: agreement.agreement_panel(shown, aligned),
         "changes": lambda: changes.changes_panel(shown),
-        "downloads": lambda: files.downloads_panel(shown, aligned),
+        "downloads": lambda: files.downloads_panel(shown, aligned, lambda: views.side_by_side(shown, aligned, words)),
     }
     with screens:
         opened = choices.screen()

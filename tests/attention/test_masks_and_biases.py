@@ -66,7 +66,6 @@ def test_a_bias_of_any_other_form_is_kept_whole_and_one_that_adds_nothing_is_non
     table = torch.randn(1, 1, QUERIES, KEYS)
     same_cells(bias_of(table), table)
     assert bias_of(torch.zeros(1, 3, QUERIES, KEYS)) is None
-    assert bias_of(None) is None
 
 
 PADDED = (torch.arange(KEYS) < torch.tensor([[6], [4]]))[:, None, None]
@@ -100,7 +99,7 @@ HOLED[2, 3] = False
     ],
 )
 def test_a_mask_says_what_its_table_says_for_every_row_of_the_batch(table: Tensor, kind: type) -> None:
-    found = mask_of(table.clone(), causal=False)
+    found = mask_of(table.clone())
     assert isinstance(found, kind)
     whole = table.expand(3 if len(table) == 1 else 2, 1, QUERIES, KEYS)
     for batch, rows in enumerate(whole[:, 0]):
@@ -118,7 +117,7 @@ def test_a_mask_says_what_its_table_says_for_every_row_of_the_batch(table: Tenso
 
 
 def test_without_a_table_all_is_visible_or_the_past() -> None:
-    assert mask_of(None, causal=False).part(slice(0, 5), slice(0, 7), QUERIES, KEYS, 1) is None
-    part = mask_of(None, causal=True).part(slice(0, 5), slice(0, 7), QUERIES, KEYS, 1)
+    assert Mask().part(slice(0, 5), slice(0, 7), QUERIES, KEYS, 1) is None
+    part = Mask(causal=True).part(slice(0, 5), slice(0, 7), QUERIES, KEYS, 1)
     assert part is not None
     assert torch.equal(part, PAST)

@@ -351,5 +351,14 @@ def test_the_encoder_speaks_of_the_word_that_is_looked_at_most_or_was_clicked() 
     assert header["headline"] == "English goes in, German comes out: a Transformer writing “{word}”"
 
 
+def test_the_source_word_whose_removal_costs_most_has_a_dotted_frame() -> None:
+    """What was measured by hand: *einer* follows the gender of *Küche*, *in* its own word; the full stop needs none."""
+    _, header, _ = drawn(text="Someone is cooking dinner in a small kitchen.")
+    words = ["".join(header["towers"][0]["words"][at] for at in places) for places in header["steps"]["decided"]]
+    found = dict(zip(header["steps"]["labels"], words, strict=True))
+    assert found | {"in": "in", "einer": "kitchen", "ein": "dinner", "Küche": "kitchen", ".": "", "</s>": ""} == found
+    assert "dotted frame" in header["legend"]
+
+
 def test_a_sentence_unlike_those_it_was_trained_on_is_told_apart() -> None:
     assert "far from what the model has read" in opened("map", text="I love you").warning[0].value

@@ -29,7 +29,13 @@ def test_bounds_are_quantiles_of_held_out_sentences(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(out_of_distribution, "TAIL", 0.1)
     checkpoint = load(toy.write_checkpoint(tmp_path / "toy"))
     texts = [source for source, _ in toy.sentences(23, seed=5)]
-    found = measured(checkpoint, ["", *texts], TEXTS, GREEDY)
+    others = [" ".join(reversed(text.split())) for text in texts[:5]]
+    found = measured(checkpoint, ["", *texts], TEXTS, GREEDY, others)
+    ids = [checkpoint.tokenizer.encode(text) for text in texts]
+    seen = [{piece for j, other in enumerate(ids) if j != i for piece in other} for i in range(len(ids))]
+    new = [np.mean([piece not in known for piece in one]) for one, known in zip(ids, seen, strict=True)]
+    assert found.new_pieces == pytest.approx(np.quantile(new, 0.9), abs=1e-4)
+    assert (set(map(int, found.pieces.split())), found.others) == ({piece for one in ids for piece in one}, 5)
     words, pieces, log_probs = [], [], []
     for text in texts:
         run = translate(checkpoint, text, GREEDY)
@@ -43,10 +49,16 @@ def test_bounds_are_quantiles_of_held_out_sentences(tmp_path: Path, monkeypatch:
     assert counts_of(checkpoint, translate(checkpoint, texts[0], GREEDY)).words == words[0]
 
 
+KNOWN = TextBounds(
+    TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, new_pieces=0.25, pieces="3 5 7",
+    false_alarms=0.05, caught=0.75, others=40,
+)  # fmt: skip
+
+
 def test_each_reason_is_said_and_a_bound_itself_is_near() -> None:
-    known = TextBounds(TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, false_alarms=0.05)
-    near = Counts(4, 2.0, -0.8)
+    known, near = KNOWN, Counts(4, 2.0, -0.8, (3, 5, 5, 11))
     assert known.reasons(near) == ()
+    assert [reason.code for reason in known.reasons(replace(near, pieces=(3, 11, 12)))] == ["far_new_pieces"]
     assert [reason.code for reason in known.reasons(replace(near, words=3))] == ["far_few_words"]
     assert [reason.code for reason in known.reasons(replace(near, pieces_per_word=2.1))] == ["far_many_pieces"]
     assert [reason.code for reason in known.reasons(replace(near, log_prob_per_token=-0.9))] == ["far_unlikely"]
@@ -57,8 +69,11 @@ def test_the_shipped_translator_tells_captions_from_what_it_never_read(shipped: 
     known = known_bounds(shipped)
     assert known is not None
     assert 0.02 <= known.false_alarms <= 0.06
+    assert known.caught >= 0.85
     far = (
         "Hello",
+        "There are 3 dogs and 25 cats in 2024.",
+        "He was born in 1987 in London.",
         "dog",
         "I love you",
         "THE CAT SAT ON THE MAT",
@@ -74,7 +89,7 @@ def test_the_shipped_translator_tells_captions_from_what_it_never_read(shipped: 
 
 def test_what_is_known_survives_its_file_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "familiarity.json"
-    known = TextBounds(TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, false_alarms=0.05)
+    known = KNOWN
     out_of_distribution.write_bounds(file, known)
     assert out_of_distribution.read_bounds(file) == known
     about = json.loads(file.read_text("utf-8"))

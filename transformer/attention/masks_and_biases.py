@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from transformer.nn.masks import Mask
 
@@ -109,40 +108,13 @@ class BiasTable:
 Bias = RelativeBias | BiasTable
 """What is added to scores before the softmax."""
 
-_masks = WeakTensorKeyDictionary()
-_biases = WeakTensorKeyDictionary()
-"""The layers of a model share one table: its form is found once, and forgotten with it."""
-
-
 def diagonals_of(table: Tensor) -> Tensor:
     """The last two axes (query, key) of a table of distances as one (distance): its first column, and its first row."""
     return torch.cat([table[..., 1:, 0].flip(-1), table[..., 0, :]], dim=-1)
 
 
-def mask_of(table: Bool[Tensor, "#batch 1 query key"] | None, causal: bool) -> Mask:
-    """The smallest mask that says the same as `table`; without one, all is visible, or the past if `causal`."""
-    if table is None:
-        return Mask(causal=causal)
-    known = _masks.get(table)
-    if known is None:
-        known = _masks[table] = _smallest_mask(table)
-    return known
-
-
-def bias_of(
-    table: Float[Tensor, "#batch #head #query key"] | None, visible: Bool[Tensor, "#batch 1 query key"] | None = None
-) -> Bias | None:
-    """The smallest bias that says the same as `table`, where it is `visible`; None where it adds nothing."""
-    if table is None:
-        return None
-    if visible is not None:
-        return _smallest_bias(table, visible)
-    if table not in _biases:
-        _biases[table] = _smallest_bias(table, None)
-    return _biases[table]
-
-
-def _smallest_mask(table: Tensor) -> Mask:
+def mask_of(table: Bool[Tensor, "#batch 1 query key"]) -> Mask:
+    """The smallest mask that says the same as `table`."""
     keys = table.any(dim=2)[:, 0]
     for causal in (False, True):
         mask = Mask(None if bool(keys.all()) else keys, causal)
@@ -155,7 +127,10 @@ def _smallest_mask(table: Tensor) -> Mask:
     return MaskTable(visible=table.clone())
 
 
-def _smallest_bias(table: Tensor, visible: Tensor | None) -> Bias | None:
+def bias_of(
+    table: Float[Tensor, "#batch #head #query key"], visible: Bool[Tensor, "#batch 1 query key"] | None = None
+) -> Bias | None:
+    """The smallest bias that says the same as `table`, where it is `visible`; None where it adds nothing."""
     if not bool((table != 0).any() if visible is None else ((table != 0) & visible).any()):
         return None
     shown = table if visible is None else table.masked_fill(~visible, -torch.inf)

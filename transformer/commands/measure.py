@@ -127,7 +127,8 @@ def _familiarity(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Pat
     out_of_distribution.write_bounds(out, found)
     yield (
         f"{found.sentences} sentences: far is under {found.words} words, over {found.pieces_per_word} pieces a word, "
-        f"or under {found.log_prob_per_token} nats a token; {found.false_alarms:.1%} false alarms\n"
+        f"over {found.new_pieces:.0%} new pieces, or under {found.log_prob_per_token} nats a token; "
+        f"{found.false_alarms:.1%} false alarms, {found.caught:.1%} of {found.others} sentences about other things\n"
     )
 
 

@@ -52,10 +52,11 @@ class KmerConvolutions(nn.Module):
     ) -> Float[Tensor, "row window d_model"]:
         """`forward` of the letters from each of `starts` on, plus what is `added` to each place of such a stretch."""
         parts = []
-        for convolve in cast(Sequence[nn.Conv1d], self.convolutions):
+        for convolve in self.convolutions:
             places = convolve(added.transpose(1, 2))[0].T
             rows = starts[:, None] + torch.arange(len(places), device=starts.device)
-            parts.append(F.conv1d(x.transpose(1, 2), convolve.weight)[0].T[rows] + places)
+            kernel = cast("Tensor", convolve.weight)
+            parts.append(F.conv1d(x.transpose(1, 2), kernel)[0].T[rows] + places)
         return self.norm(torch.cat(parts, dim=1))
 
 

@@ -22,7 +22,7 @@ def changes_panel(shown: Pair) -> None:
     st.markdown(f"**{t('align.look_changes', tokens=tokens)}**", help=t("align.look_changes_help"))
     table = _table(shown, costs, tokens)
     wide = {name: st.column_config.TextColumn(width=270) for name in table.columns}
-    st.dataframe(table, width="content", column_config=wide, key="costs")
+    st.dataframe(table, width="content", column_config=wide, key="costs", placeholder="-")
     st.markdown(f"**{t('align.counted')}**")
     lines = [
         Line(side.title, PLOTTED, [float(cost.multiply_adds(n)) for n in PLOTTED])

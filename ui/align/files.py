@@ -38,25 +38,27 @@ def agreement_table(comparison: AlignmentComparison) -> tuple[list[str], list[tu
     return [plain(f"align.table_{column}") for column in ("word", "agreement", "more", "less")], rows
 
 
-def downloads_panel(shown: Pair, aligned: Aligned) -> None:
-    """Every number of the page: all tables in one ZIP, and the records."""
+def downloads_panel(shown: Pair, aligned: Aligned, draw: Callable[[], None]) -> None:
+    """Every number of the page: all tables in one ZIP, and the records; below them `draw` draws the maps."""
     comparison = aligned.comparison
     facts = [_sentence(shown), _target(shown), *_heads(shown, aligned)]
     table = in_this_language(lambda: table_csv(*agreement_table(comparison)))
-    st.download_button(
-        t("align.download_all"), _all(shown, aligned, facts), f"{stem(shown, 'alignments')}.zip", "application/zip",
-        type="primary", icon=":material/folder_zip:", on_click="ignore", help=t("align.download_all_help"),
-    )  # fmt: skip
-    st.download_button(
-        t("align.download_agreement"), table, f"{stem(shown, 'agreement')}.csv", "text/csv", on_click="ignore"
-    )
-    for side in dict.fromkeys(shown.sides):
-        for what, run in (("own", side.own), ("read", side.read)):
-            st.download_button(
-                t(f"align.download_record_{what}", model=side.label), run.record.npz,
-                f"{file_name(side.name, f'{what}-record', text=side.own.input)}.npz",
-                "application/octet-stream", key=f"npz-{side.name}-{what}", on_click="ignore",
-            )  # fmt: skip
+    with st.container(horizontal=True):
+        st.download_button(
+            t("align.download_all"), _all(shown, aligned, facts), f"{stem(shown, 'alignments')}.zip", "application/zip",
+            type="primary", icon=":material/folder_zip:", on_click="ignore", help=t("align.download_all_help"),
+        )  # fmt: skip
+        st.download_button(
+            t("align.download_agreement"), table, f"{stem(shown, 'agreement')}.csv", "text/csv", on_click="ignore"
+        )
+        for side in dict.fromkeys(shown.sides):
+            for what, run in (("own", side.own), ("read", side.read)):
+                st.download_button(
+                    t(f"align.download_record_{what}", model=side.label), run.record.npz,
+                    f"{file_name(side.name, f'{what}-record', text=side.own.input)}.npz",
+                    "application/octet-stream", key=f"npz-{side.name}-{what}", on_click="ignore",
+                )  # fmt: skip
+    draw()
     st.caption(t("align.look_downloads"))
 
 

@@ -9,7 +9,8 @@ from streamlit.delta_generator import DeltaGenerator
 from transformer import Record
 from transformer.errors import RecordError
 from transformer.messages import Message
-from transformer.plots.picture import UNSURE, Picture, Quantity
+from transformer.plots.picture import UNSURE, Picture
+from transformer.plots.quantity import Quantity
 from transformer.runs.any_model import MAX_POSITIONS, ModelRun
 from transformer.runs.what_if import map_difference
 from ui.checkpoints import bring, heads, long

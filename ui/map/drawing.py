@@ -40,6 +40,7 @@ class Drawing:
             "stream": any(tower.found for tower in self.towers),
             "heads": any(row.heads is not None for row in rows),
             "lights": any(row.heads is not None and row.crosses for row in rows),
+            "decided": any(self.steps.decided),
             "bars": any(row.strengths is not None for row in rows),
             "chain": any(row.chain for row in rows),
         }
@@ -102,7 +103,7 @@ def _steps(shown: Shown) -> drawn.Steps:
     else:
         title = plain("map.word_here" if shown.said is not None and shown.said.fills else "map.next_word")
     rows = [[(readable(one.text), one.probability) for one in row[:TOP]] for row in shown.next]
-    return drawn.Steps(*_words(shown.steps), rows, title, written)
+    return drawn.Steps(*_words(shown.steps), rows, title, written, shown.decided)
 
 
 def readable(piece: str) -> str:

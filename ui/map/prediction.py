@@ -24,7 +24,8 @@ def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int, is_narrow:
     if shown.said is not None and shown.said.numbers:
         numbers = shown.said.numbers
         st.markdown(f"**{t('checkpoints.numbers')}**")
-        st.dataframe(pd.DataFrame([list(numbers.values())], columns=list(numbers)), hide_index=True, key="next")
+        table = pd.DataFrame([list(numbers.values())], columns=list(numbers))
+        st.dataframe(table, hide_index=True, key="next", placeholder="-")
         return
     if not shown.next:
         st.caption(t("map.no_output"))
@@ -63,7 +64,7 @@ def _odds(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
         name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f")
         for name in list(columns)[1:]
     }
-    st.dataframe(pd.DataFrame(columns), hide_index=True, key="next", column_config=bars)
+    st.dataframe(pd.DataFrame(columns), hide_index=True, key="next", column_config=bars, placeholder="-")
     if each:
         st.caption(t("checkpoints.classes_each"))
         return
@@ -106,7 +107,7 @@ def _lens(checkpoint: Checkpoint, shown: Shown, row: int, is_narrow: bool) -> No
         for name in list(columns)[2:-1]
     }
     config[t("map.entropy_column")] = st.column_config.NumberColumn(format="%.2f")
-    st.dataframe(table, hide_index=True, key="lens", column_config=config)
+    st.dataframe(table, hide_index=True, key="lens", column_config=config, placeholder="-")
     _lead(lens, row, final, after)
     if lens.note:
         st.caption(controls.sentence(lens.note))

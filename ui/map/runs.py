@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from transformer import Checkpoint, ContinueOptions, DecodingOptions, Record
 from transformer.errors import CheckpointError
@@ -34,6 +34,9 @@ UNTRAINED = DecodingOptions(beam=1, max_length=40)
 MOST_LETTERS = 1_024
 """Letters of a sequence that the map draws: all of its maps are looked through for each window's surest head."""
 
+MOST_DECIDED = 40
+"""Source tokens up to which what decides a word is computed: one pass a word."""
+
 TOP = 10
 """How many of the likeliest outputs are kept for each position."""
 
@@ -59,6 +62,7 @@ class Shown:
     `axis` are the positions that can be looked at: what was written, or what was read by a model that reads alone.
     `next` holds the likeliest outputs of each step (one step for a class), likeliest first. `continued` is what a
     decoder alone wrote after its text, as `options` ask; all of it was read. `hidden` are the places of hidden words.
+    `decided` are for each step the places of the source word that decides it, by deletion, of a short sentence.
     """
 
     record: Record
@@ -75,6 +79,7 @@ class Shown:
     continued: Continuation | None = None
     options: ContinueOptions | None = None
     hidden: tuple[int, ...] = ()
+    decided: tuple[tuple[int, ...], ...] = ()
     drawings: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
     """What was drawn of it, by how: it goes with the run."""
 
@@ -148,13 +153,19 @@ def continued(name: str, text: str, options: ContinueOptions) -> Shown:
 def _shown(revision: Revision, text: str) -> Shown:
     checkpoint = store.load(revision)
     if checkpoint.translates:
-        return _of_translation(checkpoint, runs.translation(str(revision.ref), text, options_for(checkpoint), None))
+        asked = str(revision.ref), text, options_for(checkpoint), None
+        run = runs.translation(*asked)
+        decided = runs.deciding(*asked, None).columns if len(run.source_ids) <= MOST_DECIDED else None
+        return _of_translation(checkpoint, run, decided)
     if checkpoint.task is not None and checkpoint.tokenizer is None:
         return _of_sequence(checkpoint, text)
     return _of_reading(checkpoint, run_any(checkpoint, text, longest=MAX_POSITIONS))
 
 
-def _of_translation(checkpoint: Checkpoint, run: Translation) -> Shown:
+def _of_translation(checkpoint: Checkpoint, run: Translation, decided: Int[np.ndarray, " word"] | None) -> Shown:
+    axes = run.axes.written, run.axes.source
+    words, sources = ([sorted(set(axis.words)).index(word) for word in axis.words] for axis in axes)
+    places = [[at for at, source in enumerate(sources) if source == column] for column in range(len(sources))]
     return Shown(
         run.record,
         flow(checkpoint, run.source_ids, read_ids(checkpoint, run), run.target_ids),
@@ -164,6 +175,7 @@ def _of_translation(checkpoint: Checkpoint, run: Translation) -> Shown:
         tuple(step.likeliest for step in run.steps),
         run.target_ids,
         run,
+        decided=() if decided is None else tuple(tuple(places[at]) if (at := decided[i]) >= 0 else () for i in words),
     )
 
 

@@ -20,6 +20,6 @@ def warn_of_unlike(checkpoint: Checkpoint, best: Translation) -> bool:
     if known is None or not reasons:
         return False
     why = plain("translate.reason_after").join(said(reason) for reason in reasons)
-    texts, rate = known.texts[language()], 100 * known.false_alarms
-    st.warning(t("translate.far", texts=texts, why=why, rate=rate), icon=":material/travel_explore:")
+    rates = {"rate": 100 * known.false_alarms, "caught": 100 * known.caught}
+    st.warning(t("translate.far", texts=known.texts[language()], why=why, **rates), icon=":material/travel_explore:")
     return True

@@ -109,7 +109,7 @@ def next_table(likeliest: Sequence[NextToken], options: ContinueOptions, key: st
         name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f")
         for name in list(columns)[1:]
     }
-    st.dataframe(pd.DataFrame(columns), hide_index=True, key=key, column_config=bars)
+    st.dataframe(pd.DataFrame(columns), hide_index=True, key=key, column_config=bars, placeholder="-")
 
 
 def chance_title(options: ContinueOptions) -> str:

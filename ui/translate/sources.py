@@ -170,6 +170,7 @@ def _measured_here(
     st.dataframe(
         [_row(name, found[name]) for name in rows if found[name].rows],
         hide_index=True,
+        placeholder="-",
         column_config={
             plain("sources.column_lost"): st.column_config.LineChartColumn(
                 plain("sources.column_lost"), help=t("sources.column_lost_help", percents=_percents())

@@ -106,7 +106,7 @@ def _table(heads: tuple[HeadImportance, ...], changes: Changes) -> None:
     }
     head = st.column_config.TextColumn(plain("what_if.column_head"), width=144)
     st.caption(t("what_if.corpus_table"))
-    st.dataframe(table, hide_index=True, column_config={"head": head, **columns}, height=400)
+    st.dataframe(table, hide_index=True, column_config={"head": head, **columns}, height=400, placeholder="-")
 
 
 def _is_touched(head: HeadImportance, changes: Changes) -> bool:

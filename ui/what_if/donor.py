@@ -146,7 +146,7 @@ def _odds_panel(odds: LogOdds | None) -> None:
         "run": st.column_config.TextColumn(plain("what_if.odds_run")),
         "odds": st.column_config.NumberColumn(plain("what_if.odds_logits"), format="%+.2f"),
     }
-    st.dataframe(table, hide_index=True, column_config=columns, width="content")
+    st.dataframe(table, hide_index=True, column_config=columns, width="content", placeholder="-")
     if not math.isnan(odds.share):
         st.caption(t("what_if.odds_share", share=odds.share))
 

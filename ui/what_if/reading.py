@@ -218,7 +218,7 @@ def _states(shown: Shown) -> None:
         }
     )
     st.markdown(f"**{t('what_if.read_states')}**", help=t("what_if.read_states_help"))
-    st.dataframe(table, hide_index=True, key="states")
+    st.dataframe(table, hide_index=True, key="states", placeholder="-")
     about = plain("files.about_separator").join(shown.origin.facts())
     named = table.assign(**{plain("what_if.csv_about"): about})
     st.download_button(
@@ -239,7 +239,7 @@ def _numbers(shown: Shown) -> None:
         }
     )
     st.markdown(f"**{t('what_if.read_numbers')}**", help=t("what_if.read_numbers_help"))
-    st.dataframe(table, hide_index=True, key="numbers")
+    st.dataframe(table, hide_index=True, key="numbers", placeholder="-")
 
 
 _ENDS = {"next": _next, "positions": _positions, "classes": _classes, "numbers": _numbers, "states": _states}

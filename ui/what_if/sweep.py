@@ -112,7 +112,7 @@ def _source(sweep: Sweep, before: Translation, _action: str, origin: Origin) -> 
 def _table(table: pd.DataFrame, stem: str) -> None:
     """The numbers of the grid, and the file that holds them."""
     with st.expander(t("what_if.sweep_table"), icon=":material/table:"):
-        st.dataframe(table, hide_index=True, key="sweep-table")
+        st.dataframe(table, hide_index=True, key="sweep-table", placeholder="-")
     st.download_button(
         t("what_if.sweep_csv"), in_this_language(lambda: frame_csv(table)), f"{stem}.csv", "text/csv",
         on_click="ignore", icon=":material/download:",

@@ -204,7 +204,8 @@ def class_table(effects: Sequence[ClassEffect], origin: Origin) -> None:
         "after": bar(plain("what_if.side_now")),
         "change": st.column_config.NumberColumn(plain("what_if.class_odds"), format="%+.3f", width=75),
     }
-    st.dataframe(table.assign(change=as_written(table["change"], 3)), hide_index=True, column_config=columns)
+    shown = table.assign(change=as_written(table["change"], 3))
+    st.dataframe(shown, hide_index=True, column_config=columns, placeholder="-")
     about = plain("files.about_separator").join(origin.facts())
     names = {name: plain(f"what_if.class_{name}") for name in ("before", "after", "change")}
     named = table.assign(run=about).rename(

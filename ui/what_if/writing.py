@@ -93,7 +93,7 @@ def gaps_panel(checkpoint: Checkpoint, before: ModelRun, after: ModelRun, origin
         )
         st.markdown(f"**{t('writing.gap', number=number)}**")
         shown = table.assign(**{changed: as_written(table[changed], 3)})
-        st.dataframe(shown, hide_index=True, key=f"gap-{number}", column_config=bar | change)
+        st.dataframe(shown, hide_index=True, key=f"gap-{number}", column_config=bar | change, placeholder="-")
         tables.append(table.assign(**{plain("what_if.gap"): number}))
     about = plain("files.about_separator").join(origin.facts())
     named = pd.concat(tables).assign(**{plain("what_if.csv_about"): about})

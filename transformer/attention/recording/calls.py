@@ -163,7 +163,7 @@ def _one_source(rows: Sequence[_Rows], last: SoftmaxInputs) -> SoftmaxInputs:
         bias = BiasTable(torch.cat([wide(table) for table in added], dim=2))
     queries = torch.cat([one.queries for one in rows if one.queries is not None], dim=2)
     visible = torch.cat([wide(one.visible) for one in rows if one.visible is not None], dim=2)
-    whole = replace(base, q=queries, mask=mask_of(visible, causal=False), bias=bias, known=None)
+    whole = replace(base, q=queries, mask=mask_of(visible), bias=bias, known=None)
     changed = tuple(dict.fromkeys(each for one in rows for each in one.interventions))
     return ChangedAttentionInputs.of(whole, changed) if changed else whole
 

@@ -39,7 +39,7 @@ class FusedCall:
         causal = bool(self.options.get("is_causal"))
         mask, bias = Mask(causal=causal), None
         if causal and n_queries != n_keys:  # torch aligns the corners at the top left
-            mask = mask_of(torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool).tril(), causal=False)
+            mask = mask_of(torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool).tril())
         if self.table is not None:
             mask, bias = self.table
         return AttentionInputs(q, k, mask, _scale(q, scale), bias, self.known)
@@ -98,7 +98,7 @@ class FusedInputs:
             some = visible.any(1, keepdim=True)
             base = torch.zeros((), device=whole.device) if added is None else added
             added = base.expand(whole.shape).masked_fill(some & ~visible, -torch.inf)
-        return mask_of(some, causal=False), None if added is None else bias_of(added, some)
+        return mask_of(some), None if added is None else bias_of(added, some)
 
 
 def with_sums(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import nn
 
+from transformer.attention.recording.naming import places_in_lists
 from transformer.messages import Message
 
 ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
@@ -56,9 +57,4 @@ def _inside(path: str, outer: str) -> bool:
 
 def _in_group(path: str, sites: list[str]) -> bool:
     """Whether a path is a head of a site that joins several modules of a list."""
-    parts = path.split(".")
-    return any(
-        ".".join(parts[:i] + parts[i + 1 :]) in sites or ".".join(parts[:i]) in sites
-        for i, part in enumerate(parts)
-        if part.isdigit()
-    )
+    return any(before + rest in sites or before in sites for before, rest, _ in places_in_lists(path))

@@ -99,6 +99,7 @@ class Steps:
     next: Sequence[Sequence[tuple[str, float]]]
     title: str
     written: bool
+    decided: Sequence[Sequence[int]] = ()
 
 
 def model_map(
@@ -179,6 +180,7 @@ def model_map(
                 "next": [[[text, round(float(p), 5)] for text, p in row] for row in steps.next],
                 "title": steps.title,
                 "written": steps.written,
+                "decided": list(map(list, steps.decided)),
             },
             "about": about,
             "headline": headline,

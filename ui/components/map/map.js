@@ -21,7 +21,7 @@ const SMALLEST = 0.86; // how far the map may shrink to fit the screen
  * @property {import("./layout.js").TowerHeader[]} towers
  * @property {string[][]} axes
  * @property {import("./sentences.js").PartHeader[]} parts
- * @property {{ labels: string[], attached: boolean[], next: [string, number][][], title: string, written: boolean }} steps
+ * @property {{ labels: string[], attached: boolean[], next: [string, number][][], title: string, written: boolean, decided: number[][] }} steps
  * @property {string} about
  * @property {string} headline with a place for the word of the step
  * @property {string} legend

@@ -108,6 +108,7 @@ function buildWords(view, tower, number, updates) {
       const here = placed.index === (stepped ? view.step : view.source);
       mark.setAttribute("fill-opacity", here && stepped ? "1" : stepped ? "0" : (view.lights[placed.index] ?? 0).toFixed(3));
       mark.classList.toggle(stepped ? "here" : "from", here);
+      mark.classList.toggle("decides", !stepped && (header.steps.decided[view.step] ?? []).includes(placed.index));
       word.classList.toggle("here", here);
       word.classList.toggle("later", isLater && placed.index > view.step);
     });
