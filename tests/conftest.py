@@ -30,14 +30,20 @@ hypothesis.settings.load_profile("heedmap")
 ROOT = Path(__file__).parents[1]
 
 LONGEST = (
-    "browser/test_fits.py", "browser/test_planted.py", "browser/test_tour.py", "browser/test_sequences.py",
-    "test_packaging.py", "atlas/test_run.py", "browser/test_lessons.py", "browser/test_history.py",
-    "browser/test_translate.py", "browser/test_your_model.py", "browser/test_components.py", "training/test_run.py",
-    "browser/test_what_if.py", "browser/test_checkpoints.py", "browser/test_restart.py", "browser/test_map.py",
-    "pages/test_checkpoints_check.py", "safe/test_fuzz.py", "lessons/test_formulas.py", "lessons/test_attention.py",
-    "browser/test_align.py", "browser/test_in_browser.py",
-    "test_kernels.py", "ui/store/test_sizes.py", "test_hostile_uploads.py", "ui/store/test_readers.py",
-    "checkpoint/huggingface/test_refusals.py", "test_load.py",
+    "browser/test_fits.py", "browser/test_planted.py", "browser/test_sequences.py", "browser/test_lessons.py",
+    "browser/test_tour.py", "browser/test_history.py", "browser/test_restart.py", "browser/test_translate.py",
+    "test_packaging.py", "pages/test_what_if.py", "browser/test_what_if.py", "browser/test_your_model.py",
+    "pages/test_teaching.py", "browser/test_components.py", "browser/test_checkpoints.py", "atlas/test_run.py",
+    "browser/test_align.py", "browser/test_map.py", "checkpoint/huggingface/test_refusals.py",
+    "browser/test_in_browser.py", "browser/test_components_words.py", "pages/test_writing_everywhere.py",
+    "test_hostile_uploads.py", "browser/test_one_subject.py", "browser/test_guard.py", "browser/test_notebook.py",
+    "browser/test_components_head_view.py", "attention/recording/test_modules.py",
+    "browser/test_components_all_heads.py", "browser/test_sources.py", "pages/test_checkpoints_check.py",
+    "plots/test_heatmap.py", "browser/test_components_canvases.py", "pages/test_long_inputs.py",
+    "checkpoint/worker/test_pool.py", "pages/test_sources.py", "ui/store/test_sizes.py",
+    "checkpoint/worker/test_trial.py", "pages/test_sequences_gene.py", "commands/test_streams.py", "test_kernels.py",
+    "pages/test_checkpoints.py", "ui/store/test_readers.py", "safe/test_fuzz.py", "training/test_run.py",
+    "lessons/test_formulas.py", "test_load.py",
 )  # fmt: skip
 """The files that take longest, which begin first: one that began last would leave the other processes waiting."""
 

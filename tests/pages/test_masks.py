@@ -54,13 +54,6 @@ def test_results_of_an_upload_are_known_by_its_revision(origin: Origin):
     assert is_private(key) == (origin in {Origin.UPLOAD, Origin.RECORD})
 
 
-def test_hover_says_in_words_why_a_cell_is_hidden():
-    drawn, arrays = matrices(fine(page()))
-    sentence = drawn["result"]["sentences"][arrays["result.codes"].reshape(7, 7)[1, 2]]
-    assert sentence.format(row_label="zwei", column_label="Hunde") == "“zwei” may not see “Hunde”: it comes later"
-    assert "padding" in drawn["result"]["sentences"][arrays["result.codes"].reshape(7, 7)[6, 5]]
-
-
 @pytest.mark.parametrize("at", ["encoder", "decoder", "cross"])
 def test_scores_before_and_after_and_the_weights(at: str):
     drawn, arrays = matrices(fine(page(screen="scores", at=at)))
