@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from benchmarks.forward import kept_bytes
 from benchmarks.measuring import Result, interleaved, ratio
@@ -147,7 +148,37 @@ def measure() -> list[Result]:
     with torch.no_grad():
         for width, model in models.items():
             results += _recording(width, model)
+        results.append(_beside_output_attentions(512))
     return results
+
+
+def _beside_output_attentions(n: int) -> Result:
+    """GPT-2 of the transformers library, recorded where its fused attention runs, and with all weights from its own."""
+    width, heads = next(iter(SIZES.items()))
+    sizes = {"n_embd": width, "n_head": heads, "n_layer": N_LAYERS, "vocab_size": VOCAB, "n_positions": n}
+    fused, eager = (
+        GPT2LMHeadModel(
+            GPT2Config(**sizes, bos_token_id=0, eos_token_id=0, use_cache=False, attn_implementation=attention)
+        ).eval()
+        for attention in ("sdpa", "eager")
+    )
+    ids = torch.randint(VOCAB, (1, n))
+    variants: dict[str, Callable[[], object]] = {
+        "plain": partial(fused, ids),
+        "recorded": partial(recorded, fused, ids),
+        "all weights": partial(eager, ids, output_attentions=True),
+    }
+    times = interleaved(variants, ROUNDS[n])
+    every = sum(one.nbytes for one in eager(ids, output_attentions=True).attentions)
+    kept = kept_bytes(recorded(fused, ids))
+    return Result(
+        SECTION,
+        f"GPT-2 of the transformers library, {width} wide, {n} tokens: recorded, and output_attentions=True",
+        f"{ratio(times, 'recorded', 'plain'):.3f} x and {kept / 1e6:.0f} MB, "
+        f"{ratio(times, 'all weights', 'plain'):.3f} x and {every / 1e6:.0f} MB",
+        "",
+        None,
+    )
 
 
 def _recording(width: int, model: nn.Module) -> list[Result]:
