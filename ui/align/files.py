@@ -56,7 +56,7 @@ def downloads_panel(shown: Pair, aligned: Aligned, draw: Callable[[], None]) -> 
                 st.download_button(
                     t(f"align.download_record_{what}", model=side.label), run.record.npz,
                     f"{file_name(side.name, f'{what}-record', text=side.own.input)}.npz",
-                    "application/octet-stream", key=f"npz-{side.name}-{what}", on_click="ignore",
+                    "application/octet-stream", key=f"npz-{side.name}-{what}", on_click="ignore", wrap=True,
                 )  # fmt: skip
     draw()
     st.caption(t("align.look_downloads"))

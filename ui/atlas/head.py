@@ -111,12 +111,13 @@ def _shares(row: Row) -> None:
             for one in NAMED_SHARES
             if row[one] is not None and not np.isnan(row[one]) and row[f"{one}_chance"] > 0
         ]
-    rows = [(name, share, share / chance) for name, share, chance in known]
+    rows = [(name, share, share / chance if chance else None) for name, share, chance in known]
     table = pd.DataFrame(rows, columns=["on", "share", "ratio"])
     formats = {"share": "%.3f", "ratio": "%.2f"}
     st.dataframe(
         table,
         hide_index=True,
+        placeholder="-",
         column_config={"on": st.column_config.TextColumn(plain("atlas.on"))}
         | {one: st.column_config.NumberColumn(plain(f"atlas.{one}"), format=form) for one, form in formats.items()},
     )

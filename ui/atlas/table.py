@@ -62,6 +62,7 @@ def table_panel(name: str, atlas: Atlas) -> None:
     st.dataframe(
         shown,
         hide_index=True,
+        placeholder="-",
         column_config={
             "name": st.column_config.TextColumn(plain("atlas.head"), width="medium"),
             "does": st.column_config.TextColumn(plain("atlas.does"), width="large"),

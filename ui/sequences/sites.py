@@ -87,7 +87,7 @@ def _frame(hits: Sequence[Hit], known: set[Place], is_annotated: bool) -> pd.Dat
     columns: dict[str, list[object]] = {
         "site": [said(hit.said()) for hit in hits],
         "probability": [round(hit.probability, 4) for hit in hits],
-        "letters": [hit.found for hit in hits],
+        "letters": [hit.found or "-" for hit in hits],
         "known": [plain("sequences.is_known" if is_known(hit, known) else "sequences.is_new") for hit in hits],
         "near": [plain("sequences.is_weaker") if hit.weaker else "" for hit in hits],
         "window": [hit.window for hit in hits],
