@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,12 @@ def pid(one: Resident) -> int:
     return int(one.ask({"do": "pid"})["found"])
 
 
+def worked(workers: Workers) -> float:
+    """Processor seconds of the workers that have ended."""
+    times = Path(f"/proc/{workers.plain.pid}/stat").read_text().rpartition(")")[2].split()[13:15]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
 def test_it_answers_from_the_same_worker(keep: Callable[..., Resident]) -> None:
     one = keep(41)
     assert one.start()["kept"] == 41
@@ -69,15 +76,18 @@ def test_it_answers_from_the_same_worker(keep: Callable[..., Resident]) -> None:
     ],
     ids=str,
 )
-def test_what_goes_wrong_costs_one_answer(keep: Callable[..., Resident], request_: dict[str, Any], why: str) -> None:
+def test_what_goes_wrong_costs_one_answer(
+    keep: Callable[..., Resident], workers: Workers, request_: dict[str, Any], why: str
+) -> None:
     one = keep(3)
     one.start()
-    before = pid(one)
+    before, others = pid(one), worked(workers)
     if request_["do"] == "raw":
         one.ask(request_)  # the message after this answer is the one
     with pytest.raises(GaveUpError, match=why):
         one.ask(request_)
     assert gone(before)
+    assert worked(workers) - others < 5  # the second of its answer, and what it took to start
     assert one.ask({"do": "add", "value": 4})["found"] == 7
 
 
