@@ -19,7 +19,7 @@ from transformer.attention.measures import HeadMeasures, measure
 from transformer.checkpoint import Checkpoint, load
 from transformer.runs.sequences.classify import classify
 from transformer.runs.translate import translate
-from transformer.sequences.folding import folded, received
+from transformer.sequences.folding import folded
 from transformer.sites import Site
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
@@ -357,7 +357,7 @@ def test_widths_bases_and_places_are_what_windows_receive_folded_onto_letters(bo
     totals, runs = both
     for sentence, run in enumerate(runs):
         attention = run.record[site]
-        share = received(attention, head)
+        share = attention.received(head)
         track = folded(share, run.spans, len(TEXTS[0]))
         rows = attention.shape[0]
         found = totals[group]

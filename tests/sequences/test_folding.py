@@ -12,7 +12,7 @@ from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.nn.kmers import windows
 from transformer.nn.masks import Mask
 from transformer.plots.axes import Axis
-from transformer.sequences.folding import folded, received
+from transformer.sequences.folding import folded
 from transformer.sites import Site
 
 
@@ -44,11 +44,11 @@ def test_even_attention_favours_no_letter():
 
 
 def test_received_is_the_mean_of_the_rows_also_over_several_groups(monkeypatch):
-    monkeypatch.setattr("transformer.sequences.folding.ROWS_AT_ONCE", 5)
+    monkeypatch.setattr("transformer.attention.record.ROWS_AT_ONCE", 5)
     source = AttentionInputs(torch.randn(1, 2, 13, 3), torch.randn(1, 2, 17, 3), Mask(), 1.0)
     queries, keys = (Axis.of_tokens(name, [str(i) for i in range(n)]) for name, n in (("query", 13), ("key", 17)))
     attention = AttentionMap(Site("encoder.0.self"), queries, keys, source)
-    np.testing.assert_allclose(received(attention, 1), attention.weights(1).mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(attention.received(1), attention.weights(1).mean(axis=0), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

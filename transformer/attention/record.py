@@ -107,6 +107,14 @@ class AttentionMap(InNotebook):
             return np.zeros((rows.stop - rows.start, columns.stop - columns.start))
         return self._weights(head, rows, columns).numpy()
 
+    def received(self, head: int) -> Float[np.ndarray, " key"]:
+        """The mean weight that each key receives from the queries; sums to 1. The map is never held whole."""
+        n_queries, n_keys = self.shape
+        total = np.zeros(n_keys)
+        for rows in row_groups(slice(0, n_queries), ROWS_AT_ONCE):
+            total += self.tile(head, rows, slice(0, n_keys)).sum(axis=0, dtype=float)
+        return total / n_queries
+
     def overview(self, head: int, size: int = 256) -> Float[np.ndarray, "block_query block_key"]:
         """The map in at most `size` x `size` blocks, each the maximum of its cells; never held whole.
 

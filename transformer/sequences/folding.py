@@ -10,11 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from transformer.attention.record import AttentionMap
 from transformer.nn.kmers import Window
-
-ROWS_AT_ONCE = 256
-"""Queries whose weights are held at one time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +34,6 @@ class LetterTrack:
     def relative(self) -> Float[np.ndarray, " letter"]:
         """How many times the even share each letter received: 1 is as much as any other; ends are not favoured."""
         return self.total / self.even.sum(axis=0)
-
-
-def received(attention: AttentionMap, head: int) -> Float[np.ndarray, " key"]:
-    """The mean weight that each key receives from the queries; sums to 1. Never holds the whole map."""
-    n_queries, n_keys = attention.shape
-    total = np.zeros(n_keys)
-    for start in range(0, n_queries, ROWS_AT_ONCE):
-        rows = slice(start, min(start + ROWS_AT_ONCE, n_queries))
-        total += attention.tile(head, rows, slice(0, n_keys)).sum(axis=0, dtype=float)
-    return total / n_queries
 
 
 def folded(values: Float[np.ndarray, " window"], spans: Sequence[Window], length: int) -> LetterTrack:

@@ -10,7 +10,6 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.runs.sequences.attribution import Mutations, mutations
 from transformer.runs.sequences.classify import Classification, classifier, classify
 from transformer.sequences.fasta import fasta_of, label_of
-from transformer.sequences.folding import received
 from transformer.sequences.task import SequenceTask
 from ui.store import store
 from ui.store.cache import cached, cached_result
@@ -62,7 +61,7 @@ def received_by_windows(run: Classification, site: str) -> Float[np.ndarray, "he
     """What each window receives from each head of a site; computed once a run."""
     one = run.record[site]
     return cached_result(
-        "received", (*key_of(run), site), lambda: np.array([received(one, head) for head in range(one.n_heads)])
+        "received", (*key_of(run), site), lambda: np.array([one.received(head) for head in range(one.n_heads)])
     )
 
 

@@ -15,7 +15,7 @@ from transformer.plots.sequence_tracks import Tracks, sequence_tracks
 from transformer.runs.sequences.classify import Classification, classifier, read
 from transformer.runs.what_if import ClassEffect, class_effects
 from transformer.sequences.fasta import parse_fasta
-from transformer.sequences.folding import folded, received
+from transformer.sequences.folding import folded
 from transformer.sites import Site
 from ui.components.all_heads.component import LARGEST_SIDE
 from ui.shared import address, controls, elsewhere
@@ -151,7 +151,7 @@ def _tracks(before: Classification, after: Classification, chosen: HeadChoice, o
     for name, run in (("before", before), ("after", after)):
         attention = run.record[chosen.site]
         heads = range(attention.n_heads) if chosen.head == MEAN else [int(chosen.head)]
-        values = np.mean([received(attention, head) for head in heads], axis=0)
+        values = np.mean([attention.received(head) for head in heads], axis=0)
         track = folded(values, run.spans, len(run.letters))
         tracks = Tracks(
             run.letters.text, track.widths, track.share / track.even.sum(axis=0), run.classes[run.predicted]
