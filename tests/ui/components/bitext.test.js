@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { across, agreement, chosen, dotted, pathOf, strength } from "../../../ui/components/bitext/lines.js";
+import { across, chosen, dotted, pathOf, strength } from "../../../ui/components/bitext/lines.js";
 import { legend, spoken, timesOf } from "../../../ui/components/bitext/sentences.js";
 
 const words = {
   looked: "{word}: {head}: {listed}", from: "{word} < {listed} ({head})", weighted: "{word}={weight}",
   listed: "{before}; {after}", nothing: "{word}: nothing", nobody: "{word}: nobody", solid: "solid {head}", dotted: "dotted",
-  agree: "{hits}/{decided}", same: "{source} too {times}", other: "but {source} {nats}", undecided: "none {times}",
+  agree: "{hits}/{decided}", none: "no word", unknown: "not known", same: "{source} too {times}", other: "but {source} {nats}", undecided: "none {times}",
   decides: "decided {listed}",
 };
 
@@ -65,8 +65,10 @@ test("a dotted line leads to the word that decided, where that is another one th
 });
 
 test("the legend says of how many decided words the head looked at the right one, where that is known", () => {
-  assert.deepEqual(agreement(known), { hits: 1, decided: 2 });
-  assert.equal(legend(known), "solid h dotted 1/2");
+  const asked = (decided) => legend({ ...view, header: { ...view.header, asked: true, decided } });
+  assert.equal(asked(known.header.decided), "solid h dotted 1/2");
+  assert.equal(asked([[-1, 0.25]]), "solid h no word");
+  assert.equal(asked([]), "solid h not known");
   assert.equal(legend(view), "solid h");
 });
 
