@@ -1,4 +1,4 @@
-"""Statistics of heads over a corpus: tests and corrections, sums, windows and the layout of heads."""
+"""Every measure of a batch against the sentence's own record and by hand; sums, windows, and the tree of heads."""
 
 from math import log
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`atlas` on the command line: a folder of tables, and one sentence for what cannot be."""
+"""`atlas`, `measure alignment`, `inspect` and `convert` on the command line; one sentence for what cannot be."""
 
 import errno
 import json
