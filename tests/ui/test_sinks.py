@@ -33,7 +33,6 @@ GIVEN = {
     ("ui/shared/address.py", "label"): "its callers' labels are looked at",
     ("ui/shared/address.py", "help"): "its callers' tooltips are looked at",
     ("ui/shared/address.py", "list(labels)"): "tabs have names of the catalogue alone",
-    ("ui/shared/language.py", "label"): "of the catalogue alone",
     ("ui/shared/menu.py", "one"): "a page, whose title is of the catalogue",
     ("ui/map/ways.py", "page"): "a script of ours",
     ("ui/checkpoints/questions.py", "_label(question)"): "it escapes",

@@ -118,6 +118,4 @@ def _bars(values: list[float], names: list[str], here: int, ends: tuple[str, str
         f' title="{names[i]}: {value:.3f}"></i>'
         for i, value in enumerate(values)
     )
-    marks = "".join(f"<span>{end}</span>" for end in ends)
-    picture = f'<div class="profile" role="img" aria-label="{" ".join(ends)}">{bars}</div>'
-    return f'{picture}<div class="ends">{marks}</div>'
+    return f'<div class="profile">{bars}</div><div class="ends">{"".join(f"<span>{end}</span>" for end in ends)}</div>'

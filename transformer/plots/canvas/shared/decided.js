@@ -3,12 +3,12 @@
 import { fill } from "./words.js";
 
 /**
- * Whether no weight of a row is larger than that of a key.
+ * Whether no weight of a row is larger than that of a key; not where one is no number.
  * @param {ArrayLike<number>} row
  * @param {number} key
  */
 export function agrees(row, key) {
-  return !Array.from(row).some((weight) => weight > row[key]);
+  return Array.from(row).every((weight) => weight <= row[key]);
 }
 
 /**
