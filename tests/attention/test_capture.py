@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording, recording, watch
+from transformer.attention.interventions.active import intervening
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError
 from transformer.nn.attention import MultiHeadAttention
@@ -329,3 +331,24 @@ def test_axes_are_the_callers_or_positions() -> None:
     assert seen["decoder.0.cross"].queries.labels == tuple(map(str, range(TARGET)))
     source = Axis.of_tokens("source", [f"word {i}" for i in range(SOURCE)])
     assert seen.map("decoder.0.cross", keys=source).keys is source
+
+
+def test_a_recording_of_whole_tables_keeps_what_was_mixed_by_and_under_interventions_what_they_made() -> None:
+    """Equal to rounding: a table is written out and mixed by, where otherwise the inputs of the softmax are kept."""
+    model, (source, target) = small_model(), sentences()
+    knocked = Intervention("encoder.0.self", "knock_out", heads=(1,), keys=(2,))
+    with torch.inference_mode():
+        with recording() as lazy:
+            plain = model(source, target)
+        with recording(whole=True) as seen:
+            written_out = model(source, target)
+        with intervening([knocked]), recording(whole=True) as changed:
+            model(source, target)
+    assert torch.allclose(plain, written_out, atol=1e-4)
+    for site in lazy.sites:
+        assert isinstance(seen.source(site), Weights)
+        for head in range(HEADS):
+            assert seen[site].weights(head) == pytest.approx(lazy[site].weights(head), abs=1e-5)
+    row = changed["encoder.0.self"].weights(1)
+    assert not row[:, 2].any()
+    assert row.sum(1) == pytest.approx(1, abs=1e-5)

@@ -103,3 +103,39 @@ def test_attention_without_the_largest_score_of_each_row_is_exact_or_refused() -
     torch.testing.assert_close(found, fused_one, atol=2e-6, rtol=1e-5)
     for scale in (200.0, -200.0):  # each row has one key of which all others are far: no sum is held
         assert fused.quick_attention(q.abs(), k.abs(), v, scale) is None
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_table_that_is_wanted_is_the_softmax_and_mixes_the_values(causal: bool, padded: bool) -> None:
+    q, k, v = inputs(torch.float32, 13, 13 if causal else 17)
+    real = torch.ones(BATCH, k.shape[2], dtype=torch.bool)
+    real[1, 11:] = not padded
+    core = DotProductAttention(D_K).eval()
+    with torch.inference_mode(), changed_context(weights=[]):
+        mixed = core(q, k, v, Mask(real, causal))
+        table = fused.whole_weights()
+        assert fused.whole_weights() is None
+    assert table is not None
+    scores = q.double() @ k.double().mT / D_K**0.5
+    hidden = ~real[:, None, None].expand(scores.shape)
+    if causal:
+        hidden = hidden | torch.ones(13, 13).triu(1).bool()
+    expected = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+    assert (table - expected).abs().max() < 1e-6
+    assert (mixed - expected @ v.double()).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("case", ["scores of hundreds", "a row that sees nothing", "a long text", "slopes", "doubles"])
+def test_where_a_table_would_not_be_exact_or_small_the_same_bits_run_and_none_is_left(case: str) -> None:
+    long = case == "a long text"
+    q, k, v = inputs(torch.float64 if case == "doubles" else torch.float32, *((257, 263) if long else (13, 17)))
+    q = q * 200 if case == "scores of hundreds" else q
+    real = torch.ones(BATCH, k.shape[2], dtype=torch.bool)
+    real[1] = case != "a row that sees nothing"
+    core = DotProductAttention(D_K).eval()
+    with torch.set_grad_enabled(case == "slopes"):
+        plain = core(q, k, v, Mask(real))
+        with changed_context(weights=[]):
+            assert torch.equal(core(q, k, v, Mask(real)), plain)
+            assert fused.whole_weights() is None

@@ -152,7 +152,7 @@ class TranslatorSubject:
         config = self.model.config
         source = pad([reading.source for reading in readings], config.pad_id)
         target = pad([(config.bos_id, *reading.target[:-1]) for reading in readings], written_pad(config))
-        with recording() as seen:
+        with recording(whole=True) as seen:
             self._forward(source, target)
         return seen, source, target
 
@@ -208,7 +208,7 @@ class ReaderSubject:
     def run(self, readings: Sequence[Reading]) -> list[Observed]:
         """All attention over the tokens."""
         ids = torch.tensor([reading.source for reading in readings])
-        with recording() as seen:
+        with recording(whole=True) as seen:
             self.model.outputs(ids)
         lengths = [ids.shape[1]] * len(ids)
         return [
@@ -251,7 +251,7 @@ class SequenceSubject:
         spans = tuple(self.model.windows(letters.shape[1]))
         usual = letters.shape[1] == self.task.length
         keys = WindowKeys(spans, letters, len(self.task.alphabet.letters), usual)
-        with recording() as seen:
+        with recording(whole=True) as seen:
             self.model(letters)
         n_keys = [len(spans)] * len(letters)
         found = []

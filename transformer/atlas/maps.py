@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from transformer.attention.capture import Recording
 from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs
 from transformer.attention.softmax_inputs import Weights
+from transformer.nn.masks import masked_softmax
 from transformer.sites import Site
 
 
@@ -101,13 +102,8 @@ def batch_weights(source: SoftmaxInputs) -> Float[Tensor, "batch head query key"
     k = source.k
     if k.shape[1] != source.n_heads:
         k = k.repeat_interleave(source.n_heads // k.shape[1], dim=1)  # grouped queries: Ainslie et al. 2023
-    scores = (source.q * source.scale) @ k.transpose(-1, -2)
-    visible = source.mask.dense(source.n_queries, source.n_keys, scores.device)
-    if visible is None or bool(visible.all()):
-        return scores.float().softmax(-1)
-    weights = scores.float().masked_fill_(~visible, -torch.inf).softmax(-1)
-    sees = visible.any(-1)
-    return weights if bool(sees.all()) else weights.nan_to_num_(0.0)  # a row that sees nothing
+    scores = ((source.q * source.scale) @ k.transpose(-1, -2)).float()
+    return masked_softmax(scores, source.mask.dense(source.n_queries, source.n_keys, scores.device))
 
 
 def _folded(

@@ -116,13 +116,18 @@ def spread_of(
 
     Rows that do not count are `TINY` everywhere, and add nothing.
     """
-    each = -(above.log().mul_(above).sum(-1).double())
+    each = -(logarithm(above).mul_(above).sum(-1).double())
     most = maps.visible.sum(-1).clamp(min=2).double().log()
     n_rows = _count(rows.sum(-1))
     return {
         "entropy": Totals(_per_head(each.sum(-1)), n_rows),
         "normalised_entropy": Totals(_per_head((each / most[:, None]).sum(-1)), n_rows),
     }
+
+
+def logarithm(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The natural logarithm by NumPy, which takes half of PyTorch's time on processors that are not Intel's."""
+    return torch.from_numpy(np.log(values.numpy()))
 
 
 def offset_profile(
@@ -224,10 +229,10 @@ def divergences(
         done = 0
         for head in range(n_heads - 1):
             shape = len(part), n_heads - 1 - head, n_cells
-            total, logarithm = (one[: prod(shape)].view(shape) for one in room)
+            total, logs = (one[: prod(shape)].view(shape) for one in room)
             torch.add(part[:, head, None], part[:, head + 1 :], out=total)
-            torch.log(total, out=logarithm)
-            both[start : start + size, done : done + shape[1]] = logarithm.mul_(total).sum(-1)
+            np.log(total.numpy(), out=logs.numpy())
+            both[start : start + size, done : done + shape[1]] = logs.mul_(total).sum(-1)
             done += shape[1]
     pairs = ((alone[:, first] + alone[:, second] - both) / 2).numpy() + np.log(2) * entropy.counted[:, 0]
     return Totals(pairs[:, None, :].clip(min=0.0), entropy.counted)

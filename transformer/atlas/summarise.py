@@ -28,7 +28,7 @@ from transformer.runs.concurrency import let_others
 SENTENCES_AT_ONCE = 64
 """Most sentences of a forward pass."""
 
-CELLS_AT_ONCE = 2**14
+CELLS_AT_ONCE = 2**15
 """Most cells (queries times keys) of one head in a forward pass, padding counted; one long sentence may have more."""
 
 KEPT = 10

@@ -23,7 +23,7 @@ from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.nn.attention import DotProductAttention
 from transformer.nn.common import in_single
-from transformer.nn.fused import row_sums
+from transformer.nn.fused import row_sums, whole_weights
 from transformer.nn.protocols import Watchable
 from transformer.nn.run_context import changed_context, run_context
 from transformer.plots.axes import Axis
@@ -147,15 +147,17 @@ Model = TypeVar("Model", bound=Watchable)
 
 
 @contextmanager
-def recording(outputs: bool = False, mixing: bool = False) -> Iterator[Recording]:
+def recording(outputs: bool = False, mixing: bool = False, whole: bool = False) -> Iterator[Recording]:
     """Record the attention of every watched model that this thread runs inside the block.
 
     Models that `load` returns are watched already; for others, call `watch` once. Other threads are not seen,
     and nothing stays behind, also after an exception. `outputs` keeps what the heads gave on as well, for a `donor`;
     `mixing` keeps that and the values, for what is attributed: where gradients are on, slopes can be taken by it.
+    `whole` is for who reads every weight and no output: short attention writes its weights out, mixes by them and
+    leaves them to the recording, so that the run is equal to rounding, not to the bit.
     """
     seen = Recording(keeps_outputs=outputs, keeps_mixing=mixing)
-    with changed_context(recording=seen, row_sums=[]):
+    with changed_context(recording=seen, row_sums=[], weights=[] if whole else None):
         yield seen
 
 
@@ -201,7 +203,9 @@ class _Hook:
             q, k, v, mask = inputs
             kept = in_single(q.detach()), in_single(k.detach())
             base = AttentionInputs(*kept, mask, module.scale, known=row_sums())
-            sink.add(self.site, kept_inputs(self.site, base), changed, v)
+            weights = whole_weights()
+            source = kept_inputs(self.site, base) if weights is None or asked is not None else Weights(weights, mask)
+            sink.add(self.site, source, changed, v)
         elif sink is not None:
             mixed, weights = changed
             by_head = mixed[:, None, None]

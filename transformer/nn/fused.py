@@ -34,6 +34,12 @@ def row_sums() -> Float[Tensor, "batch head query"] | None:
     return last.pop() if last else None
 
 
+def whole_weights() -> Float[Tensor, "batch head query key"] | None:
+    """The weights of the attention that ran last, once; None where it did not write them out."""
+    last = run_context().weights
+    return last.pop() if last else None
+
+
 def fused_attention(
     q: Float[Tensor, "batch head query d_k"],
     k: Float[Tensor, "batch head key d_k"],
@@ -44,6 +50,10 @@ def fused_attention(
     scale: float,
 ) -> Float[Tensor, "batch head query d_v"]:
     """`F.scaled_dot_product_attention`, which keeps row sums that are wanted where nothing is masked or dropped."""
+    if run_context().weights is not None and not dropout:
+        mixed = written_out_attention(q, k, v, visible, is_causal, scale)
+        if mixed is not None:
+            return mixed
     if visible is None and not dropout and run_context().row_sums is not None:
         mixed = summed_attention(q, k, v, is_causal, scale)
         if mixed is not None:
@@ -80,10 +90,46 @@ def quick_attention(
             weights = torch.bmm(keys[part], queries[part], out=held[: len(mixed) - first])
             np.exp(weights.numpy(), out=weights.numpy())  # several times as fast as torch's where MKL is slow
             sums = weights.sum(1, keepdim=True)
-            if not EXACT[0] < float(sums.min()) or not float(sums.max()) < EXACT[1]:
+            if not _is_exact(sums):
                 return None
             torch.bmm(values[part], weights, out=mixed[part]).div_(sums)
     return mixed.mT.unflatten(0, q.shape[:2])
+
+
+def written_out_attention(
+    q: Float[Tensor, "batch head query d_k"],
+    k: Float[Tensor, "batch head key d_k"],
+    v: Float[Tensor, "batch head key d_v"],
+    visible: Bool[Tensor, "#batch #head #query #key"] | None,
+    is_causal: bool,
+    scale: float,
+) -> Float[Tensor, "batch head query d_v"] | None:
+    """Attention that keeps the table of its weights (`whole_weights`), which a caller who wants every weight reads.
+
+    For sentences it costs less than the fused attention does. None where tables are not wanted, where a table is large,
+    or where sums leave the range in which exponentials of the scores themselves are as exact as the softmax.
+    """
+    last = run_context().weights
+    if last is None:
+        return None
+    last.clear()
+    plain = q.device.type == "cpu" and q.dtype == torch.float32 and not torch.is_grad_enabled()
+    if not plain or q.shape[2] * k.shape[2] > QUICK:
+        return None
+    if is_causal:
+        visible = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()[None, None]
+    ignored = q.new_empty(1, 1, 1)
+    scores = torch.baddbmm(ignored, q.flatten(0, 1), k.flatten(0, 1).mT, beta=0, alpha=scale)
+    weights = scores.unflatten(0, q.shape[:2])
+    if visible is not None:
+        weights += torch.zeros(visible.shape).masked_fill_(~visible, -torch.inf)
+    with np.errstate(over="ignore"):
+        np.exp(weights.numpy(), out=weights.numpy())
+    sums = weights.sum(-1, keepdim=True)
+    if not _is_exact(sums):
+        return None
+    last.append(weights.div_(sums))
+    return weights @ v
 
 
 def summed_attention(
@@ -109,3 +155,8 @@ def summed_attention(
     mixed, sums = getattr(torch.ops.aten, OPERATOR)(q, k, v, 0.0, is_causal, attn_mask=added, scale=scale)
     last.append(sums)
     return mixed
+
+
+def _is_exact(sums: Tensor) -> bool:
+    """Whether exponentials of the scores themselves are as exact as a softmax, by the sums of the rows."""
+    return EXACT[0] < float(sums.min()) and float(sums.max()) < EXACT[1]

@@ -16,6 +16,7 @@ class RunContext(NamedTuple):
 
     `recording` collects attention, `interventions` change it, `trace` collects activations: objects of the rooms above,
     None where nobody asked. `row_sums` holds what the last long attention left of its rows, None where nobody records.
+    `weights` holds the table of weights that the last short attention mixed by, None where nobody wants whole tables.
     `position_offset` is the position of the first query of a decoder's attention, None where a pass computes all rows.
     `is_streaming` says that the text will go on, so that positions that it does not have yet may be named.
     `is_quick` lets attention over few keys leave out the maximum of each row: equal to rounding, not to the bit.
@@ -25,6 +26,7 @@ class RunContext(NamedTuple):
     interventions: Any = None
     trace: Any = None
     row_sums: list[Tensor] | None = None
+    weights: list[Tensor] | None = None
     position_offset: int | None = None
     is_streaming: bool = False
     is_quick: bool = False
