@@ -92,7 +92,7 @@ def sentences() -> None:
     bitext(
         key="bitext",
         header=header,
-        arrays={"weights": np.where(visible, weights[1, 2], -1.0).astype(np.float32)},
+        arrays={"weights": np.where(visible, weights[1, 2], -np.inf).astype(np.float32)},
         options={"selected": state.get("word")},
         events={"picked": None if "deaf" in query else keep_word},
     )

@@ -1,11 +1,10 @@
 // The map as SVG: built once for a layout, then every step only changes what depends on it.
 
+import { svg as svgElement } from "../../../transformer/plots/canvas/shared/page.js";
 import { bandOf, NEXT_LINE, STREAM, streamOf } from "./layout.js";
 import { pictureRow, strengthsAt, sumAt, valueAt } from "./numbers.js";
 import { lookOf, placesOf, positionIn, queryIn, spoken } from "./sentences.js";
 import { barsOf, headsImage, rowMarks } from "./thumbnails.js";
-
-const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {import("./map.js").View} View */
 /** @typedef {import("./layout.js").PlacedTower} PlacedTower */
@@ -16,14 +15,9 @@ const SVG = "http://www.w3.org/2000/svg";
  * @param {string} className
  * @param {Record<string, string | number>} attributes
  * @param {string} [text]
- * @returns {SVGElement}
  */
 export function svg(tag, className, attributes = {}, text) {
-  const made = document.createElementNS(SVG, tag);
-  if (className) made.setAttribute("class", className);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-  if (text !== undefined) made.textContent = text;
-  return made;
+  return svgElement(tag, className ? { class: className, ...attributes } : attributes, text);
 }
 
 /**
@@ -190,7 +184,7 @@ function fillBox(view, number, { row, y, height, grid }, box, part, x, width, up
     const look = svg("text", "look", { x: x + 8, y: middle + 12 });
     const wide = grid.across * (grid.side + grid.gap) - grid.gap;
     const image = svg("image", "heads", { x: grid.x, y: grid.y, width: wide, height: grid.tall, preserveAspectRatio: "none" });
-    image.setAttribute("href", headsImage(arrays[`codes${row.name}`], shape, grid));
+    image.setAttribute("href", headsImage(arrays[`codes${row.name}`], shape, grid, view.theme));
     const mark = svg("path", "row-mark");
     box.append(look, image, mark);
     updates.push(() => {

@@ -1,7 +1,7 @@
 // One matrix on a canvas: colours for all cells, numbers where they fit, marks for what is lit.
 
 import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
-import { between, inkOn, NAN, scale } from "../../../transformer/plots/canvas/shared/colours.js";
+import { between, css, inkOn, NAN, scale } from "../../../transformer/plots/canvas/shared/colours.js";
 import { pen, shortened } from "../../../transformer/plots/canvas/shared/page.js";
 import { written } from "../../../transformer/plots/canvas/shared/words.js";
 
@@ -265,7 +265,6 @@ export const visible = ({ dark }) => (dark ? [22, 94, 104] : [176, 220, 216]);
  */
 export function colouring(matrix, values, theme) {
   const largest = largestOf(values) || 1;
-  const css = (/** @type {number[]} */ channels) => `rgb(${channels.join(",")})`;
   return (value) => {
     if (matrix.asked && !(value > 0)) return [value === 0 ? theme.background : css(theme.masked), theme.text];
     if (Number.isNaN(value)) return [NAN, "#000"];

@@ -2,7 +2,7 @@
 
 import { activate } from "../../../transformer/plots/canvas/shared/active.js";
 import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
-import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { shade, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
 import { button, element, enlarged, focusedBeside, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
@@ -161,7 +161,7 @@ function build(view, matrix) {
     view.draw();
   };
   canvas.onkeydown = (event) => {
-    const target = moved(event.key, box.current, box.matrix.rows.length, box.matrix.columns.length);
+    const target = moved(event, box.current, box.matrix.rows.length, box.matrix.columns.length);
     if (event.key === "Enter" || event.key === " ") pick(view, box, box.current);
     else if (event.key === "Escape" && view.selected && !view.example) view.send("picked", { none: true });
     else if (!target) return;
@@ -261,7 +261,7 @@ function scales(header, theme) {
   return scalesOf(header, theme).map(([text, stops]) => {
     const made = element("span", "swatch");
     const patch = element("i", "scale");
-    patch.style.background = `linear-gradient(to right, ${stops.map((stop) => `rgb(${stop.join(",")})`).join(", ")})`;
+    shade(patch, stops);
     made.append(patch, element("span", "", text));
     return made;
   });

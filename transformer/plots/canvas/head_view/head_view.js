@@ -1,5 +1,6 @@
 // Two columns of tokens joined by lines: who looks at whom, in any of one layer's heads.
 
+import { MASKED } from "../shared/cells.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { button, element, pen, say, screenRatio, toolbar } from "../shared/page.js";
@@ -9,7 +10,7 @@ import { makeChips, updateChips } from "./chips.js";
 import { adopt, focusOf, forget, newChoices, shownHeads } from "./choices.js";
 import { chipActions, listen } from "./events.js";
 import { saveHeadView } from "./files.js";
-import { bars, besideWhich, dotted, layout, MASKED, mean, middle, ROW, stroke, strongest } from "./lines.js";
+import { bars, besideWhich, dotted, layout, mean, middle, ROW, stroke, strongest } from "../shared/lines.js";
 import { local } from "./local.js";
 import { footer, numberText, readout } from "./sentences.js";
 import { makeColumn, updateColumn } from "./tokens.js";
@@ -20,7 +21,7 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
 /**
  * What Python sends.
  * @typedef {object} Header
- * @property {import("./lines.js").Shape} shape
+ * @property {import("../shared/lines.js").Shape} shape
  * @property {string[]} query_labels
  * @property {string[]} key_labels
  * @property {string[]} heads the heads' names
@@ -36,8 +37,8 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  *   "masked_pairs" | "nan_pairs" | "next", string>} words
  */
 
-/** @typedef {import("./choices.js").Position} Position */
-/** @typedef {import("./lines.js").Line} Line */
+/** @typedef {import("../shared/sides.js").Position} Position */
+/** @typedef {import("../shared/lines.js").Line} Line */
 
 /**
  * @typedef {import("../shared/component.js").Frame & ReturnType<typeof build> & {
@@ -47,7 +48,7 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  *   choices: import("./choices.js").Choices,
  *   options: import("./choices.js").Options | null,
  *   chips: HTMLElement[],
- *   measures: import("./lines.js").Measures,
+ *   measures: import("../shared/lines.js").Measures,
  *   lines: Line[],
  *   nan: Line[],
  *   total: number,

@@ -1,7 +1,7 @@
 // The two columns of tokens. Only those in view (and the one that has the keyboard) are elements of the page.
 
 import { element, focusedBeside } from "../shared/page.js";
-import { ROW } from "./lines.js";
+import { ROW } from "../shared/lines.js";
 
 const MARGIN = 4; // rows kept ready above and below the view
 
@@ -88,7 +88,7 @@ function describe(made, labels, index, current, look) {
 
 /**
  * A column's box, its elements by index, and its name.
- * @param {import("./choices.js").Side} side
+ * @param {import("../shared/sides.js").Side} side
  */
 export function makeColumn(side) {
   const box = element("div", `column ${side}`, null, { role: "listbox", "data-side": side });
