@@ -86,7 +86,7 @@ def sentences() -> None:
     decided = [[(i * 5) % keys if i % 4 else -1, 0.5 + i] for i in range(queries)]
     header = {
         "shape": [queries, keys], "head": "L1 H2", "within": False, "how": "D1", "file_name": "bitext",
-        "source": source.message(), "target": target.message(), "decided": decided,
+        "key": source.message(), "query": target.message(), "decided": decided,
         "about": {"title": "", "lines": []},
     }  # fmt: skip
     bitext(

@@ -2,13 +2,12 @@
 
 import { css } from "../../../transformer/plots/canvas/shared/colours.js";
 import { shortened } from "../../../transformer/plots/canvas/shared/page.js";
-import { legendOf, rulerOf, savePicture, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
+import { legendOf, notesOf, rulerOf, savePicture, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
 import { drawMatrix } from "./canvas.js";
 import { meanings, scalesOf } from "./legend.js";
 import { sizeOf, writeSymbol } from "./symbols.js";
 
 const GAP = 12; // between a name and the next matrix
-const FORMULA = 17; // height of a formula's line
 const BAR = 64; // width of a scale of colours
 const NARROWEST = 420; // what a picture has room for beside its matrices: a title
 const SYMBOL = '"Latin Modern Math", "STIX Two Math", Cambria, Georgia, serif';
@@ -40,25 +39,23 @@ export function saveMatrices({ boxes, sheet, theme, header, paints, selected, ex
       drawMatrix(context, { ...box, focused: null }, theme, paints);
     },
   }));
-  const formulas = header.about.formulas ?? [];
-  /** @type {Item[]} */
-  const written = formulas.map((text, order) => ({
-    kind: "drawing",
-    x: 0,
-    y: (order + 0.5) * FORMULA,
-    draw: (context) => {
-      context.fillStyle = theme.text;
-      writeSymbol(context, text, 0, 0, 12, theme.font, "");
-    },
-  }));
   const ruler = rulerOf();
+  const formulas = notesOf(ruler, header.about.formulas ?? [], width, theme);
+  const symbols = formulas.items.map((item) => {
+    if (item.kind !== "text") return item;
+    const draw = (/** @type {CanvasRenderingContext2D} */ context) => {
+      context.fillStyle = theme.text;
+      writeSymbol(context, item.text, 0, 0, item.size ?? 12, theme.font, "");
+    };
+    return /** @type {const} */ ({ kind: "drawing", x: item.x, y: item.y, draw });
+  });
   /** @type {import("../../../transformer/plots/canvas/shared/saved.js").Legend["marks"]} */
   const marks = [];
   for (const [text, stops] of scalesOf(header, theme)) marks.push([text, (x, y) => scaleAt(stops, x, y), BAR]);
   for (const [name, text] of meanings(header, selected !== null, example)) marks.push([text, (x, y) => outlineAt(name, paints[name], x, y)]);
   const blocks = [
     titleOf(ruler, header.about, width, theme),
-    { items: written, height: formulas.length ? formulas.length * FORMULA + 10 : 0 },
+    { items: symbols, height: formulas.height },
     legendOf(ruler, { name: "", ticks: [], marks, note: "" }, width, theme),
     { items, height: Math.max(...bottoms, 0) },
   ];

@@ -52,6 +52,7 @@ export function paintScene(context, items, font) {
     } else if (item.kind === "drawing") {
       context.save();
       context.translate(item.x, item.y);
+      context.setLineDash([]);
       item.draw(context);
       context.restore();
     } else if (item.kind === "box") {
