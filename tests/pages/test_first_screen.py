@@ -103,7 +103,7 @@ def test_it_shows_pieces_and_special_tokens_as_the_controls_say(address: dict[st
     run = runs.translation(NAME, SENTENCE, DecodingOptions(), None)
     picture = run.record["decoder.2.cross"].picture(1, "words" not in address, "special" not in address)
     np.testing.assert_allclose(weights, picture.values, atol=1e-6)
-    assert [len(header[side]["attached"]) for side in ("target", "source")] == list(picture.values.shape)
+    assert [len(header[side]["attached"]) for side in ("query", "key")] == list(picture.values.shape)
     assert ("</s>" in header["query"]["texts"]) == ("special" not in address)
     assert len(decided) == ("words" not in address) * len(weights)  # of whole words alone it is known
     texts = {header["key"]["texts"][key] for key, _ in decided if key >= 0}

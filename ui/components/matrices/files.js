@@ -3,7 +3,8 @@
 import { css } from "../../../transformer/plots/canvas/shared/colours.js";
 import { shortened } from "../../../transformer/plots/canvas/shared/page.js";
 import { legendOf, notesOf, rulerOf, savePicture, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
-import { drawMatrix } from "./canvas.js";
+import { shifted } from "../../../transformer/plots/canvas/shared/scene.js";
+import { sceneOf } from "./canvas.js";
 import { meanings, scalesOf } from "./legend.js";
 import { sizeOf, writeSymbol } from "./symbols.js";
 
@@ -23,22 +24,19 @@ export function saveMatrices({ boxes, sheet, theme, header, paints, selected, ex
   const found = [...boxes.values()].map((box) => ({ box, caption: box.caption.getBoundingClientRect(), corner: box.root.getBoundingClientRect() }));
   const width = Math.max(...found.map(({ box, corner }) => corner.left - page.left + Math.max(box.shape.wide, corner.width)), NARROWEST);
   const bottoms = found.map(({ box, caption, corner }) => corner.top - page.top + caption.height + 4 + box.shape.tall);
-  /** @type {Item[]} */
-  const items = found.map(({ box, caption, corner }) => ({
-    kind: "drawing",
-    x: corner.left - page.left,
-    y: corner.top - page.top,
-    draw: (context) => {
+  const items = found.flatMap(({ box, caption, corner }) => {
+    const [x, y] = [corner.left - page.left, corner.top - page.top];
+    const name = (/** @type {CanvasRenderingContext2D} */ context) => {
       context.fillStyle = theme.text;
       const end = writeSymbol(context, box.matrix.symbol, 0, 12, 17, SYMBOL);
       context.font = `13px ${theme.font}`;
       const beside = found.map((other) => other.corner).filter(({ left, top }) => left > corner.left && top === corner.top);
       const edge = Math.min(width + page.left, ...beside.map(({ left }) => left - GAP)) - corner.left;
       context.fillText(shortened(context, [sizeOf(box), box.matrix.title].filter(Boolean).join("  "), edge - end - 8), end + 8, 12);
-      context.translate(0, caption.height + 4);
-      drawMatrix(context, { ...box, focused: null }, theme, paints);
-    },
-  }));
+    };
+    const cells = sceneOf({ ...box, focused: null }, theme, paints).map((item) => shifted(item, x, y + caption.height + 4));
+    return [/** @type {Item} */ ({ kind: "drawing", x, y, draw: name }), ...cells];
+  });
   const ruler = rulerOf();
   const formulas = notesOf(ruler, header.about.formulas ?? [], width, theme);
   const symbols = formulas.items.map((item) => {

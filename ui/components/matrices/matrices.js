@@ -6,8 +6,9 @@ import { shade, themeOf } from "../../../transformer/plots/canvas/shared/colours
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
 import { button, element, enlarged, focusedBeside, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
+import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
 import { fill, written } from "../../../transformer/plots/canvas/shared/words.js";
-import { drawMatrix, geometry, paints, zoomFor } from "./canvas.js";
+import { geometry, paints, sceneOf, zoomFor } from "./canvas.js";
 import { saveMatrices } from "./files.js";
 import { meanings, scalesOf } from "./legend.js";
 import { cellAt } from "./pointer.js";
@@ -201,7 +202,7 @@ function show(view, box, matrix) {
   box.focused = focusedBeside(view.root) === box.canvas ? box.current : null;
   const context = resized(box.canvas, box.shape.wide, box.shape.tall, screenRatio());
   Object.assign(box.canvas.style, { width: `${box.shape.wide}px`, height: `${box.shape.tall}px` });
-  drawMatrix(context, box, theme, view.paints);
+  paintScene(context, sceneOf(box, theme, view.paints), theme.font);
   for (const relation of RELATIONS) {
     const bits = lit[relation]?.[matrix.name];
     box.canvas.dataset[relation] = String(box.values.reduce((count, _, index) => count + Number(bit(bits, index)), 0));

@@ -1,6 +1,6 @@
 // One small picture a head.
 
-import { layerOf, lookOf, MASKED, paintOn } from "../shared/cells.js";
+import { LARGEST_CODE, layerOf, lookOf, MASKED, paintOn } from "../shared/cells.js";
 import { element } from "../shared/page.js";
 
 /** The colour bar's ticks. */
@@ -11,11 +11,11 @@ export const TICKS = [0, 0.25, 0.5, 0.75, 1];
 /** @typedef {[layers: number, heads: number, queries: number, keys: number]} Shape */
 
 /**
- * How weights look in this theme.
+ * How weights look in this theme: alike, whether Python sent codes or the record is here.
  * @param {import("../shared/colours.js").Theme} theme
  */
 export function palette(theme) {
-  return lookOf(1, false, theme);
+  return lookOf(1, false, theme, LARGEST_CODE);
 }
 
 /**

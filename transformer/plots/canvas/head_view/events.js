@@ -3,7 +3,6 @@
 import { enlarged } from "../shared/page.js";
 import { nearest, ROW } from "../shared/lines.js";
 import { followWords, positionOf } from "../shared/sides.js";
-import { token } from "./tokens.js";
 
 const PAUSE = 300; // milliseconds without another change of heads before the address is written: a double click is one change
 
@@ -137,9 +136,7 @@ function focusToken(view, side, index) {
   if (row * ROW < scroller.scrollTop) scroller.scrollTop = row * ROW;
   const below = (row + 1) * ROW - scroller.clientHeight;
   if (below > scroller.scrollTop) scroller.scrollTop = below;
-  const made = token(view.columns[side], index);
-  made.tabIndex = 0;
-  made.focus(); // scrolls the window too, where the view is taller than it
+  view.columns[side].tokens[index].focus(); // scrolls the window too, where the view is taller than it
 }
 
 /**

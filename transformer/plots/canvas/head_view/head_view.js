@@ -13,7 +13,7 @@ import { saveHeadView } from "./files.js";
 import { bars, besideWhich, dotted, layout, mean, middle, ROW, stroke, strongest } from "../shared/lines.js";
 import { local } from "./local.js";
 import { footer, numberText, readout } from "./sentences.js";
-import { makeColumn, updateColumn } from "./tokens.js";
+import { fillColumn, makeColumn, updateColumn } from "./tokens.js";
 
 const LINES = 2000; // strokes drawn at once, at most
 const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
@@ -140,6 +140,8 @@ function receive(view, { header, arrays }) {
   view.longest = null;
   view.chips = makeChips(view.chipBox, header.heads, chipActions(view));
   view.opening = true;
+  fillColumn(view.columns.query, header.query_labels);
+  fillColumn(view.columns.key, header.key_labels);
   if (view.options) adopt(view.choices, view.options, header.shape[0]);
 }
 
@@ -211,7 +213,7 @@ function choose(view, active) {
  * @param {number[]} active
  */
 function drawTokens(view, active) {
-  const { choices, columns, header, focus, scroller, weights } = view;
+  const { choices, columns, header, focus, weights } = view;
   for (const side of /** @type {const} */ (["query", "key"])) {
     const across = focus && focus.side !== side && active.length > 0 ? focus : null;
     const look = (/** @type {number} */ index) => {
@@ -226,7 +228,7 @@ function drawTokens(view, active) {
     const labels = header[`${side}_labels`];
     choices.current[side] = Math.min(choices.current[side], labels.length - 1);
     columns[side].box.setAttribute("aria-label", header[`${side}_title`]);
-    updateColumn(columns[side], labels, choices.current[side], scroller.scrollTop, scroller.clientHeight, look);
+    updateColumn(columns[side], labels, choices.current[side], look);
   }
 }
 

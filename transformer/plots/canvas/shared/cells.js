@@ -9,8 +9,7 @@ import { pen } from "./page.js";
 export const MASKED = -Infinity;
 
 const HIDDEN = 255; // the code of a masked cell or block
-const LARGEST_CODE = 254;
-const STEPS = 1024; // colours of a scale
+export const LARGEST_CODE = 254; // of a weight of 1
 
 /**
  * A rectangle of a map in blocks of `tall` x `wide` cells, by their weights or by codes.
@@ -53,23 +52,23 @@ export function colourOf(weight, end, centred, theme) {
 }
 
 /**
- * How weights look on such a scale, as pixels.
+ * How weights look on such a scale, as pixels of so many colours.
  * @param {number} end
  * @param {boolean} centred
  * @param {import("./colours.js").Theme} theme
  * @returns {Look}
  */
-export function lookOf(end, centred, theme) {
+export function lookOf(end, centred, theme, steps = 1024) {
   const pixel = (/** @type {number[]} */ [red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
   const from = centred ? -1 : 0;
-  const table = Uint32Array.from({ length: STEPS + 1 }, (_, step) => pixel(colourOf(from + (step / STEPS) * (1 - from), 1, centred, theme)));
+  const table = Uint32Array.from({ length: steps + 1 }, (_, step) => pixel(colourOf(from + (step / steps) * (1 - from), 1, centred, theme)));
   const nan = pixel(rgb(NAN));
   return {
     pixelOf: (weight) => {
       if (Number.isNaN(weight)) return nan;
       if (weight === MASKED) return 0;
       const share = end ? weight / end : 0;
-      return table[Math.round(Math.min(Math.max((share - from) / (1 - from), 0), 1) * STEPS)];
+      return table[Math.round(Math.min(Math.max((share - from) / (1 - from), 0), 1) * steps)];
     },
     masked: pixel(theme.masked),
     hatch: pixel(theme.hatch),

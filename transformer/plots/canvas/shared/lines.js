@@ -89,8 +89,6 @@ function visit([, queries, keys], active, only, use) {
 
 /**
  * The `cap` strongest lines of at least `threshold`, weakest first, and how many there are in all; NaN ones apart.
- * Weights are counted by their leading bits first (positive floats are ordered like integers), so only the few that
- * share the boundary's bits are ever sorted.
  * @param {Float32Array<ArrayBuffer>} weights
  * @param {Shape} shape
  * @param {number[]} active
@@ -99,35 +97,18 @@ function visit([, queries, keys], active, only, use) {
  * @param {number} cap
  */
 export function strongest(weights, shape, active, threshold, only, cap) {
-  const bits = new Uint32Array(weights.buffer);
-  const counts = new Uint32Array(1 << 16);
+  /** @type {number[]} */
+  const drawn = [];
   /** @type {number[]} */
   const nan = [];
-  let total = 0;
-  const drawn = (/** @type {number} */ at) => weights[at] > 0 && weights[at] >= threshold;
   visit(shape, active, only, (at) => {
-    if (drawn(at)) {
-      total++;
-      counts[bits[at] >>> 16]++;
-    } else if (Number.isNaN(weights[at]) && nan.length < cap) nan.push(at);
+    if (weights[at] > 0 && weights[at] >= threshold) drawn.push(at);
+    else if (Number.isNaN(weights[at]) && nan.length < cap) nan.push(at);
   });
-  let [boundary, above] = [counts.length - 1, 0];
-  while (boundary > 0 && above + counts[boundary] <= cap) above += counts[boundary--];
-  /** @type {number[]} */
-  const chosen = [];
-  /** @type {number[]} */
-  const ties = [];
-  visit(shape, active, only, (at) => {
-    if (!drawn(at)) return;
-    const bin = bits[at] >>> 16;
-    if (bin > boundary) chosen.push(at);
-    else if (bin === boundary) ties.push(at);
-  });
-  const descending = (/** @type {number} */ a, /** @type {number} */ b) => weights[b] - weights[a];
-  chosen.push(...ties.sort(descending).slice(0, cap - above));
-  chosen.sort(descending).reverse();
+  const least = Float32Array.from(drawn, (at) => weights[at]).sort().at(-cap) ?? 0; // numbers alone are sorted quickly
+  const chosen = drawn.filter((at) => weights[at] >= least).sort((a, b) => weights[b] - weights[a]).slice(0, cap).reverse();
   const line = (/** @type {number} */ at) => lineAt(at, shape, weights[at]);
-  return { lines: chosen.map(line), nan: nan.map(line), total };
+  return { lines: chosen.map(line), nan: nan.map(line), total: drawn.length };
 }
 
 /**
