@@ -107,7 +107,14 @@ def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
 
 def _add_title(figure: go.Figure, title: str, y: float, shift: int) -> None:
     figure.add_annotation(
-        text=title, xref="paper", yref="paper", x=0, y=y, yanchor="bottom", xanchor="left", yshift=shift,
+        text=title,
+        xref="paper",
+        yref="paper",
+        x=0,
+        y=y,
+        yanchor="bottom",
+        xanchor="left",
+        yshift=shift,
         showarrow=False,
     )
 
