@@ -150,9 +150,6 @@ def test_other_targets_and_other_sources_are_refused() -> None:
 # ruff: noqa: RUF001 (Chinese has its own comma, colon and brackets)
 
 
-
-
-
 def chinese(text: str) -> str:
     assert isinstance(text, Message), f"{text!r} is said in English only"
     return text.in_language("zh")
