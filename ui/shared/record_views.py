@@ -169,7 +169,7 @@ def heatmap_panel(shown: BrowserRecord, origin: Origin) -> None:
         heatmap(shown.local, {}, {}, key="heatmap", scores=Scores(picture, int(choice.head), notes, facts, stem))
         return
     sites = {
-        name: replace(site, file_names=[origin.stem(*parts.split()) for parts in site.file_names])
+        name: replace(site, file_names=[origin.stem(*parts.split(" ", 1)) for parts in site.file_names])
         for name, site in shown.sites.items()
     }
     axes = {kind: _axes(first, origin) for kind, first in shown.first.items()}

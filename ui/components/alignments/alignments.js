@@ -2,13 +2,14 @@
 // Several moments (the snapshots of a training) are played in the browser; nothing is asked of the server meanwhile.
 
 import { activate } from "../../../transformer/plots/canvas/shared/active.js";
-import { scale, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { masked } from "../../../transformer/plots/canvas/shared/cells.js";
+import { scale, shade, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
-import { agreement } from "../../../transformer/plots/canvas/shared/decided.js";
+import { agreement, strongestOf } from "../../../transformer/plots/canvas/shared/decided.js";
 import { button, element, pen, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
 import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
 import { sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
-import { layoutOf, rowAt, sceneOf, sizeOf, strongest } from "./canvas.js";
+import { layoutOf, rowAt, sceneOf, sizeOf } from "./canvas.js";
 import { saveAlignments } from "./files.js";
 import { makePlayer } from "../shared/player.js";
 import { lookedAt, spoken } from "./sentences.js";
@@ -77,7 +78,7 @@ export default component("alignments", (frame) => {
 function parts() {
   const legend = element("div", "legend");
   const colours = element("i", "scale");
-  colours.style.background = `linear-gradient(to right, ${Array.from({ length: 10 }, (_, at) => `rgb(${scale(at / 9)})`)})`;
+  shade(colours, Array.from({ length: 10 }, (_, at) => scale(at / 9)));
   const [from, to, swatch, nowhere] = [element("span"), element("span"), element("i", "nowhere"), element("span")];
   const [ring, decided] = [element("i", "decided"), element("span")];
   legend.append(from, colours, to, swatch, nowhere, ring, decided);
@@ -96,7 +97,8 @@ function receive(view, received) {
   const { panels } = moments[view.moment];
   const same = before.length === panels.length && panels.every(({ rows }, i) => sameTexts(rows, before[i].rows));
   if (!same || !sameTexts(columns, view.header.columns)) view.pointed = null;
-  Object.assign(view, received);
+  const arrays = Object.fromEntries(Object.entries(received.arrays).map(([name, weights]) => [name, masked(weights)]));
+  Object.assign(view, { header: received.header, arrays });
 }
 
 /** @param {View} view */
@@ -143,7 +145,7 @@ function show(view, box, { title, note, rows, decided }, order, focus) {
   paintScene(resized(box.canvas, wide, tall, screenRatio()), sceneOf(box.drawn), theme.font);
   Object.assign(box.canvas.dataset, {
     left: layout.left, top: layout.top, cellWidth: layout.cell, cellHeight: layout.tall, rows: rows.length,
-    row: focused ?? "", marked: looked ? strongest(looked) : "",
+    row: focused ?? "", marked: looked ? strongestOf(looked) : "",
   });
   box.canvas.setAttribute("aria-label", `${title}. ${hintOf(view)}`);
   if (!rows.length) return;

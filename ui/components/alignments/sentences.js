@@ -8,7 +8,7 @@ const LEAST = 0.05; // weight of a source word that is spoken of
 /** @typedef {Pick<import("./alignments.js").View, "header" | "arrays" | "moment">} Shown */
 
 /**
- * A target word's weights in one panel, -1 where there is no such key.
+ * A target word's weights in one panel, `MASKED` where there is no such key.
  * @param {Shown} view
  * @param {number} panel
  * @param {number} row

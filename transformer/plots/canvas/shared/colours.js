@@ -30,6 +30,20 @@ export function scale(position) {
   return STOPS[low].map((value, channel) => Math.round(value + (STOPS[low + 1][channel] - value) * (at - low)));
 }
 
+/** [red, green, blue] as CSS writes it. */
+export function css(/** @type {number[]} */ channels) {
+  return `rgb(${channels.join(",")})`;
+}
+
+/**
+ * Show the colours of a scale, from left to right, on an element.
+ * @param {HTMLElement} shown
+ * @param {number[][]} stops
+ */
+export function shade(shown, stops) {
+  shown.style.background = `linear-gradient(to right, ${stops.map(css).join(", ")})`;
+}
+
 /** The two ends of the scale about 0, and its middle. */
 export function ends(/** @type {Pick<Theme, "dark">} */ theme) {
   const [low, middle, high] = theme.dark ? SCALES.diverging.dark : SCALES.diverging.light;

@@ -1,6 +1,8 @@
 // What a component draws without the server: the record of the page holds the numbers, the address says which of them.
 // A change is written into the address (history.js), and every component of the page draws from it.
 
+import { masked } from "./cells.js";
+
 /** The event that tells of another record, and the one that tells of another address. */
 export const RECORD = "heedmap-record";
 export const ADDRESS = "heedmap-address";
@@ -10,7 +12,7 @@ const USUAL_THRESHOLD = 0.05;
 const HIGHEST_THRESHOLD = 0.5;
 
 /**
- * One kind of attention: all layers' and heads' weights, -1 where masked, in the form that the page shows.
+ * One kind of attention: all layers' and heads' weights, `MASKED` where the mask hides a cell, in the form that the page shows.
  * @typedef {object} Kind
  * @property {string} name
  * @property {string[]} sites one a layer
@@ -78,7 +80,7 @@ export function numberOf({ numbers }, layer) {
  * @param {import("./blob.js").Received} received
  */
 export function keepRecord({ header, arrays }) {
-  const kinds = header.kinds.map((/** @type {any} */ kind, /** @type {number} */ order) => ({ ...kind, weights: arrays[`weights_${order}`] }));
+  const kinds = header.kinds.map((/** @type {any} */ kind, /** @type {number} */ order) => ({ ...kind, weights: masked(arrays[`weights_${order}`]) }));
   const [found, mine] = [records(), { ...header, kinds }];
   found.set(header.id, mine);
   window.dispatchEvent(new Event(RECORD));
@@ -241,7 +243,7 @@ function usualHead({ head }, { heads }) {
 }
 
 /**
- * The weights of a layer's heads, one after the other: -1 where masked; null where they are not here.
+ * The weights of a layer's heads, one after the other; null where they are not here.
  * @param {Kind} kind
  * @param {number} layer
  */
@@ -301,6 +303,16 @@ export function pairOf(said, { name, queries, keys }) {
  */
 export function pairSaid({ name, queries, keys }, query, key) {
   return `${name}:${queries.labels[query]}|${keys.labels[key]}`;
+}
+
+/**
+ * The change that marks a cell, or takes its mark away.
+ * @param {Choice} choice
+ * @param {number} query
+ * @param {number} key
+ */
+export function toggled({ kind, pair }, query, key) {
+  return { pair: pair?.[0] === query && pair[1] === key ? null : pairSaid(kind, query, key) };
 }
 
 /**

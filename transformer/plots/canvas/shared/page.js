@@ -20,6 +20,20 @@ export function element(tag, className, text, attributes = {}) {
 }
 
 /**
+ * A new element of an SVG; `text` is set as text, never as markup.
+ * @param {string} tag
+ * @param {Record<string, string | number>} attributes
+ * @param {string} [text]
+ * @returns {SVGElement}
+ */
+export function svg(tag, attributes, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+/**
  * A canvas's pen.
  * @param {HTMLCanvasElement} canvas
  */
