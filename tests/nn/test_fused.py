@@ -139,3 +139,16 @@ def test_where_a_table_would_not_be_exact_or_small_the_same_bits_run_and_none_is
         with changed_context(weights=[]):
             assert torch.equal(core(q, k, v, Mask(real)), plain)
             assert fused.whole_weights() is None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_linear_map_is_that_of_torch_and_equal_to_rounding_where_a_pass_may_be_quick(bias: bool) -> None:
+    torch.manual_seed(11)
+    ours, x = fused.Linear(13, 17, bias=bias), torch.randn(3, 19, 13)
+    with torch.inference_mode():
+        expected = torch.nn.functional.linear(x, ours.weight, ours.bias)
+        assert torch.equal(ours(x), expected)
+        with changed_context(is_quick=True):
+            torch.testing.assert_close(ours(x), expected, atol=2e-6, rtol=1e-5)
+            ours, x = ours.double(), x.double()
+            assert torch.equal(ours(x), torch.nn.functional.linear(x, ours.weight, ours.bias))

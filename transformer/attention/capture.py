@@ -154,10 +154,11 @@ def recording(outputs: bool = False, mixing: bool = False, whole: bool = False) 
     and nothing stays behind, also after an exception. `outputs` keeps what the heads gave on as well, for a `donor`;
     `mixing` keeps that and the values, for what is attributed: where gradients are on, slopes can be taken by it.
     `whole` is for who reads every weight and no output: short attention writes its weights out, mixes by them and
-    leaves them to the recording, so that the run is equal to rounding, not to the bit.
+    leaves them to the recording, and the pass `is_quick`, so that the run is equal to rounding, not to the bit.
     """
     seen = Recording(keeps_outputs=outputs, keeps_mixing=mixing)
-    with changed_context(recording=seen, row_sums=[], weights=[] if whole else None):
+    as_tables: dict[str, Any] = {"weights": [], "is_quick": True} if whole else {"weights": None}
+    with changed_context(recording=seen, row_sums=[], **as_tables):
         yield seen
 
 

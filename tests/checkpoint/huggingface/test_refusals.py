@@ -113,7 +113,7 @@ def test_a_panic_at_work_is_told_and_no_other_end_is_taken_for_one(
 
 
 def test_a_worker_tries_a_folder_before_the_server_loads_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated, "reader_of", None)
+    monkeypatch.setattr(isolated, "load_with", None)
     assert isolated.tried_folder(folder).architecture == "hugging-face-decoder"
     threads = Path(f"/proc/{pool.WORKERS.with_library.pid}/task")
     assert len(list(threads.iterdir())) == 1  # what has threads must not fork
