@@ -2,7 +2,7 @@
 // that Python sends, or a long map that is seen through a window. Point at a cell, or walk there, to read its number.
 
 import { activate } from "../shared/active.js";
-import { layerOf, MASKED } from "../shared/cells.js";
+import { MASKED, wholeOf } from "../shared/cells.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { agreement } from "../shared/decided.js";
@@ -147,7 +147,7 @@ function receive(view, header, arrays) {
   const [rows, columns] = shape;
   view.layers = header.long
     ? header.layers.map((layer, order) => ({ ...layer, codes: arrays[`codes_${order}`], nan: arrays[`nan_${order}`], values: arrays[`values_${order}`] }))
-    : [layerOf(arrays.weights, rows, columns)];
+    : [wholeOf(arrays.weights, rows, columns)];
   if (isNew || !header.long) view.window = all(view);
   if (isNew) Object.assign(view, { told: null, asked: [], pair: null });
   if (view.current[0] >= rows || view.current[1] >= columns) Object.assign(view, { current: [0, 0], pointed: null });
