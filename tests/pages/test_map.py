@@ -66,9 +66,11 @@ def drawn(**address: str) -> tuple[Any, dict[str, Any], dict[str, np.ndarray]]:
 
 def as_table(at: Any) -> pd.DataFrame:
     """The map as a table, which is made once it is unfolded."""
-    assert "parts" not in [one.key for one in at.dataframe]
+    folded = len(at.dataframe)
     at.session_state["parts-open"] = True
-    found: pd.DataFrame = fine(at.run()).dataframe[-1].value
+    tables = fine(at.run()).dataframe
+    assert len(tables) == folded + 1
+    found: pd.DataFrame = tables[-1].value
     return found
 
 
