@@ -99,7 +99,7 @@ def bring(
     )
     post(form.packed, key="record")
     choice = Selection(kind, layer, sites[layer], MEAN if head == MEAN else int(head), words, special)
-    local = Local(form.packed.id, KEYS, address.browser_owned(*KEYS))
+    local = Local(form.packed.id, address.browser_owned(*KEYS))
     return BrowserRecord(record, key, local, choice, is_whole, form.first, form.sites)
 
 

@@ -134,7 +134,8 @@ function draw(view) {
   view.focus = view.hovered ?? (view.selected === null ? null : { side: "query", index: view.selected });
   say(view.save, words.save_png);
   drawWords(view);
-  measure(view);
+  const box = (/** @type {HTMLElement} */ made) => ({ left: made.offsetLeft, top: made.offsetTop, width: made.offsetWidth, height: made.offsetHeight });
+  view.boxes = { key: view.made.key.map(box), query: view.made.query.map(box) };
   drawLines(view);
   say(view.reading, view.focus ? spoken(view, view.focus) : `${legend(view)} ${words.point}`);
   view.how.hidden = !header.decided.length;
@@ -160,17 +161,6 @@ function drawWords(view) {
       if (side === "query") made.setAttribute("aria-pressed", String(view.selected === index));
     });
   }
-}
-
-/**
- * Where every word stands, in the sheet's own coordinates.
- * @param {View} view
- */
-function measure(view) {
-  const box = (/** @type {HTMLElement} */ made) => {
-    return { left: made.offsetLeft, top: made.offsetTop, width: made.offsetWidth, height: made.offsetHeight };
-  };
-  view.boxes = { key: view.made.key.map(box), query: view.made.query.map(box) };
 }
 
 /** @param {View} view */
@@ -230,19 +220,9 @@ function move(view, { side, index }, key) {
   const within = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: last }[key];
   /** @type {Side | undefined} */
   const other = key === "ArrowUp" && side === "query" ? "key" : key === "ArrowDown" && side === "key" ? "query" : undefined;
-  if (within === undefined && !other) return false;
-  const to = other ? view.made[other][nearest(view, side, index, other)] : view.made[side][Math.min(Math.max(within ?? 0, 0), last)];
-  to.focus();
-  return true;
-}
-
-/**
- * The word across that a position has most weight with.
- * @param {View} view
- * @param {Side} side
- * @param {number} index
- * @param {Side} other
- */
-function nearest(view, side, index, other) {
-  return across(view, { side, index })[0]?.index ?? Math.min(index, view.made[other].length - 1);
+  if (other) {
+    const most = across(view, { side, index })[0]?.index ?? Math.min(index, view.made[other].length - 1);
+    view.made[other][most].focus();
+  } else if (within !== undefined) view.made[side][Math.min(Math.max(within, 0), last)].focus();
+  return other !== undefined || within !== undefined;
 }

@@ -1,7 +1,7 @@
 // What a bitext says in words: what was looked at while a word was written and what decided it, or who looked at a word.
 
 import { agreement } from "../../../transformer/plots/canvas/shared/decided.js";
-import { counted, fill } from "../../../transformer/plots/canvas/shared/words.js";
+import { counted, fill, listed } from "../../../transformer/plots/canvas/shared/words.js";
 import { across, dotted, rowOf } from "./lines.js";
 
 const SPOKEN = 3; // words, at most
@@ -43,7 +43,7 @@ function looked(view, position) {
   });
   const word = header[position.side].texts[position.index];
   if (!each.length) return fill(position.side === "query" ? words.nothing : words.nobody, { word, head });
-  const said = { word, head, listed: listed(each, words) };
+  const said = { word, head, listed: listed(each, words.listed) };
   if (position.side === "key") return fill(within ? words.from_within : words.from, said);
   return fill(within ? words.looked_within : words.looked, said);
 }
@@ -70,7 +70,7 @@ function decides(view, query) {
  */
 function decidedBy({ header: { words, decided, query: target } }, key) {
   const found = decided.flatMap(([one], query) => (one === key ? [target.texts[query]] : []));
-  return found.length ? fill(words.decides, { listed: listed(found, words) }) : "";
+  return found.length ? fill(words.decides, { listed: listed(found, words.listed) }) : "";
 }
 
 /**
@@ -80,12 +80,4 @@ function decidedBy({ header: { words, decided, query: target } }, key) {
 export function timesOf(nats) {
   const times = Math.exp(Math.max(nats, 0));
   return times < 10 ? times.toFixed(1) : counted(Number(times.toPrecision(2)));
-}
-
-/**
- * @param {string[]} each
- * @param {import("./bitext.js").Header["words"]} words
- */
-function listed(each, words) {
-  return each.reduce((before, after) => fill(words.listed, { before, after }));
 }

@@ -5,7 +5,7 @@ import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
 import { shade, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
-import { button, element, enlarged, focusedBeside, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
+import { button, element, enlarged, focusedBeside, resized, say, screenRatio, swatch } from "../../../transformer/plots/canvas/shared/page.js";
 import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
 import { fill, written } from "../../../transformer/plots/canvas/shared/words.js";
 import { geometry, paints, sceneOf, zoomFor } from "./canvas.js";
@@ -241,31 +241,17 @@ function expose(view, box) {
 function explain({ header, hint, legend, paints: colours, save, selected, example, theme }) {
   say(save, header.words.save_png);
   say(hint, header.hint);
-  legend.replaceChildren(
-    ...scales(header, theme),
-    ...meanings(header, selected !== null, example).map(([name, text]) => {
-      const made = element("span", "swatch");
-      const patch = element("i", name);
-      patch.style.borderColor = colours[name];
-      made.append(patch, element("span", "", text));
-      return made;
-    }),
-  );
-}
-
-/**
- * The scales of colours, with what they mean.
- * @param {Header} header
- * @param {View["theme"]} theme
- */
-function scales(header, theme) {
-  return scalesOf(header, theme).map(([text, stops]) => {
-    const made = element("span", "swatch");
+  const scales = scalesOf(header, theme).map(([text, stops]) => {
     const patch = element("i", "scale");
     shade(patch, stops);
-    made.append(patch, element("span", "", text));
-    return made;
+    return swatch(patch, text);
   });
+  const outlines = meanings(header, selected !== null, example).map(([name, text]) => {
+    const patch = element("i", name);
+    patch.style.borderColor = colours[name];
+    return swatch(patch, text);
+  });
+  legend.replaceChildren(...scales, ...outlines);
 }
 
 /**

@@ -1,10 +1,10 @@
 // Every head of every layer as a thumbnail: look at all, point at one to enlarge it, pick one to open it.
 
 import { valuesOf } from "../shared/cells.js";
-import { scale, shade, themeOf } from "../shared/colours.js";
+import { shade, STOPS, themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { moved } from "../shared/grid.js";
-import { button, element, focusedBeside } from "../shared/page.js";
+import { button, element, focusedBeside, swatch } from "../shared/page.js";
 import { fill, written } from "../shared/words.js";
 import { gridPng } from "./grid_png.js";
 import { local } from "./local.js";
@@ -183,7 +183,7 @@ function describe({ header, weights, look }, { save, grid, corner, columns, rows
   columns.forEach((column, head) => (column.textContent = header.columns[head]));
   rows.forEach((row, layer) => (row.textContent = header.rows[layer]));
   const bar = element("div", "scale");
-  shade(bar, Array.from({ length: 10 }, (_, stop) => scale(stop / 9)));
+  shade(bar, STOPS);
   const axis = element("div", "ticks");
   for (const weight of TICKS) {
     const tick = element("span", "", String(weight));
@@ -193,11 +193,7 @@ function describe({ header, weights, look }, { save, grid, corner, columns, rows
   const box = element("div", "scale-box");
   box.append(bar, axis);
   const axes = fill(words.axes, { queries: header.query_axis, keys: header.key_axis });
-  const swatches = marks(weights, words, look).map(([name, patch]) => {
-    const made = element("span", "swatch");
-    made.append(patch, element("span", "", name));
-    return made;
-  });
+  const swatches = marks(weights, words, look).map(([name, patch]) => swatch(patch, name));
   legend.replaceChildren(box, element("span", "", words.scale), ...swatches, element("span", "", axes));
 }
 

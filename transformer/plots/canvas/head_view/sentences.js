@@ -1,7 +1,7 @@
 // What a head view says in words below its lines.
 
 import { agreement, decidedElsewhere } from "../shared/decided.js";
-import { counted, fill } from "../shared/words.js";
+import { counted, fill, listed } from "../shared/words.js";
 import { mean, rowOf } from "../shared/lines.js";
 
 /** @typedef {import("./head_view.js").View} View */
@@ -69,5 +69,5 @@ export function footer({ choices, focus, header, lines, measures, nan, total, we
   }
   if (header.masked) said.push(words.masked_pairs);
   if (nan.length) said.push(fill(words.nan_pairs, { count: counted(nan.length) }));
-  return said.reduce((before, after) => fill(words.next, { before, after }));
+  return listed(said, words.next);
 }

@@ -102,10 +102,12 @@ export function sceneOf(shown, ratio) {
   const scale = scaleOf(shown);
   /** @type {Item[]} */
   const items = ratio ? [cellsAt(shown, ratio, scale)] : boxes(shown, scale.end);
+  const inside = (/** @type {number[]} */ places, /** @type {number} */ side, /** @type {number} */ room) => places.map((place) => place * side).filter((at) => at > 0 && at < room);
   const [above, before] = header.axis.edges;
-  for (const [colour, width] of /** @type {const} */ ([["#000000", 3], ["#ffffff", 1]])) {
-    for (const y of above.map((row) => top + (row - window[0]) * tall).filter((one) => one > top && one < top + down)) items.push(rule(left, y, left + across, y, colour, width));
-    for (const x of before.map((column) => left + (column - window[2]) * cell).filter((one) => one > left && one < left + across)) items.push(rule(x, top, x, top + down, colour, width));
+  for (const [colour, line] of /** @type {const} */ ([["#000000", 3], ["#ffffff", 1]])) {
+    const rule = /** @type {const} */ ({ kind: "rule", colour, width: line });
+    for (const y of inside(above.map((row) => row - window[0]), tall, down)) items.push({ ...rule, x0: left, y0: top + y, x1: left + across, y1: top + y });
+    for (const x of inside(before.map((column) => column - window[2]), cell, across)) items.push({ ...rule, x0: left + x, y0: top, x1: left + x, y1: top + down });
   }
   items.push(...numbers(shown, scale.end), ...labels(shown), ...bar(shown, scale));
   items.push(...rings(shown));
@@ -202,19 +204,6 @@ function around({ measures: { left, top, cell, tall, across, down }, window }, [
     { kind: "frame", x, y, width, height, colour: outer, line: 4 },
     { kind: "frame", x, y, width, height, colour: inner, line: 1.5 },
   ];
-}
-
-/**
- * @param {number} x0
- * @param {number} y0
- * @param {number} x1
- * @param {number} y1
- * @param {string} colour
- * @param {number} width
- * @returns {Item}
- */
-function rule(x0, y0, x1, y1, colour, width) {
-  return { kind: "rule", x0, y0, x1, y1, colour, width };
 }
 
 /** @param {Shown & { measures: Measures }} shown */

@@ -2,7 +2,8 @@
 
 import SCALES from "./scales.json" with { type: "json" };
 
-const STOPS = SCALES.sequential;
+/** The stops of the scale of weights. */
+export const STOPS = SCALES.sequential;
 
 // One colour a head. Chosen for distance under normal vision and the three kinds of colour blindness, and for at
 // least 3:1 contrast with the page; the first eight are the most distinct. Seventeen heads and more start again.

@@ -107,21 +107,9 @@ export function strongest(weights, shape, active, threshold, only, cap) {
   });
   const least = Float32Array.from(drawn, (at) => weights[at]).sort().at(-cap) ?? 0; // numbers alone are sorted quickly
   const chosen = drawn.filter((at) => weights[at] >= least).sort((a, b) => weights[b] - weights[a]).slice(0, cap).reverse();
-  const line = (/** @type {number} */ at) => lineAt(at, shape, weights[at]);
+  const [, queries, keys] = shape;
+  const line = (/** @type {number} */ at) => ({ head: Math.floor(at / (queries * keys)), query: Math.floor(at / keys) % queries, key: at % keys, weight: weights[at] });
   return { lines: chosen.map(line), nan: nan.map(line), total: drawn.length };
-}
-
-/**
- * The line of a flat index.
- * @param {number} at
- * @param {Shape} shape
- * @param {number} weight
- * @returns {Line}
- */
-function lineAt(at, [, queries, keys], weight) {
-  const key = at % keys;
-  const query = Math.floor(at / keys) % queries;
-  return { head: Math.floor(at / (queries * keys)), query, key, weight };
 }
 
 /**

@@ -58,7 +58,7 @@ const HIGHEST_THRESHOLD = 0.5;
  * @property {(header: any, record: RecordOfPage, choice: Choice, allowed: any, arrays: Record<string, any>) => Seen | null} seen
  *   null while what is chosen is not here yet
  * @property {(name: string, value: any, choice: Choice, record: RecordOfPage, header: any) => Partial<Said> | null} acted
- * @property {boolean} [owns] whether it owns the keys of the address for the page
+ * @property {boolean} [owns] whether it says the choice again in the address, as it was read
  */
 
 /**
@@ -100,8 +100,8 @@ export function records() {
 
 /**
  * What a page does with its address: history.js in the dashboard, address.js where there is no server.
- * @typedef {{ arrive: (keys: string[], number: number, values: Values, by: unknown) => void, leave: (by: unknown) => void, arrival: () => number,
- *   values: () => Values, write: (values: Values) => void, settle: (values: Values) => void }} AddressBar
+ * @typedef {{ arrive: (number: number, values: Values) => void, arrival: () => number, values: () => Values,
+ *   write: (values: Values) => void, settle: (values: Values) => void }} AddressBar
  */
 
 /** @returns {AddressBar} */
@@ -153,7 +153,7 @@ export function locally(local, take, tell) {
       if (!found) return false;
       if (!received) listen("addEventListener");
       received = message;
-      addressBar().arrive(found.keys, found.arrival, found.values, local.owns ? listen : null);
+      addressBar().arrive(found.arrival, found.values);
       again();
       return true;
     },
@@ -182,7 +182,6 @@ export function locally(local, take, tell) {
       if (!received) return;
       received = null;
       listen("removeEventListener");
-      if (local.owns) addressBar().leave(listen);
     },
   };
 }
