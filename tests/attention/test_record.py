@@ -19,7 +19,7 @@ from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError
 from transformer.nn.masks import Mask
 from transformer.plots.axes import Axis
-from transformer.plots.picture import Picture, block_length
+from transformer.plots.picture import block_length
 from transformer.sites import Site
 
 BATCH, HEADS, D_K = 2, 3, 5
@@ -372,8 +372,3 @@ def test_an_npz_holds_everything_and_reads_back_the_same() -> None:
             np.testing.assert_array_equal(archive[f"{site}.mask"], attention_map.mask())
             assert tuple(archive[f"{site}.queries"]) == attention_map.queries.labels
             assert tuple(archive[f"{site}.keys"]) == attention_map.keys.labels
-
-
-def test_a_picture_may_be_made_by_hand() -> None:
-    picture = Picture("a.0.self", "head 0", np.eye(2), np.eye(2, dtype=bool), numbered("q", 2), numbered("k", 2))
-    assert picture.title == "a.0.self · head 0"

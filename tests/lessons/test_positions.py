@@ -13,7 +13,6 @@ from transformer.errors import CheckpointError, ConfigError, InputError
 from transformer.lessons.architectures.pairs import REFERENCES, training_batch
 from transformer.lessons.positions import (
     LATER,
-    VARIANTS,
     alibi,
     example_weights,
     likeness,
@@ -27,9 +26,7 @@ from transformer.lessons.positions import (
     similarity,
     stored_table,
     trained_table,
-    turning_angles,
     wavelength,
-    waves,
 )
 from transformer.lessons.sentences import Sentence
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
@@ -91,13 +88,6 @@ def test_a_wave_comes_back_after_its_wavelength():
         np.testing.assert_allclose(table[:, dimension], wave(angle * np.arange(30)), atol=1e-12)
 
 
-def test_similarity_depends_on_the_distance_alone_for_the_paper_and_not_for_the_slip():
-    paper, slip = similarity(position_table("paper", 19, 12)), similarity(position_table("doubled", 19, 12))
-    np.testing.assert_allclose(np.diag(paper, 3), paper[0, 3], atol=1e-12)
-    np.testing.assert_allclose(np.diag(paper), 6, atol=1e-12)
-    assert np.ptp(np.diag(slip, 3)) > 0.1
-
-
 @pytest.mark.parametrize("k", [0, 1, 5])
 def test_one_matrix_moves_every_position_by_k(k: int):
     table = position_table("paper", 23, 14)
@@ -105,21 +95,6 @@ def test_one_matrix_moves_every_position_by_k(k: int):
     np.testing.assert_allclose(rotation(k, 14) @ rotation(k, 14).T, np.eye(14), atol=1e-12)
     if k:
         assert rotation_errors(position_table("doubled", 23, 14), k).max() > 0.1
-
-
-@pytest.mark.parametrize("d", [10, 11])
-def test_waves_are_the_formula_between_the_rows(d: int):
-    place, between = waves(range(d), 13, d, 50.0)
-    expected = [[by_hand("paper", p, j, d, 50.0) for j in range(d)] for p in place]  # type: ignore[arg-type]
-    np.testing.assert_allclose(between, expected, atol=1e-12)
-    whole = np.isclose(place % 1, 0)
-    np.testing.assert_allclose(between[whole], position_table("paper", 13, d, 50.0), atol=1e-12)
-
-
-def test_the_angles_are_those_of_the_rotation():
-    for pair, angle in enumerate(np.radians(turning_angles(5, 14, 20.0))):
-        block = rotation(5, 14, 20.0)[2 * pair : 2 * pair + 2, 2 * pair : 2 * pair + 2]
-        np.testing.assert_allclose(block, [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]], atol=1e-12)
 
 
 def test_likeness_counts_by_hand():
@@ -232,10 +207,6 @@ def test_figures_show_the_arrays_themselves(dark: bool):
 def test_mistakes_are_explained(call: Any, message: str):
     with pytest.raises((ConfigError, InputError), match=message):
         call()
-
-
-def test_every_variant_has_a_table():
-    assert {position_table(variant, 5, 7).shape for variant in VARIANTS} == {(5, 7)}
 
 
 LONG = ("A man in a blue shirt is riding a bicycle.", "Ein Mann in einem blauen Hemd fährt Fahrrad.")

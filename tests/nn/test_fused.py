@@ -103,3 +103,16 @@ def test_attention_without_the_largest_score_of_each_row_is_exact_or_refused() -
     torch.testing.assert_close(found, fused_one, atol=2e-6, rtol=1e-5)
     for scale in (200.0, -200.0):  # each row has one key of which all others are far: no sum is held
         assert fused.quick_attention(q.abs(), k.abs(), v, scale) is None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_linear_map_is_that_of_torch_and_equal_to_rounding_where_a_pass_may_be_quick(bias: bool) -> None:
+    torch.manual_seed(11)
+    ours, x = fused.Linear(13, 17, bias=bias), torch.randn(3, 19, 13)
+    with torch.inference_mode():
+        expected = torch.nn.functional.linear(x, ours.weight, ours.bias)
+        assert torch.equal(ours(x), expected)
+        with changed_context(is_quick=True):
+            torch.testing.assert_close(ours(x), expected, atol=2e-6, rtol=1e-5)
+            ours, x = ours.double(), x.double()
+            assert torch.equal(ours(x), torch.nn.functional.linear(x, ours.weight, ours.bias))

@@ -45,11 +45,10 @@ def test_each_window_is_a_convolution_of_its_letters(length, widths):
 
 
 @pytest.mark.parametrize("pooling", ["mean", "attention"])
-@pytest.mark.parametrize("position_place", ["before", "after"])
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_padding_changes_nothing(pooling, position_place, norm_first):
+def test_padding_changes_nothing(pooling, norm_first):
     options = dict(pooling=pooling, norm_first=norm_first, activation="gelu", pad_id=0, widths=(3,))
-    model = _model(position_place=position_place, positions="sinusoidal", **options)
+    model = _model(positions="sinusoidal", **options)
     long, short = torch.randint(1, 5, (1, 23)), torch.randint(1, 5, (1, 11))
     together = model(torch.cat([long, torch.nn.functional.pad(short, (0, 12))]))
     torch.testing.assert_close(together, torch.cat([model(long), model(short)]))
@@ -79,15 +78,6 @@ def test_the_doubled_table_turns_by_the_published_formula():
     assert table[5, 3] == pytest.approx(math.cos(5 / 10_000 ** (6 / 6)))
 
 
-def test_positions_have_their_place():
-    letters = torch.randint(1, 5, (1, 17))
-    torch.manual_seed(0)
-    before = _model(position_place="before")(letters)
-    torch.manual_seed(0)
-    after = _model(position_place="after")(letters)
-    assert (before - after).abs().max() > 1e-3
-
-
 def test_a_list_of_widths_is_a_tuple():
     assert KmerConfig(vocab=5, n_classes=2, widths=[3, 4]).widths == (3, 4)
 
@@ -110,7 +100,6 @@ def test_input_is_refused(letters, message):
         ("n_heads", 5, "n_heads=5"),
         ("pooling", "max", "mean, attention"),
         ("positions", "none", "doubled"),
-        ("position_place", "between", "before, after"),
         ("activation", "tanh", "relu, gelu"),
         ("dropout", 2.0, "dropout=2.0"),
     ],

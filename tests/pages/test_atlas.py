@@ -244,7 +244,6 @@ def test_an_own_text_can_be_stopped_and_what_cannot_be_run_is_one_sentence(monke
     monkeypatch.setattr("ui.atlas.own.MOST_LINES", 1)
     assert "More than 1 sentences" in opened("atlas", screen="own", text="A man.\nTwo dogs.").warning[0].value
     monkeypatch.undo()
-    monkeypatch.setattr("ui.store.own_atlases.SLICE_SECONDS", 0.0)
     page = fine(opened("atlas", screen="own", text="A man.\n" * 40, force="Ein Mann.\n" * 40))
     page.button[-1].click()
     monkeypatch.setattr("ui.store.own_atlases.Job.advance", lambda job: job.cancel())

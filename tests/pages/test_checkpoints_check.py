@@ -56,9 +56,11 @@ def test_an_answer_is_right_when_the_maps_agree(monkeypatch):
 
 
 def test_the_answers_are_found_and_filled_in_when_that_is_pressed():
+    """One is answered wrongly before, which is found too; the others are not answered yet."""
     page = brought(opened(), **{"model.pt": reference_file("torch-prenorm").read_bytes()})
-    page = fine(page.button_group(key="show").set_value("check").run())  # nothing is answered yet
+    page = fine(page.button_group(key="show").set_value("check").run())
     page = brought(page, 1, **{"expected.safetensors": EXPECTED.read_bytes()})
+    page = fine(asked(page, "button_group", "activation").set_value("relu").run())
     assert not page.success
     page = fine(page.button(key="find").click().run())
     right = {"n_heads": 4, "norm_first": True, "activation": "gelu", "scale_embedding": True}
@@ -66,10 +68,6 @@ def test_the_answers_are_found_and_filled_in_when_that_is_pressed():
     assert any("computes what was expected" in one.value for one in page.success)
     assert any("these answers alone compute what was expected" in one.value for one in page.info)
     assert all(_row(page).values())
-    page = fine(asked(page, "button_group", "activation").set_value("relu").run())
-    assert any("does not compute what was expected" in error.value for error in page.error)
-    page = fine(page.button(key="find").click().run())  # what was answered wrongly is found, too
-    assert asked(page, "button_group", "activation").value == "gelu"
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,10 @@ def test_saved_pictures_say_site_layer_kind_and_sentence() -> None:
     lines, _ = sent(fine(opened("translate", **HERE, view="head_view")), "head-view")
     cross = lines["sides"]["decoder.cross"]
     assert cross["file_names"][1] == f"Two-dogs-are-playing-in_{NAME}_decoder.1.cross_lines"
+    cells, _ = sent(fine(opened("translate", **HERE, view="heatmap")), "heatmap")
+    assert (
+        cells["sites"]["decoder.1.cross"]["file_names"][1] == f"Two-dogs-are-playing-in_{NAME}_decoder.1.cross_head-1"
+    )
     assert cross["abouts"][1]["title"] == "Cross attention, layer 1 (decoder.1.cross)"
     assert cross["abouts"][1]["lines"][:2] == [f"Sentence: {SENTENCE}", f"Checkpoint: {NAME}"]
     assert any("merged to words" in line for line in cross["abouts"][1]["lines"])

@@ -49,9 +49,9 @@ def test_it_begins_with_the_truest_head_on_a_sentence_in_which_it_looks_where_wo
     header, weights, decided = bitext(page)
     expected = run.record[measured.best.site].picture(measured.best.head, words=True)
     np.testing.assert_allclose(weights, expected.values, atol=1e-6)
-    assert header["source"]["texts"] == list(expected.keys.texts)
-    assert header["target"]["texts"][-2:] == [".", "</s>"]
-    assert header["target"]["attached"][-2:] == [True, False]
+    assert header["key"]["texts"] == list(expected.keys.texts)
+    assert header["query"]["texts"][-2:] == [".", "</s>"]
+    assert header["query"]["attached"][-2:] == [True, False]
     assert header["head"] == "layer 2 head 1"
     assert "names the deciding word" in known(page)
     agree = [weights[row].argmax() == key for row, (key, _) in enumerate(decided) if key >= 0]
@@ -71,7 +71,7 @@ def test_every_strong_line_of_an_example_is_true_or_has_its_dotted_line(name: st
         whole = sequence.log_probs([sequence.source_ids], [sequence.read_ids])[0].numpy()
         lost = np.full((len(rows), len(columns)), -np.inf)
         for column, pieces in enumerate(columns):
-            if header["source"]["special"][column]:
+            if header["key"]["special"][column]:
                 continue
             if name == NAME:
                 hidden = torch.tensor([[i not in pieces for i in range(len(sequence.source_ids))]])
@@ -81,7 +81,7 @@ def test_every_strong_line_of_an_example_is_true_or_has_its_dotted_line(name: st
                 without = sequence.log_probs([left], [sequence.read_ids])[0]
             lost[:, column] = [(whole - without.numpy())[list(row)].sum() for row in rows]
         for row in np.flatnonzero((weights > 0.5).any(axis=1)):
-            if header["target"]["special"][row]:
+            if header["query"]["special"][row]:
                 continue
             key, nats = decided[row]
             best = int(lost[row].argmax())
@@ -103,10 +103,10 @@ def test_it_shows_pieces_and_special_tokens_as_the_controls_say(address: dict[st
     run = runs.translation(NAME, SENTENCE, DecodingOptions(), None)
     picture = run.record["decoder.2.cross"].picture(1, "words" not in address, "special" not in address)
     np.testing.assert_allclose(weights, picture.values, atol=1e-6)
-    assert [len(header[side]["attached"]) for side in ("target", "source")] == list(picture.values.shape)
-    assert ("</s>" in header["target"]["texts"]) == ("special" not in address)
+    assert [len(header[side]["attached"]) for side in ("query", "key")] == list(picture.values.shape)
+    assert ("</s>" in header["query"]["texts"]) == ("special" not in address)
     assert len(decided) == ("words" not in address) * len(weights)  # of whole words alone it is known
-    texts = {header["source"]["texts"][key] for key, _ in decided if key >= 0}
+    texts = {header["key"]["texts"][key] for key, _ in decided if key >= 0}
     assert {"blue", "bicycle"} <= texts or not decided
 
 
@@ -115,7 +115,7 @@ def test_the_lines_on_top_are_those_of_the_chosen_head_whatever_its_kind() -> No
     header, weights, _ = bitext(page)
     run = runs.translation(NAME, SENTENCE, DecodingOptions(), None)
     np.testing.assert_allclose(weights, run.record["encoder.1.self"].picture(2, words=True).values, atol=1e-6)
-    assert header["source"]["texts"] == header["target"]["texts"] == list(run.axes.source.merged().texts)
+    assert header["key"]["texts"] == header["query"]["texts"] == list(run.axes.source.merged().texts)
     assert header["head"] == "layer 1 head 2 (Encoder self)"
     assert header["within"]
 

@@ -371,5 +371,13 @@ def test_the_source_word_whose_removal_costs_most_has_a_dotted_frame() -> None:
     assert "dotted frame" in header["legend"]
 
 
+def test_of_a_long_sentence_it_is_said_that_what_decides_is_not_computed() -> None:
+    _, header, _ = drawn(text=" ".join(["A man in a red hat looks at a small dog."] * 5))
+    assert len(header["towers"][0]["words"]) > 40
+    assert not header["steps"]["decided"]
+    assert "at most 40 source tokens" in header["legend"]
+    assert "dotted frame" not in header["legend"]
+
+
 def test_a_sentence_unlike_those_it_was_trained_on_is_told_apart() -> None:
     assert "far from what the model has read" in opened("map", text="I love you").warning[0].value

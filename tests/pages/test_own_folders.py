@@ -48,7 +48,7 @@ def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_list_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
-    for name in ("tried_folder", "load_folder", "reader_of", "read_path", "read_files"):
+    for name in ("tried_folder", "load_folder", "load_with", "read_path", "read_files"):
         monkeypatch.setattr(isolated, name, None)
     monkeypatch.setattr(user_folder, "bundle", None)
     found = store.checkpoint_names(*store.TRANSLATORS)
@@ -84,7 +84,7 @@ def test_a_folder_that_cannot_be_shown_says_so_where_it_is_asked_for(
 def test_models_to_align_are_listed_without_loading_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which share a tokenizer is told by its files: of two Marian folders, not of one and a model of ours."""
     cache.clear()
-    for name in ("tried_folder", "load_folder", "reader_of", "read_path", "read_files"):
+    for name in ("tried_folder", "load_folder", "load_with", "read_path", "read_files"):
         monkeypatch.setattr(isolated, name, None)
     assert choices.models() == ["tiny", "mine/cut", "mine/marian", "mine/other-sizes", "mine/tiny"]
     assert choices.vocabulary("mine/cut") == choices.vocabulary("mine/marian") != choices.vocabulary("mine/tiny")

@@ -253,12 +253,6 @@ def test_the_words_in_formulas_are_of_the_language(variant: str, lang: str, word
     assert [word in formula for word in words] == [variant == "doubled"] * 2 + [variant == "learned"]
 
 
-def test_an_odd_size_has_no_rotation():
-    at = page(screen="rotation", d_table="7")
-    assert not at.exception
-    assert "choose an even number" in at.warning[0].value
-
-
 @pytest.mark.parametrize("how", LATER)
 def test_every_way_on_the_same_words(how: str):
     at = fine(page(screen="later", how=how))

@@ -142,7 +142,6 @@ def test_dropped_files_bring_a_sequence_its_exons_and_changes(small) -> None:
 
 def test_a_long_scan_says_what_it_costs_waits_shows_what_is_read_and_can_be_stopped(small, monkeypatch) -> None:
     monkeypatch.setattr(gene, "AT_ONCE", 50)
-    monkeypatch.setattr(gene, "SLICE_SECONDS", 0.0)
     monkeypatch.setattr("transformer.runs.sequences.scan.BLOCK", 40)
     at = fine(opened("sequences", sequence=f">x\n{GENE}"))
     assert f"{len(GENE) - WIDTH + 1:,} windows are to be read" in at.info[0].value
@@ -152,7 +151,7 @@ def test_a_long_scan_says_what_it_costs_waits_shows_what_is_read_and_can_be_stop
     held.advance(0.0)
     held.cancel()
     fine(at.run())
-    assert f"Stopped by you after {held.track.read / held.plan.n_windows:.0%} of the letters" in said(at)
+    assert f"Stopped by you after {held.done / held.total:.0%} of the letters" in said(at)
     assert at.get("plotly_chart")
 
 

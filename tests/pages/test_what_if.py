@@ -194,7 +194,7 @@ def test_a_sweep_shows_every_head_and_can_be_cancelled(monkeypatch: pytest.Monke
     assert dict(zip(*table.values.T, strict=True))["decoder.3.cross H1"] == pytest.approx(alone, abs=1e-4)
 
     def one_alone(sweep: Sweep, _seconds: float = 0) -> None:
-        sweep.found.append(next(sweep.source))
+        sweep.done += next(sweep.steps)
         sweep.cancel()
 
     with monkeypatch.context() as patched:

@@ -3,10 +3,7 @@
 import csv as csv_format
 import io
 import re
-import unicodedata
-import zipfile
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,11 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plots.examples import HOSTILE, picture
-from transformer.messages import speaking
-from transformer.plots.archive import archive
 from transformer.plots.axes import Axis
 from transformer.plots.export import PLOT_CONFIG, csv, html, plot_config, table_csv
-from transformer.plots.file_names import file_name
 from transformer.plots.heatmap import heatmap
 from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
@@ -132,80 +126,3 @@ def test_no_figure_offers_to_upload_itself() -> None:
 def test_the_camera_saves_what_it_is_told_to(image: Literal["png", "svg"]) -> None:
     options = plot_config("decoder.1.cross", image)["toImageButtonOptions"]
     assert options == {"format": image, "filename": "decoder.1.cross", "scale": 2}
-
-
-@pytest.mark.parametrize(
-    ("text", "parts", "name"),
-    [
-        (
-            "A man in a blue shirt is riding a bicycle.",
-            ("multi30k-en-de", "decoder.2.cross", "head 1"),
-            "A-man-in-a-blue_multi30k-en-de_decoder.2.cross_head-1",
-        ),
-        ("", ("huggingface/bert@0001", "mean of 4 heads"), "huggingface-bert-0001_mean-of-4-heads"),
-        ("../../etc/passwd", ("..", "x"), "etc-passwd_x"),
-        ("--rf .hidden", (), "rf-hidden"),
-        ("=cmd|' /C calc'!A0", ('a\\b:c*d?<e>"|\0\n',), "cmd-C-calc-A0_a-b-c-d-e"),
-        ("一个男人在街上", ("模型",), "一个男人在街上_模型"),
-        ("Cafe\u0301 \u202egnp.exe", (), "Café-gnp-exe"),
-        ("NUL", (), "_NUL"),
-        ("con", ("",), "_con"),
-        ("\ud800", ("...",), "heedmap"),
-    ],
-)
-def test_a_name_says_what_is_in_the_file(text: str, parts: tuple[str, ...], name: str) -> None:
-    assert file_name(*parts, text=text) == name
-
-
-@given(st.text(), st.lists(st.text(), max_size=4))
-def test_no_text_makes_a_name_that_is_unsafe_or_long(text: str, parts: list[str]) -> None:
-    name = file_name(*parts, text=text)
-    assert name
-    assert len(name.encode()) <= 181
-    assert name[0] not in "-.", name
-    assert name[-1] not in "-. "
-    assert ".." not in name
-    assert {unicodedata.category(letter)[0] for letter in re.sub(r"[-_.]", "", name)} <= set("LMN")
-    assert Path(name).name == name
-
-
-def test_long_words_and_parts_are_cut_between_characters(tmp_path: Path) -> None:
-    name = file_name("界" * 300, text="é" * 300)
-    assert name.startswith("é" * 24 + "_界")
-    (tmp_path / f"{name}.csv").touch()
-    assert file_name(f"{'a' * 179}.b") == "a" * 179, "no dot at the end"
-
-
-ABOUT = ["A man rides.", "=checkpoint"]
-
-
-def opened(content: bytes) -> dict[str, str]:
-    with zipfile.ZipFile(io.BytesIO(content)) as found:
-        assert found.testzip() is None
-        return {name: found.read(name).decode() for name in found.namelist()}
-
-
-def test_every_map_is_in_it_as_by_itself_and_the_list_says_what_each_is() -> None:
-    masked, scores = picture(5, 7, causal=True), picture(3, 2, quantity=Quantity.SCORE, notes=("first", "second"))
-    files = opened(archive({"a": masked, "b": scores}, {"words": ("agreement", "x\n")}, ABOUT))
-    assert set(files) == {"a.csv", "b.csv", "words.csv", "contents.csv"}
-    assert files["a.csv"] == csv(masked, ABOUT)
-    assert files["b.csv"] == csv(scores, ABOUT)
-    assert files["words.csv"] == "x\n"
-    header, *rows = csv_format.reader(io.StringIO(files["contents.csv"], newline=""))
-    a, b = (dict(zip(header, row, strict=True)) for row in rows[:2])
-    assert (a["file"], a["map"], a["rows"], a["columns"]) == (
-        "a.csv", "decoder.1.cross · head 2", "5: target (German)", "7: source (English)",
-    )  # fmt: skip
-    seen = masked.values[masked.visible]
-    assert (float(a["lowest"]), float(a["highest"])) == (float(seen.min()), float(seen.max()))
-    assert (a["masked cells (empty)"], b["masked cells (empty)"]) == (str(35 - masked.visible.sum()), "0")
-    assert (b["numbers"], b["notes"]) == ("score (scaled dot product, before the mask)", "first; second")
-    assert rows[2:] == [["words.csv", "agreement"], ["A man rides."], ["'=checkpoint"]]
-
-
-def test_the_same_maps_make_the_same_bytes_and_speak_the_readers_language() -> None:
-    assert archive({"a": picture()}) == archive({"a": picture()})
-    with speaking("zh"):
-        files = opened(archive({"a": picture()}))
-    assert files["contents.csv"].startswith("文件,图,行,列,")

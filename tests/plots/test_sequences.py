@@ -40,7 +40,7 @@ def test_every_track_is_drawn_as_given(dark):
     assert (heat.showscale, heat.colorbar.title.text) == (None, "nats")
     np.testing.assert_allclose(heat.colorbar.tickvals, [heat.zmin, 0, heat.zmax])
     assert heat.colorbar.y == pytest.approx(sum(figure.layout.yaxis2.domain) / 2)
-    assert (given.name, given.showlegend) == ("the letter given", None)
+    assert (given.showlegend, figure.layout.xaxis.title.text) == (False, "letter (• the letter given)")
     assert list(zip(given.x, given.y, strict=True)) == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert any(note.text == "donor GT" for note in figure.layout.annotations)
     assert figure.layout.xaxis.ticktext[2] == "G"
@@ -78,7 +78,7 @@ def test_tracks_speak_the_language_of_their_context():
         figure = sequence_tracks(_tracks())
     assert "突变\uff1aEI 对数几率的变化\uff0cnat" in {note.text for note in figure.layout.annotations}
     assert figure.data[0].name == "宽 3 的窗口"
-    assert figure.layout.xaxis.title.text == "字母"
+    assert figure.layout.xaxis.title.text == "字母 (• 原来的字母)"
 
 
 def test_a_track_of_another_length_is_refused():

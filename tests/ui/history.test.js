@@ -176,7 +176,7 @@ test("the menu's link to the first page is complete before it can be opened apar
 /** Translate with a head that its scripts chose: the server has drawn one arrival there. */
 function choosing(path = "/translate?text=dogs") {
   const one = browser(path);
-  one.address.arrive(["layer", "head"], 1, {});
+  one.address.arrive(1, {});
   one.click();
   one.address.write({ layer: "3", head: "2" });
   return one;
@@ -211,12 +211,12 @@ test("what Streamlit writes keeps what stands behind #, but on another page", ()
 
 test("keys that a link names before # stand behind it once the server has said so, once an arrival", () => {
   const one = browser("/translate?head=1");
-  one.address.arrive(["layer", "head"], 1, { head: "1" });
+  one.address.arrive(1, { head: "1" });
   one.push("/translate");
   assert.deepEqual(one.entries, ["/translate#head=1"]);
   one.click();
   one.address.write({ head: "3" });
-  one.address.arrive(["layer", "head"], 1, { head: "1" }); // the same one, told by another component
+  one.address.arrive(1, { head: "1" }); // the same one, told by another component
   assert.equal(one.here(), "/translate#head=3");
 });
 

@@ -3,7 +3,6 @@
 The same code as a pass over files, without a folder: nothing is written.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +74,7 @@ def held_fasta(data: bytes, most: int) -> Held:
 
 
 class Making:
-    """An atlas that is being made: `step` by step, then `tables`."""
+    """An atlas that is being made: its `steps`, then `tables`."""
 
     def __init__(self, checkpoint: Checkpoint, corpus: Held) -> None:
         """Look through the text.
@@ -90,33 +89,19 @@ class Making:
         self._subject = subject_of(checkpoint, self._looked.counts)
         self._chunks: Sequence[Chunk] = tuple(corpus.chunks(LINES_A_STEP))
         self._found = Accumulator()
-        self._next = 0
         self._checkpoint, self._corpus = checkpoint.name, corpus
-        self.seconds = 0.0
-        """Seconds that the steps so far took."""
 
     @property
     def total(self) -> int:
         """How many lines there are."""
         return len(self._corpus.pairs)
 
-    @property
-    def done(self) -> int:
-        """How many of them are done."""
-        return min(self._next * LINES_A_STEP, self.total)
-
-    @property
-    def left(self) -> float:
-        """Seconds that the rest takes, if it is like what was done."""
-        return self.seconds / self.done * (self.total - self.done) if self.done else float("nan")
-
-    def step(self) -> None:
-        """Measure the next lines."""
-        started = time.monotonic()
-        with forward_slot():
-            self._found.add(sums_of(self._subject, self._chunks[self._next]), KEPT)
-        self._next += 1
-        self.seconds += time.monotonic() - started
+    def steps(self) -> Iterator[int]:
+        """Measure the text, and say after each step how many lines that were."""
+        for chunk in self._chunks:
+            with forward_slot():
+                self._found.add(sums_of(self._subject, chunk), KEPT)
+            yield len(chunk.lines)
 
     def tables(self) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         """`heads`, `pairs`, `words` and `examples` (see `result`) of what was done, and what `run.json` says of them.

@@ -108,6 +108,7 @@ class BiasTable:
 Bias = RelativeBias | BiasTable
 """What is added to scores before the softmax."""
 
+
 def diagonals_of(table: Tensor) -> Tensor:
     """The last two axes (query, key) of a table of distances as one (distance): its first column, and its first row."""
     return torch.cat([table[..., 1:, 0].flip(-1), table[..., 0, :]], dim=-1)

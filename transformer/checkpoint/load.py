@@ -1,4 +1,7 @@
-"""From a path to a model that is ready to run: whoever reads that kind of folder or file is asked."""
+"""From a path to a model that is ready to run.
+
+A path is a folder of the transformers library, one of our own (either may come as a ZIP), or files of weights.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -6,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,140 +55,18 @@ def read_folder_tokenizer(path: Path) -> FolderTokenizer:
     return TextTokenizer.read(path) if path.is_file() else read_tokenizer(path)
 
 
-@runtime_checkable
-class Reader(Protocol):
-    """Who reads one kind of checkpoint."""
-
-    def reads(self, path: Path) -> bool:
-        """Whether `path` is of this kind."""
-
-    def files(self, path: Path) -> dict[str, Path]:
-        """The files of weights by the part that they hold; a lone one has no name."""
-
-    def contents(self, path: Path, limits: ReadLimits) -> Contents:
-        """The weights, all parts together."""
-
-    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
-        """The model, ready to run and watched."""
-
-    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
-        """What it is taken for."""
-
-
-class HuggingFaceFolders:
-    """Folders of the transformers library, which say everything of themselves."""
-
-    def reads(self, path: Path) -> bool:
-        """Whether its config.json names a `model_type`."""
-        return is_hugging_face(path)
-
-    def files(self, path: Path) -> dict[str, Path]:
-        """One file, or the parts that its index names; else pickles."""
-        found = pickles_of(path) or hugging_face.weight_files(path)
-        return {file.stem if len(found) > 1 else "": file for file in found}
-
-    def contents(self, path: Path, limits: ReadLimits) -> Contents:
-        """The weights of all parts."""
-        parts = (read_file(file, limits) for file in self.files(path).values())
-        tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
-        return Contents(path.name, tensors, format="torch archive" if pickles_of(path) else "safetensors")
-
-    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
-        """Through the library, if it is installed."""
-        _refuse_answers(path, answers)
-        with as_safetensors(path, limits) as folder:
-            return replace(load_hugging_face(folder, limits, tokenizer_at), folder=path.resolve())
-
-    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
-        """What its config says."""
-        with as_safetensors(path, limits) as folder:
-            return report_hugging_face(folder, limits)
-
-
-class Files:
-    """Files of weights, and folders that hold them: recognised by names and shapes."""
-
-    def reads(self, path: Path) -> bool:
-        """Whatever nobody else reads."""
-        return True
-
-    def files(self, path: Path) -> dict[str, Path]:
-        """See `weight_files.find_files`."""
-        return weight_files.find_files(path)
-
-    def contents(self, path: Path, limits: ReadLimits) -> Contents:
-        """The weights of one file, or of an encoder and a decoder together."""
-        files = self.files(path)
-        check_together({file.name: file.stat().st_size for file in files.values()}, limits)
-        return _joined({part: read_file(file, limits) for part, file in files.items()}, path.name)
-
-    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
-        """The nearest layout, if all of the file is of it."""
-        found = recognise(self.contents(path, limits), answers)
-        return build(found, name=path.name if path.is_dir() else path.stem)
-
-    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
-        """How the file compares with the nearest layout."""
-        return recognise(self.contents(path, limits), answers).report
-
-
-class OwnFolders(Files):
-    """Our own folders, whose config.json says everything."""
-
-    def reads(self, path: Path) -> bool:
-        """Whether config.json and model.safetensors are there."""
-        return is_folder(path)
-
-    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
-        """What the config describes, with its tokenizer."""
-        _refuse_answers(path, answers)
-        return _with_whole_vocabulary(load_folder(checked_folder(path, limits), tokenizer_at))
-
-
-class ZippedFolders:
-    """Folders as a ZIP: unpacked to a place of their own, read there as any folder, and removed."""
-
-    def reads(self, path: Path) -> bool:
-        """Whether the file is called so."""
-        return path.suffix.lower() == ZIP_ENDING and path.is_file()
-
-    def files(self, path: Path) -> dict[str, Path]:
-        """The archive."""
-        return {"": path}
-
-    def contents(self, path: Path, limits: ReadLimits) -> Contents:
-        """The weights of the folder in it."""
-        with _unpacked(path, limits) as folder:
-            return reader_of(folder).contents(folder, limits)
-
-    def load(self, path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
-        """The model of the folder in it; what lies beside its weights is gone once it is loaded."""
-        with _unpacked(path, limits) as folder:
-            return replace(reader_of(folder).load(folder, limits, answers, tokenizer_at), folder=None)
-
-    def report(self, path: Path, limits: ReadLimits, answers: Answers) -> Report:
-        """What the folder in it is taken for."""
-        with _unpacked(path, limits) as folder:
-            return reader_of(folder).report(folder, limits, answers)
-
-
 @contextmanager
-def _unpacked(path: Path, limits: ReadLimits) -> Iterator[Path]:
+def _in_folder(path: Path, limits: ReadLimits) -> Iterator[Path]:
+    """The path itself; of a folder that came as a ZIP, a place of its own until the end."""
+    if path.suffix.lower() != ZIP_ENDING or not path.is_file():
+        yield path
+        return
     with path.open("rb") as stream:
         found = unpacked(stream, path.name, path.stat().st_size, path.stem, limits)
     try:
         yield found.path
     finally:
         found.remove()
-
-
-READERS: tuple[Reader, ...] = (ZippedFolders(), HuggingFaceFolders(), OwnFolders(), Files())
-"""In the order in which they are asked; the last one reads whatever is left."""
-
-
-def reader_of(path: Path) -> Reader:
-    """Who reads what lies at `path`."""
-    return next(reader for reader in READERS if reader.reads(path))
 
 
 def load(
@@ -209,9 +90,27 @@ def load(
         CheckpointError: it is missing, cannot be read, is refused, or fits no layout (the message is the report); or
             the device is not here.
     """
-    path = located(path)
-    found = reader_of(path).load(path, limits, answers, read_folder_tokenizer)
+    found = load_with(located(path), limits, answers, read_folder_tokenizer)
     return found if str(device) == "cpu" and dtype is None else found.placed(device, dtype)
+
+
+def load_with(path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
+    """As `load`, on the CPU; `tokenizer_at` reads the tokenizer of a folder.
+
+    Raises:
+        CheckpointError: as `load`.
+    """
+    with _in_folder(path, limits) as place:
+        if answers and says_all(place):
+            raise CheckpointError("folder_says_all", folder=place.name, answers=tuple(answers))
+        if is_hugging_face(place):
+            with as_safetensors(place, limits) as folder:
+                found = replace(load_hugging_face(folder, limits, tokenizer_at), folder=place.resolve())
+        elif is_folder(place):
+            found = _with_whole_vocabulary(load_folder(checked_folder(place, limits), tokenizer_at))
+        else:
+            found = build(recognise(read(place, limits), answers), place.name if place.is_dir() else place.stem)
+    return found if place == path else replace(found, folder=None)  # what lay beside the weights is gone
 
 
 def listed_architecture(path: Path) -> str | None:
@@ -257,8 +156,11 @@ def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: 
     Raises:
         CheckpointError: it is missing, cannot be read, or is refused.
     """
-    path = located(path)
-    return reader_of(path).report(path, limits, answers)
+    with _in_folder(located(path), limits) as place:
+        if not is_hugging_face(place):
+            return recognise(read(place, limits), answers).report
+        with as_safetensors(place, limits) as folder:
+            return report_hugging_face(folder, limits)
 
 
 def read(path: Path, limits: ReadLimits) -> Contents:
@@ -267,7 +169,14 @@ def read(path: Path, limits: ReadLimits) -> Contents:
     Raises:
         CheckpointError: as `load`.
     """
-    return reader_of(path).contents(path, limits)
+    with _in_folder(path, limits) as place:
+        files = find_files(place)
+        if is_hugging_face(place):
+            parts = (read_file(file, limits) for file in files.values())
+            tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
+            return Contents(place.name, tensors, format="torch archive" if pickles_of(place) else "safetensors")
+        check_together({file.name: file.stat().st_size for file in files.values()}, limits)
+        return _joined({part: read_file(file, limits) for part, file in files.items()}, place.name)
 
 
 def find_files(path: Path) -> dict[str, Path]:
@@ -276,7 +185,10 @@ def find_files(path: Path) -> dict[str, Path]:
     Raises:
         CheckpointError: nothing is there, it is not clear which file is meant, or a link leads out of the folder.
     """
-    return reader_of(path).files(path)
+    if not is_hugging_face(path):
+        return weight_files.find_files(path)
+    found = pickles_of(path) or hugging_face.weight_files(path)
+    return {file.stem if len(found) > 1 else "": file for file in found}
 
 
 def read_uploads(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
@@ -326,12 +238,7 @@ def check_together(sizes: Mapping[str, int], limits: ReadLimits) -> None:
 
 def says_all(path: Path) -> bool:
     """Whether the folder at `path` says all of itself, so that nothing is asked about it."""
-    return isinstance(reader_of(path), HuggingFaceFolders | OwnFolders)
-
-
-def _refuse_answers(path: Path, answers: Answers) -> None:
-    if answers:
-        raise CheckpointError("folder_says_all", folder=path.name, answers=tuple(answers))
+    return is_hugging_face(path) or is_folder(path)
 
 
 def _with_whole_vocabulary(found: Checkpoint) -> Checkpoint:

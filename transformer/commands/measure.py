@@ -1,7 +1,6 @@
 """`measure`: what is known of a checkpoint over a corpus, kept beside its weights, where the dashboard finds it."""
 
 import argparse
-import csv
 import itertools
 import math
 import sys
@@ -48,6 +47,7 @@ from transformer.runs.sequences import held_out
 from transformer.runs.sequences.classify import read
 from transformer.sequences.fasta import FastaRecord, read_fasta
 from transformer.text.lines import read_lines
+from transformer.training.classification import read_rows
 
 T = TypeVar("T")
 
@@ -133,7 +133,9 @@ def _familiarity(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Pat
 
 
 def _held_out(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
-    found = held_out.measured(checkpoint, *labelled_rows(arguments.table))
+    rows = read_rows(arguments.table)
+    records = [FastaRecord(row["id"], "", row["sequence"]) for row in rows]
+    found = held_out.measured(checkpoint, records, [row["label"] for row in rows])
     held_out.write_held_out(out, found)
     for name, points in found.points.items():
         for point in points:
@@ -262,22 +264,6 @@ def _check_methods(asked: Iterable[str] | None, known: Iterable[str]) -> None:
     for method in asked or ():
         if method not in known:
             raise AttributionError("attribution_not_known", method=method, methods=tuple(known))
-
-
-def labelled_rows(path: Path) -> tuple[list[FastaRecord], list[str]]:
-    """The sequences and the labels of a table with the columns id, sequence, label.
-
-    Raises:
-        InputError: it cannot be read, or has other columns.
-    """
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t"))
-    except OSError as error:
-        raise InputError("file_cannot_be_read", file=str(path), error=error.strerror) from error
-    if not rows or not {"id", "sequence", "label"} <= rows[0].keys():
-        raise InputError("held_out_columns", file=str(path))
-    return [FastaRecord(row["id"], "", row["sequence"]) for row in rows], [row["label"] for row in rows]
 
 
 KINDS = (

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.nn.fused import fused_attention
+from transformer.nn.fused import Linear, fused_attention
 from transformer.nn.masks import Mask, masked_softmax
 from transformer.nn.rotary import Rotary
 
@@ -78,11 +78,11 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.n_heads, self.rotary = n_heads, None
-        self.query = nn.Linear(d_model, n_heads * d_k, bias=bias)
-        self.key = nn.Linear(d_model, n_heads * d_k, bias=bias)
-        self.value = nn.Linear(d_model, n_heads * d_v, bias=bias)
+        self.query = Linear(d_model, n_heads * d_k, bias=bias)
+        self.key = Linear(d_model, n_heads * d_k, bias=bias)
+        self.value = Linear(d_model, n_heads * d_v, bias=bias)
         self.core = DotProductAttention(d_k, dropout, scale)
-        self.output = nn.Linear(n_heads * d_v, d_model, bias=bias)
+        self.output = Linear(n_heads * d_v, d_model, bias=bias)
 
     def forward(
         self, x: Float[Tensor, "batch query d_model"], keys_values: KeysValues, mask: Mask

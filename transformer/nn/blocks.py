@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.nn.attention import KeysValues, MultiHeadAttention
+from transformer.nn.fused import Linear
 from transformer.nn.masks import Mask
 from transformer.nn.norms import layer_norm
 
@@ -65,8 +66,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.widen = nn.Linear(config.d_model, config.d_ff)
-        self.narrow = nn.Linear(config.d_ff, config.d_model)
+        self.widen = Linear(config.d_model, config.d_ff)
+        self.narrow = Linear(config.d_ff, config.d_model)
         self.activation = ACTIVATIONS[config.activation]
         self.dropout = nn.Dropout(config.dropout)
 

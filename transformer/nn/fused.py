@@ -5,10 +5,11 @@ the same bits; it is private to torch, and is asked only where it pays. Row sums
 positions) to 1.5 (8,192) times the attention; these cost nothing.
 """
 
-import numpy as np
+import math
+
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.nn.run_context import run_context
@@ -25,7 +26,19 @@ TILE = 2**17
 EXACT = 1e-30, 1e30
 """Sums of exponentials between these come from a largest score of at most about 70 to either side of zero."""
 
-OPERATOR = "_scaled_dot_product_flash_attention_for_cpu"
+OPERATOR, LINEAR = "_scaled_dot_product_flash_attention_for_cpu", "_linear_pointwise"
+
+
+class Linear(nn.Linear):
+    """`nn.Linear`, which oneDNN computes where a pass `is_quick`: MKL takes twice as long on processors of AMD."""
+
+    def forward(self, input: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch mapped"]:  # noqa: A002
+        """The linear map of each row."""
+        of_one_dnn = getattr(torch.ops.mkldnn, LINEAR, None) if run_context().is_quick else None
+        if of_one_dnn is None or input.device.type != "cpu" or input.dtype != torch.float32:
+            return super().forward(input)
+        mapped: Tensor = of_one_dnn(input, self.weight, self.bias, "none", [], "")
+        return mapped
 
 
 def row_sums() -> Float[Tensor, "batch head query"] | None:
@@ -63,27 +76,26 @@ def quick_attention(
     v: Float[Tensor, "batch head key d_v"],
     scale: float,
 ) -> Float[Tensor, "batch head query d_v"] | None:
-    """Attention by exponentials of the scores themselves, in about half the time where heads are narrow.
+    """Attention by powers of two of the scores themselves, in a third of the time where heads are narrow.
 
     None where it has no gain, or where sums leave the range in which it is as exact as the softmax.
     """
-    pays = q.device.type == "cpu" and q.dtype == torch.float32 and q.shape[2] >= LEAST_QUERIES
-    if not pays or q.shape[2] * k.shape[2] > QUICK:
+    n_rows, n_heads, n_queries, n_keys = *q.shape[:3], k.shape[2]
+    pays = q.device.type == "cpu" and q.dtype == torch.float32 and n_queries >= LEAST_QUERIES
+    if not pays or n_queries * n_keys > QUICK:
         return None
-    queries, keys, values = (q * scale).flatten(0, 1).mT, k.flatten(0, 1), v.flatten(0, 1).mT
-    mixed = values.new_empty(len(values), values.shape[1], queries.shape[2])
-    some = max(1, TILE // (q.shape[2] * k.shape[2]))
-    held = values.new_empty(some, keys.shape[1], queries.shape[2])
-    with np.errstate(over="ignore"):
-        for first in range(0, len(mixed), some):
-            part = slice(first, first + some)
-            weights = torch.bmm(keys[part], queries[part], out=held[: len(mixed) - first])
-            np.exp(weights.numpy(), out=weights.numpy())  # several times as fast as torch's where MKL is slow
-            sums = weights.sum(1, keepdim=True)
-            if not EXACT[0] < float(sums.min()) or not float(sums.max()) < EXACT[1]:
-                return None
-            torch.bmm(values[part], weights, out=mixed[part]).div_(sums)
-    return mixed.mT.unflatten(0, q.shape[:2])
+    some = max(1, TILE // (n_queries * n_keys))
+    held = v.new_empty(some, n_keys, n_queries)
+    mixed = v.new_empty(n_rows, n_queries, n_heads, v.shape[3]).transpose(1, 2)  # whose heads are joined by no copy
+    sums = v.new_empty(n_heads, n_rows, 1, n_queries)
+    for of_head in zip(k.unbind(1), q.mT.unbind(1), v.mT.unbind(1), mixed.mT.unbind(1), sums, strict=True):
+        for keys, queries, values, found, total in zip(*(one.split(some) for one in of_head), strict=True):
+            weights = held[: len(keys)]
+            torch.baddbmm(weights, keys, queries, beta=0, alpha=scale / math.log(2), out=weights)
+            torch.exp2(weights, out=weights)
+            torch.sum(weights, 1, keepdim=True, out=total)
+            torch.div(values @ weights, total, out=found)
+    return mixed if EXACT[0] < float(sums.min()) and float(sums.max()) < EXACT[1] else None
 
 
 def summed_attention(

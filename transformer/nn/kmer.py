@@ -29,10 +29,9 @@ from transformer.sites import Site
 class KmerConfig(StackConfig):
     """Everything that tells one k-mer classifier from another; the defaults are the published form.
 
-    `position_place` says whether positions are added to letters (`before` the convolutions) or to windows (`after`).
-    `n_questions` is how many averages attention pools, side by side, where `pooling` is `attention`.
-    `positions`: `doubled` is the table of the published code, whose exponent is doubled by a bug. `d_hidden` is the
-    width of the small classifier's hidden layer; 0 says d_model.
+    Positions are added to letters, before the convolutions. `n_questions` is how many averages attention pools, side
+    by side, where `pooling` is `attention`. `positions`: `doubled` is the table of the published code, whose exponent
+    is doubled by a bug. `d_hidden` is the width of the small classifier's hidden layer; 0 says d_model.
     """
 
     vocab: int
@@ -42,7 +41,6 @@ class KmerConfig(StackConfig):
     widths: Sequence[int] = (3, 4)
     norm_after_stack: bool = True
     positions: str = "doubled"
-    position_place: str = "before"
     max_length: int = 200
     scale_embedding: bool = True
     pooling: str = "mean"
@@ -56,7 +54,6 @@ class KmerConfig(StackConfig):
         if not self.widths or min(self.widths) < 1:
             raise ConfigError("window_widths", widths=str(self.widths))
         one_of(self, "positions", ("doubled", "sinusoidal", "learned", "stored"))
-        one_of(self, "position_place", ("before", "after"))
         one_of(self, "pooling", ("mean", "attention"))
         at_least(self, 0, "d_hidden")
         if self.d_model % self.n_heads:
@@ -105,12 +102,11 @@ class KmerClassifier(nn.Module):
 
         Stretches that overlap share their convolutions: these are linear, so positions can be added behind them.
         """
-        d_model, is_before = self.config.d_model, self.config.position_place == "before"
+        d_model = self.config.d_model
         embedded = self.embedding(letters)[None] * (d_model**0.5 if self.config.scale_embedding else 1.0)
-        none = embedded.new_zeros(1, length, d_model)
-        x = self.kmers.along(embedded, self.positions(none) if is_before else none, starts)
+        x = self.kmers.along(embedded, self.positions(embedded.new_zeros(1, length, d_model)), starts)
         rows = letters[starts[:, None] + torch.arange(length, device=starts.device)]
-        return self._decided(x if is_before else self.positions(x), self.mask(rows))
+        return self._decided(x, self.mask(rows))
 
     def _decided(self, x: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch classes"]:
         for block in self.encoder:
@@ -164,9 +160,7 @@ class KmerClassifier(nn.Module):
     def _window_states(self, embedded: Float[Tensor, "batch letter d_model"]) -> Float[Tensor, "batch window d_model"]:
         """Embedded letters with positions, gathered to windows."""
         x = embedded * self.config.d_model**0.5 if self.config.scale_embedding else embedded
-        if self.config.position_place == "before":
-            return self.kmers(self.dropout(self.positions(x)))
-        return self.dropout(self.positions(self.kmers(x)))
+        return self.kmers(self.dropout(self.positions(x)))
 
     def mask(self, letters: Int[Tensor, "batch letter"], shown: Bool[Tensor, "batch letter"] | None = None) -> Mask:
         """Hide windows that touch padding, or a letter that is not shown."""

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from transformer.errors import InputError
 from transformer.nn.attention import DotProductAttention
+from transformer.nn.fused import Linear
 from transformer.nn.masks import Mask
 
 
@@ -56,7 +57,7 @@ class KmerConvolutions(nn.Module):
             places = convolve(added.transpose(1, 2))[0].T
             rows = starts[:, None] + torch.arange(len(places), device=starts.device)
             kernel = cast("Tensor", convolve.weight)
-            parts.append(F.conv1d(x.transpose(1, 2), kernel)[0].T[rows] + places)
+            parts.append(F.embedding(rows, F.conv1d(x.transpose(1, 2), kernel)[0].T) + places)  # faster than an index
         return self.norm(torch.cat(parts, dim=1))
 
 
@@ -84,7 +85,7 @@ class AttentionPooling(nn.Module):
         self.n_heads = n_heads
         self.question = nn.Parameter(torch.empty(n_heads, n_questions, d_model // n_heads))
         nn.init.normal_(self.question)
-        self.key = nn.Linear(d_model, d_model)
+        self.key = Linear(d_model, d_model)
         self.core = DotProductAttention(d_model // n_heads)
 
     def forward(self, x: Float[Tensor, "batch window d_model"], mask: Mask) -> Float[Tensor, "batch pooled"]:

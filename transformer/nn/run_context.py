@@ -18,7 +18,8 @@ class RunContext(NamedTuple):
     None where nobody asked. `row_sums` holds what the last long attention left of its rows, None where nobody records.
     `position_offset` is the position of the first query of a decoder's attention, None where a pass computes all rows.
     `is_streaming` says that the text will go on, so that positions that it does not have yet may be named.
-    `is_quick` lets attention over few keys leave out the maximum of each row: equal to rounding, not to the bit.
+    `is_quick` lets attention over few keys leave out the maximum of each row, and oneDNN compute linear maps: equal to
+    rounding, not to the bit.
     """
 
     recording: Any = None

@@ -128,7 +128,7 @@ def training(
         )  # fmt: skip
     figure.add_vline(x=max(FIRST_UPDATE, at), line=dict(color=colours.chosen, width=1.5, dash="dot"))
     figure.update_layout(
-        height=400, margin=dict(l=48, r=64, t=8, b=8), legend=legend(y=-0.18, yanchor="top"),
+        height=400, margin=dict(l=48, r=64, t=8, b=8), legend=legend(y=0, yref="container", yanchor="bottom"),
         xaxis=dict(
             title=axis, type="log", anchor="y2", tickangle=0, tickvals=ticks, ticktext=["0", *map(str, ticks[1:])]
         ),

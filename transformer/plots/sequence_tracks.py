@@ -80,7 +80,7 @@ def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
             margin=dict(l=54, r=66 if "mutations" in drawn else 12, t=64 + above, b=66, pad=0),
             barmode="stack", bargap=0.1, hovermode="closest", showlegend=True,
             legend=legend(y=1 + (34 + above) / total, yanchor="bottom"),
-            xaxis=_letters_axis(tracks, "y2" if "mutations" in drawn else "y"),
+            xaxis=_letters_axis(tracks, "mutations" in drawn),
             yaxis=dict(domain=[1 - HEIGHTS[0] / total, 1], fixedrange=True, anchor="x"),
         )
     )  # fmt: skip
@@ -107,7 +107,14 @@ def sequence_tracks(tracks: Tracks, *, dark: bool = False) -> go.Figure:
 
 def _add_title(figure: go.Figure, title: str, y: float, shift: int) -> None:
     figure.add_annotation(
-        text=title, xref="paper", yref="paper", x=0, y=y, yanchor="bottom", xanchor="left", yshift=shift,
+        text=title,
+        xref="paper",
+        yref="paper",
+        x=0,
+        y=y,
+        yanchor="bottom",
+        xanchor="left",
+        yshift=shift,
         showarrow=False,
     )
 
@@ -149,7 +156,7 @@ def _add_mutations(
         zmin=-limit, zmax=limit, colorscale=scale(colours.diverging), hoverongaps=False, yaxis="y2",
         colorbar=dict(
             orientation="v", x=1, xanchor="left", xpad=6, y=top / 2, yanchor="middle", ypad=0,
-            lenmode="pixels", len=HEIGHTS[1] - 20, thickness=10, outlinewidth=0,
+            len=0.85 * top, thickness=10, outlinewidth=0,
             tickvals=[-limit, 0, limit], ticktext=[f"{-limit:.2g}", "0", f"+{limit:.2g}"],
             title=dict(text=words("figure_tracks_unit"), side="right", font=text), tickfont=text,
         ),
@@ -157,7 +164,7 @@ def _add_mutations(
     )  # fmt: skip
     rows, columns = np.nonzero(given)
     figure.add_scatter(
-        x=columns, y=rows, yaxis="y2", mode="markers", name=words("figure_tracks_given"), hoverinfo="skip",
+        x=columns, y=rows, yaxis="y2", mode="markers", showlegend=False, hoverinfo="skip",
         marker=dict(symbol="circle", size=3, color=colours.faint),
     )  # fmt: skip
 
@@ -171,11 +178,14 @@ def _beside(spans: Sequence[Span], span: Span) -> tuple[str, float]:
     return "center", (span.start + span.stop - 1) / 2
 
 
-def _letters_axis(tracks: Tracks, anchor: str) -> dict[str, Any]:
+def _letters_axis(tracks: Tracks, has_mutations: bool) -> dict[str, Any]:
+    """The letters below the lowest track; its title says what the dots of mutations are, as a legend has no room."""
     text, numbers = tracks.text, tracks.numbers
+    dots = f" (\u2022 {words('figure_tracks_given')})" if has_mutations else ""
     axis: dict[str, Any] = dict(
-        range=[-0.5, len(text) - 0.5], showgrid=False, anchor=anchor, title=words("figure_tracks_letter")
-    )
+        range=[-0.5, len(text) - 0.5], showgrid=False, anchor="y2" if has_mutations else "y",
+        title=words("figure_tracks_letter") + dots,
+    )  # fmt: skip
     if len(text) > NAMED_LETTERS:
         step = 10 ** max(1, len(str(len(text))) - 2) * 5
         positions = [0, *range(step - 1, len(text), step)]

@@ -60,6 +60,6 @@ def names_of(checkpoint: Checkpoint, count: int) -> tuple[str, ...]:
 
 
 def given_names(checkpoint: Checkpoint, count: int) -> tuple[str, ...]:
-    """The checkpoint's own names of so many classes, or its config's; none where they do not fit."""
-    named: tuple[str, ...] = checkpoint.class_names or getattr(checkpoint.model.config, "labels", ())
+    """The names that a checkpoint's config has for so many classes; none where they do not fit."""
+    named: tuple[str, ...] = getattr(checkpoint.model.config, "labels", ())
     return named if len(named) == count else ()

@@ -8,7 +8,7 @@ from transformer.text.lines import split_lines
 from ui.atlas import choices
 from ui.shared import address, controls
 from ui.shared.address import choice, lines
-from ui.store import own_atlases, render_slots, store, upload_guard
+from ui.store import own_atlases, store, upload_guard
 from ui.store.own_atlases import Job
 from ui.texts import t
 
@@ -78,26 +78,24 @@ def _decoded(data: bytes) -> str:
 
 
 def _run(job: Job) -> None:
-    making = job.making
-    what = choices.amount(making.total, store.architecture(job.checkpoint) == SEQUENCES)
-    if not job.running:
-        whole = making.done == making.total
-        cost = {} if whole else {"seconds": _seconds(making.left), "done": making.done}
+    what = choices.amount(job.total, store.architecture(job.checkpoint) == SEQUENCES)
+    if not job.done:
+        job.advance(0)  # tells how long the rest takes
+    if not job.started:
+        whole = job.done == job.total
+        cost = {} if whole else {"seconds": _seconds(job.left), "done": job.done}
         st.markdown(t("atlas.own_short" if whole else "atlas.own_cost", what=what, **cost))
         st.button(t("atlas.own_run"), on_click=job.start, type="primary", icon=":material/play_arrow:")
         return
-    if not job.done:
-        with render_slots.aside():
-            job.advance()
-    if not job.done:
+    if job.going:
+        job.advance()
+    if job.going:
         st.button(t("atlas.own_cancel"), on_click=job.cancel, icon=":material/stop_circle:")
-        st.progress(
-            making.done / making.total,
-            t("atlas.own_progress", done=making.done, what=what, seconds=_seconds(making.left)),
-        )
+        told = t("atlas.own_progress", done=job.done, what=what, seconds=_seconds(job.left))
+        st.progress(job.done / job.total, told)
         st.rerun()
     made = job.name if own_atlases.own(job.name) is not None else own_atlases.keep(job)
-    st.success(t("atlas.own_cancelled" if job.cancelled else "atlas.own_done", done=making.done, what=what))
+    st.success(t("atlas.own_cancelled" if job.cancelled else "atlas.own_done", done=job.done, what=what))
     st.button(t("atlas.own_open"), on_click=_open, args=(made,), type="primary")
     st.caption(t("atlas.own_note", most=own_atlases.KEPT))
 

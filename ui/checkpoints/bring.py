@@ -158,10 +158,7 @@ def _take_files(files: Sequence[uploads.File]) -> None:
 
 
 def _remove(name: str) -> None:
-    if name in records.names():
-        records.forget(name)
-    else:
-        uploads.forget(CheckpointRef.parse(name))
+    uploads.forget(CheckpointRef.parse(name))
     address.put(**{subject.MODEL: None})
 
 

@@ -46,7 +46,7 @@ def _can(checkpoint: Checkpoint) -> str:
         return plain("your_model.can_write")
     if mask_of(checkpoint):
         return plain("your_model.can_fill")
-    classes = checkpoint.class_names or getattr(checkpoint.model.config, "labels", ())
+    classes = getattr(checkpoint.model.config, "labels", ())
     return (
         plain("your_model.can_classify", classes=plain("checkpoints.or").join(classes))
         if classes

@@ -152,16 +152,14 @@ def _ask_for(name: str) -> None:
 
 def _take(name: str, file: Any) -> None:
     """Read what was brought, in a worker process, and keep it for this checkpoint."""
-    upload_guard.let_go([file])
     try:
-        contents = isolated.read_arrays(file, file.name, LIMITS)
+        with upload_guard.reading([file]):
+            contents = isolated.read_arrays(file, file.name, LIMITS)
         n_bytes = sum(tensor.nbytes for tensor in contents.tensors.values())
         counted = Counted(n_bytes, UploadLimits.of(os.environ).server_bytes)
         session_store(EXPECTED, KEPT).put(CheckpointRef.parse(name), _Expected(contents, counted))
     except HeedmapError as error:
         st.session_state[PROBLEM] = error.message
-    finally:
-        file.close()
 
 
 def _result(found: Check, source: str) -> None:

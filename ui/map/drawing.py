@@ -11,7 +11,7 @@ from transformer.plots.axes import WORD_START
 from ui.components.map import component as drawn
 from ui.map.descriptions import axis_lengths, described, tower_title, where
 from ui.map.rows import Row, Tower, towers
-from ui.map.runs import Shown
+from ui.map.runs import MOST_DECIDED, Shown
 from ui.texts import language, plain
 
 CODES = 60_000
@@ -36,15 +36,17 @@ class Drawing:
     def legend(self) -> str:
         """How to read what is drawn here."""
         rows = [row for tower in self.towers for row in tower.rows]
+        crosses = any(row.heads is not None and row.crosses for row in rows)
         shown = {
             "stream": any(tower.found for tower in self.towers),
             "heads": any(row.heads is not None for row in rows),
-            "lights": any(row.heads is not None and row.crosses for row in rows),
+            "lights": crosses,
             "decided": any(self.steps.decided),
+            "undecided": crosses and not self.steps.decided,
             "bars": any(row.strengths is not None for row in rows),
             "chain": any(row.chain for row in rows),
         }
-        return " ".join(plain(f"map.legend_{name}") for name, is_drawn in shown.items() if is_drawn)
+        return " ".join(plain(f"map.legend_{name}", most=MOST_DECIDED) for name, is_drawn in shown.items() if is_drawn)
 
     def is_last(self, part: str) -> bool:
         """Whether a part stands in the last tower."""

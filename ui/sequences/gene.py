@@ -1,8 +1,7 @@
 """The panel of a long sequence: its track with known exons, the sites that were called, changes, and files."""
 
 import re
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +14,7 @@ from transformer.errors import InputError
 from transformer.plots.export import plot_config
 from transformer.plots.scan import Arrow, Exons, Mark, ScanPicture, scan_track
 from transformer.runs.sequences.held_out import THRESHOLDS, HeldOut, known_held_out
-from transformer.runs.sequences.scan import Block, ScanPlan, ScanTrack, Strands, find_hits, plan_scan
+from transformer.runs.sequences.scan import ScanPlan, ScanTrack, Strands, find_hits, plan_scan
 from transformer.runs.sequences.variants import Delta, changed_sites, deltas
 from transformer.sequences.annotation import Place, is_known, judged, known_sites
 from transformer.sequences.hits import Hit, place_of, site_of
@@ -28,8 +27,9 @@ from ui.sequences.sites import MOST_HITS, SHOWN, SITE, TRACK, changes_table, dow
 from ui.sequences.source import Brought
 from ui.shared.address import belong_to, choice, line, parameter, put, switch, whole_numbers
 from ui.shared.theme import is_dark
-from ui.store import render_slots, store
+from ui.store import store
 from ui.store.cache import cached_result, in_session, store_of
+from ui.store.sliced import SlicedWork
 from ui.texts import language, plain, said, t
 
 MAX_LETTERS = 4_000_000
@@ -37,9 +37,6 @@ MAX_LETTERS = 4_000_000
 
 WORKERS = 2
 """Threads that share the windows of a block."""
-
-SLICE_SECONDS = 0.3
-"""How long one rerun reads: the page shows how far it is between two slices, and hears Stop."""
 
 AT_ONCE = 6_000
 """A scan of more windows waits for its button."""
@@ -57,19 +54,17 @@ JOB, WHOLE = "scan-job", "scan"
 """The kinds of results that a scan on its way is, in one session, and what a finished one has read, for all of them."""
 
 
-@dataclass
-class Job:
-    """A scan on its way, in one session; it will read `total` windows."""
+@dataclass(kw_only=True)
+class Job(SlicedWork):
+    """A scan on its way: of `total` windows of each strand, whose probabilities are in the `track` once they are read.
+
+    On all strands it will read `reads` windows.
+    """
 
     plan: ScanPlan
     track: ScanTrack
     classes: tuple[str, ...]
-    parts: Iterator[Block]
-    total: int
-    seconds: float = 0.0
-    started: bool = False
-    done: bool = False
-    cancelled: bool = False
+    reads: int
 
     @classmethod
     def of(
@@ -84,38 +79,22 @@ class Job:
         """A scan of which nothing is read yet, or, of a finished one, all."""
         plan = plan_scan(checkpoint, task.alphabet.read(text), strands, every)
         track = read or ScanTrack(plan, tuple(map(task.classes.index, task.findable)))
-        return cls(plan, track, task.findable, plan.blocks(WORKERS), plan.reads, done=read is not None)
-
-    def advance(self, seconds: float) -> None:
-        """Read on for a while, one block at least."""
-        with render_slots.aside():
-            began = time.monotonic()
-            for block in self.parts:
-                self.track.add(block)
-                if time.monotonic() - began > seconds:
-                    break
-            else:
-                self.done = True
-            self.seconds += time.monotonic() - began
-
-    def start(self) -> None:
-        """Go on past what was measured."""
-        self.started = True
+        return cls(
+            steps=map(track.add, plan.blocks(WORKERS)), total=plan.n_windows, done=track.read, plan=plan, track=track,
+            classes=task.findable, reads=plan.reads,
+        )  # fmt: skip
 
     def cancel(self) -> None:
-        """Leave the rest; threads behind the parts end with them."""
-        self.cancelled = self.done = True
-        self.parts = iter(())
+        """Leave the rest; threads behind the steps end with them."""
+        super().cancel()
+        self.steps = iter(())
 
     @property
-    def left(self) -> str:
+    def time_left(self) -> str:
         """The time that is left at the rate so far: in minutes, from a minute and a half on."""
-        share = max(1e-9, self.track.read / self.plan.n_windows)
-        seconds = self.seconds * (1 - share) / share
-        long = seconds >= 90
-        return plain(
-            "sequences.minutes" if long else "sequences.seconds", count=round(seconds / 60 if long else seconds)
-        )
+        long = self.left >= 90
+        count = round(self.left / 60 if long else self.left)
+        return plain("sequences.minutes" if long else "sequences.seconds", count=count)
 
     def hits(self, threshold: float) -> list[Hit]:
         """What was found so far."""
@@ -168,21 +147,21 @@ def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Br
     )
     if not _is_begun(job):
         return
-    if job.done and not job.cancelled and key not in whole:
+    if job.done == job.total and key not in whole:
         whole.put(key, job.track)
     hits = job.hits(threshold)
-    found = _deltas(name, source, written, job) if job.done else []
+    found = _deltas(name, source, written, job) if not job.going else []
     chosen = next((hit for hit in hits if hit.window == parameter(SITE)), None)
     _picture(source, job, hits, found, chosen, threshold, (first, after), task)
     _say(job, hits, known, source)
     if found:
         changes_table(found, record.id)
     sites_table(hits, known, chosen, bool(source.genes), len(record.sequence))
-    if known and job.done:
+    if known and not job.going:
         known_and_new(name, job.plan, hits, known, chosen)
     with files.popover(t("sequences.files"), key="gene-files"):
         downloads(source, hits, known, name, partial(job.bedgraph, record.id))
-    if not job.done:
+    if job.going:
         st.rerun()
 
 
@@ -227,19 +206,19 @@ def _shown(source: Brought) -> tuple[int, int]:
 
 def _is_begun(job: Job) -> bool:
     """Read on for a slice; False where a long scan waits to be asked for, once its first block was measured."""
-    if not job.track.read:
+    if not job.done:
         job.advance(0)
-    if not job.done and not job.started and job.total > AT_ONCE:
-        st.info(t("sequences.scan_cost", count=job.total, left=job.left))
+    if job.going and not job.started and job.reads > AT_ONCE:
+        st.info(t("sequences.scan_cost", count=job.reads, left=job.time_left))
         st.button(t("sequences.scan_start"), type="primary", on_click=job.start, icon=":material/play_arrow:")
         return False
-    if not job.done:
-        job.started = True
-        job.advance(SLICE_SECONDS)
-    if not job.done:
-        share = job.track.read / job.plan.n_windows
+    if job.going:
+        job.start()
+        job.advance()
+    if job.going:
+        share = job.done / job.total
         st.button(t("sequences.stop"), on_click=job.cancel, icon=":material/stop_circle:", key="stop-scan")
-        st.progress(share, t("sequences.scan_progress", share=share, left=job.left))
+        st.progress(share, t("sequences.scan_progress", share=share, left=job.time_left))
     return True
 
 
@@ -275,8 +254,8 @@ def _picture(
     task: SequenceTask,
 ) -> None:
     plan, half = job.plan, job.plan.width // 2
-    first = min(max(0, shown[0] - 1 - half - 1), max(0, job.track.read - 1))
-    after = max(first + 1, min(job.track.read, shown[1] - half + 2))
+    first = min(max(0, shown[0] - 1 - half - 1), max(0, job.done - 1))
+    after = max(first + 1, min(job.done, shown[1] - half + 2))
     bins = STEMS if plan.is_sparse else BINS
     starts, values = job.track.maxima(first, after, bins)
     places = np.empty(values.shape, int)
@@ -325,7 +304,7 @@ def _class_name(task: SequenceTask, label: str) -> str:
 def _say(job: Job, hits: Sequence[Hit], known: set[Place], source: Brought) -> None:
     """How many sites were called, how many of the known ones are among them, and what was read."""
     signs = job.plan.strands.signs
-    kilobases = max(1, job.track.read) * len(signs) / 1_000
+    kilobases = max(1, job.done) * len(signs) / 1_000
     numbers = dict(hits=len(hits), rate=len(hits) / kilobases)
     found = judged(hits, known, signs)
     if source.genes and found.n_known and found.precision is not None:
@@ -337,7 +316,7 @@ def _say(job: Job, hits: Sequence[Hit], known: set[Place], source: Brought) -> N
     if job.plan.letters.notes:
         st.caption(as_text("; ".join(map(said, job.plan.letters.notes))))
     if job.cancelled:
-        st.caption(t("sequences.scan_cancelled", share=job.track.read / job.plan.n_windows))
+        st.caption(t("sequences.scan_cancelled", share=job.done / job.total))
 
 
 def _say_errors(task: SequenceTask, known: HeldOut | None, threshold: float) -> None:

@@ -79,7 +79,7 @@ def bring(run: Classification, view: str) -> Shown:
         if (said := held["values"].pop(old, None)) is not None:
             held["values"][key] = said
     place = HeadChoice(site, MEAN if head == MEAN else int(head))
-    return Shown(run, Local(pack.id, KEYS, held), place, kinds, maps, axes, is_whole)
+    return Shown(run, Local(pack.id, held), place, kinds, maps, axes, is_whole)
 
 
 def head_panel(shown: Shown, name: str, sequence: str) -> None:

@@ -25,17 +25,15 @@
     heedmapAddress: {
       /**
        * The server has drawn the page for an arrival there; `said` are owned keys that stood before #.
-       * @param {string[]} _keys
        * @param {number} number
        * @param {Values} said
        */
-      arrive(_keys, number, said) {
+      arrive(number, said) {
         if (number === arrival) return;
         [arrival, ahead] = [number, false];
         if (Object.keys(said).length) enter("replaceState", said);
         tell();
       },
-      leave() {},
       arrival: () => arrival,
       values,
       /** The reader has changed something: one entry. @param {Values} said all of them */

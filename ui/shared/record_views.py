@@ -99,7 +99,7 @@ def bring(
     )
     post(form.packed, key="record")
     choice = Selection(kind, layer, sites[layer], MEAN if head == MEAN else int(head), words, special)
-    local = Local(form.packed.id, KEYS, address.browser_owned(*KEYS))
+    local = Local(form.packed.id, address.browser_owned(*KEYS))
     return BrowserRecord(record, key, local, choice, is_whole, form.first, form.sites)
 
 
@@ -169,7 +169,7 @@ def heatmap_panel(shown: BrowserRecord, origin: Origin) -> None:
         heatmap(shown.local, {}, {}, key="heatmap", scores=Scores(picture, int(choice.head), notes, facts, stem))
         return
     sites = {
-        name: replace(site, file_names=[origin.stem(*parts.split()) for parts in site.file_names])
+        name: replace(site, file_names=[origin.stem(*parts.split(" ", 1)) for parts in site.file_names])
         for name, site in shown.sites.items()
     }
     axes = {kind: _axes(first, origin) for kind, first in shown.first.items()}

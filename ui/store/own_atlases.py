@@ -1,13 +1,13 @@
 """Atlases that a session makes of its own texts: each on its way, then kept, for that session alone."""
 
 import hashlib
-import time
 from dataclasses import dataclass
 
 from transformer.atlas.in_memory import Held, Making
 from ui.store import store
 from ui.store.atlases import Atlas
 from ui.store.cache import in_session, session_store
+from ui.store.sliced import SlicedWork
 
 PREFIX = "own/"
 """How the names of these atlases begin in lists and addresses."""
@@ -16,9 +16,6 @@ KIND, MAKING = "own-atlas", "own-atlas-making"
 
 KEPT = 4
 """How many a session keeps."""
-
-SLICE_SECONDS = 0.5
-"""How long one rerun works before it shows what it has, and listens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,34 +26,13 @@ class Own:
     atlas: Atlas
 
 
-@dataclass
-class Job:
-    """An atlas on its way; `running` once it was started."""
+@dataclass(kw_only=True)
+class Job(SlicedWork):
+    """An atlas on its way."""
 
     name: str
     checkpoint: str
     making: Making
-    running: bool = False
-    cancelled: bool = False
-
-    @property
-    def done(self) -> bool:
-        """Nothing is left to do."""
-        return self.cancelled or self.making.done == self.making.total
-
-    def start(self) -> None:
-        """Go on from now."""
-        self.running = True
-
-    def cancel(self) -> None:
-        """Leave the rest unread."""
-        self.cancelled = True
-
-    def advance(self, seconds: float = SLICE_SECONDS) -> None:
-        """Work for a while, and keep the atlas once it is done."""
-        until = time.monotonic() + seconds
-        while not self.done and time.monotonic() < until:
-            self.making.step()
 
 
 def job(checkpoint: str, text: Held) -> Job:
@@ -71,9 +47,9 @@ def job(checkpoint: str, text: Held) -> Job:
     revision = store.revision(checkpoint)
 
     def begin() -> Job:
-        found = Job(f"{PREFIX}{digest}", checkpoint, Making(store.load(revision), text))
-        found.making.step()  # tells how long the rest takes
-        return found
+        making = Making(store.load(revision), text)
+        name = f"{PREFIX}{digest}"
+        return Job(steps=making.steps(), total=making.total, name=name, checkpoint=checkpoint, making=making)
 
     return in_session(MAKING, (revision, digest), begin, 1, pinned=True)
 

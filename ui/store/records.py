@@ -4,8 +4,6 @@ A worker reads both.
 """
 
 import os
-import secrets
-from dataclasses import dataclass, field
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,9 @@ from transformer import Record
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import ModelRun
-from ui.store import session_resources, upload_guard, upload_quota, user_folder
+from ui.store import session_resources, upload_guard, upload_quota, uploads, user_folder
 from ui.store.cache import cached
 from ui.store.file_versions import stamp_of
-from ui.store.machine import give_back
 from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.upload_quota import Counted, UploadLimits
 
@@ -25,23 +22,9 @@ LONGEST_TEXT, LONGEST_NAME = 10_000, 200
 """Characters that are shown of what a record's model read, and of the model's name."""
 
 
-@dataclass(frozen=True, eq=False)
-class UploadedRecord:
-    """A record of the user's session as a run; `token`, which nobody can guess, stands in cache keys."""
-
-    run: ModelRun
-    counted: tuple[Counted, ...]
-    token: int = field(default_factory=lambda: secrets.randbits(62))
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes that it takes."""
-        return sum(one.n_bytes for one in self.counted)
-
-
 def names() -> list[str]:
     """The session's records, the earliest first, then those of the user's folder."""
-    return [str(ref) for ref in (*session_resources.mine().records, *user_folder.own_records())]
+    return [str(ref) for ref in (*uploads.uploads(Origin.RECORD), *user_folder.own_records())]
 
 
 def run(name: str) -> ModelRun:
@@ -51,9 +34,8 @@ def run(name: str) -> ModelRun:
         CheckpointError: there is none of this name, or it is refused.
     """
     ref = CheckpointRef.parse(name)
-    if ref.origin is Origin.USER_FOLDER:
-        return _opened(revision(name))
-    return _brought(ref).run
+    run = None if ref.origin is Origin.USER_FOLDER else uploads.upload(ref).run
+    return _opened(revision(name)) if run is None else run
 
 
 def revision(name: str) -> Revision:
@@ -65,14 +47,7 @@ def revision(name: str) -> Revision:
     ref = CheckpointRef.parse(name)
     if ref.origin is Origin.USER_FOLDER:
         return Revision(ref, stamp_of([_path(ref)]))
-    return Revision(ref, _brought(ref).token)
-
-
-def _brought(ref: CheckpointRef) -> UploadedRecord:
-    found: UploadedRecord | None = session_resources.mine().records.get(ref)
-    if found is None:
-        raise CheckpointError("upload_not_here", name=str(ref))
-    return found
+    return Revision(ref, uploads.upload(ref).token)
 
 
 def _path(ref: CheckpointRef) -> Path:
@@ -100,19 +75,8 @@ def take(file: Any, limits: UploadLimits | None = None) -> str:
     Raises:
         CheckpointError: it is refused, or more than a session or the server may hold.
     """
-    upload_guard.let_go([file])
-    try:
+    with upload_guard.reading([file]):
         return _taken(file, Path(file.name).name, file.size, limits or UploadLimits.of(os.environ))
-    finally:
-        file.close()
-
-
-def forget(name: str) -> None:
-    """Let go of a record, and of all that was computed from what the session brought."""
-    held = session_resources.mine()
-    held.records.pop(CheckpointRef.parse(name), None)
-    held.results.clear()
-    give_back()
 
 
 def _taken(stream: BufferedIOBase, name: str, size: int, limits: UploadLimits) -> str:
@@ -124,5 +88,5 @@ def _taken(stream: BufferedIOBase, name: str, size: int, limits: UploadLimits) -
         upload_quota.check_room(size + more, limits)
         both = counted, Counted(more, limits.server_bytes)
     ref = upload_quota.free_ref(Path(name).stem, Origin.RECORD)
-    session_resources.mine().records[ref] = UploadedRecord(_as_run(record, ref.name), both)
+    session_resources.mine().uploads[ref] = uploads.Upload(both, run=_as_run(record, ref.name))
     return str(ref)

@@ -36,7 +36,7 @@ _SEALED: ContextVar[bool] = ContextVar("sealed", default=False)
 
 
 class SessionResources:
-    """One session's uploads and records by reference, its results by kind, and the refusals that it was told.
+    """One session's uploads by reference, records among them, its results by kind, and the refusals that it was told.
 
     `on_leaving` frees what the session has elsewhere, and says whether there was anything.
     """
@@ -44,7 +44,6 @@ class SessionResources:
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.uploads: dict[Any, Any] = {}
-        self.records: dict[Any, Any] = {}
         self.results: dict[str, Any] = {}
         self.refused: set[str] = set()
         self.on_leaving: Callable[[], bool] = bool
@@ -53,13 +52,13 @@ class SessionResources:
     @property
     def n_bytes(self) -> int:
         """Bytes of the files that it brought."""
-        return sum(one.n_bytes for one in (*self.uploads.values(), *self.records.values()))
+        return sum(one.n_bytes for one in self.uploads.values())
 
     def let_go(self) -> bool:
         """Free everything; whether there was anything."""
-        held = any((self.uploads, self.records, self.results))
-        for one in (self.uploads, self.records, self.results):
-            one.clear()
+        held = bool(self.uploads or self.results)
+        self.uploads.clear()
+        self.results.clear()
         return self.on_leaving() or held
 
 

@@ -7,7 +7,8 @@ uploads hold until the page has read the file, another page is opened, or the re
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
@@ -138,9 +139,18 @@ def expect(n_bytes: int) -> None:
     session_resources.mine().on_leaving = lambda: ARRIVALS.leave(session_id)
 
 
-def let_go(files: Iterable[Any]) -> None:
-    """Drop the framework's copies of files that are being read; they would stay until the session ends."""
+@contextmanager
+def reading(files: Sequence[Any]) -> Iterator[None]:
+    """Inside, files are read; they are closed afterwards, whatever becomes of them.
+
+    The framework's copies are dropped: they would stay until the session ends.
+    """
     session_id = session.session_id()
     for file in files if session_id else ():
         ARRIVALS.strike(session_id, file.file_id)
         session.drop_files(session_id, file.file_id)
+    try:
+        yield
+    finally:
+        for file in files:
+            file.close()

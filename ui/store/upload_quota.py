@@ -113,7 +113,7 @@ def check_room(more: int, limits: UploadLimits, *, is_new: bool = True) -> None:
         CheckpointError: it may not.
     """
     held = session_resources.mine()
-    count, together = len(held.uploads) + len(held.records), held.n_bytes + more
+    count, together = len(held.uploads), held.n_bytes + more
     if is_new and count >= limits.checkpoints:
         raise CheckpointError("upload_too_many", count=count)
     if together > limits.session_bytes:
@@ -122,9 +122,9 @@ def check_room(more: int, limits: UploadLimits, *, is_new: bool = True) -> None:
 
 def free_ref(stem: str, origin: Origin = Origin.UPLOAD) -> CheckpointRef:
     """One that nothing of the session has, of plain characters, so that it can stand in an address."""
-    mine = session_resources.mine()
+    uploads = session_resources.mine().uploads
     plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in stem)[:60] or "checkpoint"
     ref, count = CheckpointRef(origin, plain), 2
-    while ref in mine.uploads or ref in mine.records:
+    while ref in uploads:
         ref, count = CheckpointRef(origin, f"{plain}-{count}"), count + 1
     return ref

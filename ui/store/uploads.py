@@ -21,13 +21,14 @@ from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
 from transformer.checkpoint.load import vocabulary_files
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
+from transformer.runs.any_model import ModelRun
 from transformer.safe.contents import Contents
 from transformer.safe.unpacked import PrivateFolder, free_bytes
 from ui.store import folders, log, session_resources, upload_guard, upload_quota
 from ui.store.budget import MODELS
 from ui.store.cache import in_session
 from ui.store.machine import give_back
-from ui.store.refs import CheckpointRef, Revision
+from ui.store.refs import CheckpointRef, Origin, Revision
 from ui.store.session_resources import ends_without
 from ui.store.source import Answers, CheckpointSource
 from ui.store.upload_quota import Counted, UploadLimits
@@ -58,15 +59,16 @@ class File(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Upload:
-    """One checkpoint of the user's session. `token` stands in cache keys: nobody else can guess it.
+    """One checkpoint or record of the user's session. `token` stands in cache keys: nobody else can guess it.
 
-    `counted` counts its files in the ledger. A model's folder that says all of itself lies in `folder`, and has no
-    bundle.
+    `counted` counts it in the ledger. A model's folder that says all of itself lies in `folder`, other files in a
+    `bundle`; a record is a `run`.
     """
 
-    bundle: Bundle | None
     counted: tuple[Counted, ...]
+    bundle: Bundle | None = None
     folder: PrivateFolder | None = None
+    run: ModelRun | None = None
     token: int = field(default_factory=lambda: secrets.randbits(62))
 
     @property
@@ -103,7 +105,7 @@ class Uploads(CheckpointSource):
     """The checkpoints that this session uploaded; no other has a way to them."""
 
     def refs(self) -> list[CheckpointRef]:
-        return list(uploads())
+        return uploads()
 
     def stamp(self, ref: CheckpointRef) -> int:
         return upload(ref).token
@@ -145,9 +147,9 @@ class Uploads(CheckpointSource):
         return None if folder is None else vocabulary_files(folder.path)
 
 
-def uploads() -> dict[CheckpointRef, Upload]:
-    """The session's uploads."""
-    return session_resources.mine().uploads
+def uploads(origin: Origin = Origin.UPLOAD) -> list[CheckpointRef]:
+    """The session's uploads, or its records."""
+    return [ref for ref in session_resources.mine().uploads if ref.origin is origin]
 
 
 def upload(ref: CheckpointRef) -> Upload:
@@ -156,9 +158,10 @@ def upload(ref: CheckpointRef) -> Upload:
     Raises:
         CheckpointError: it has none of this name.
     """
-    if ref not in uploads():
+    found: Upload | None = session_resources.mine().uploads.get(ref)
+    if found is None:
         raise CheckpointError("upload_not_here", name=str(ref))
-    return uploads()[ref]
+    return found
 
 
 def room(limits: UploadLimits) -> int:
@@ -189,12 +192,8 @@ def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimit
     Raises:
         CheckpointError: something is refused, of no use, or more than a session or the server may hold.
     """
-    upload_guard.let_go(files)
-    try:
+    with upload_guard.reading(files):
         return _taken(files, chosen, limits or UploadLimits.of(os.environ))
-    finally:
-        for file in files:
-            file.close()
 
 
 def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits) -> CheckpointRef:
@@ -203,28 +202,28 @@ def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLim
     streams: dict[str, BufferedIOBase] = {Path(file.name).name: file for file in files}
     if len(streams) < len(files):
         raise CheckpointError("upload_same_names")
-    held, size = uploads(), sum(file.size for file in files)
+    held, size = session_resources.mine().uploads, sum(file.size for file in files)
     before = held.get(chosen) if chosen is not None and all(map(is_vocabulary, streams)) else None
     extended = None if before is None else before.bundle
     upload_quota.check_room(size, limits, is_new=extended is None)
     with Counted(size, limits.server_bytes) as counted:
         if chosen is not None and before is not None and extended is not None:
-            held[chosen] = Upload(extended.beside(streams), (*before.counted, counted))
+            held[chosen] = Upload((*before.counted, counted), extended.beside(streams))
             return chosen
         if (name := folders.folder_name(streams)) is not None:
             folder, own = folders.brought(streams, name, limits, room(limits))
             counted.strike()  # what arrived is let go, the folder is kept
-            brought = Upload(None, (own,), folder)
+            brought = Upload((own,), folder=folder)
         else:
             files_together = bundle(streams)
-            name, brought = files_together.name, Upload(files_together, (counted,))
+            name, brought = files_together.name, Upload((counted,), files_together)
         ref = upload_quota.free_ref(name)
         held[ref] = brought
     return ref
 
 
 def forget(ref: CheckpointRef) -> None:
-    """Let go of an upload, and of all that was computed from the session's uploads."""
+    """Let go of an upload or a record, and of all that was computed from what the session brought."""
     held = session_resources.mine()
     found = held.uploads.pop(ref, None)
     if found is not None and found.folder is not None:

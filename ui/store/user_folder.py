@@ -53,7 +53,7 @@ class UserFolder(CheckpointSource):
         return _architecture(_of_files(ref), answers)
 
     def load(self, revision: Revision, answers: Answers) -> Checkpoint:
-        return _loaded(revision) if _says_all(_path(revision.ref)) else _answered(revision, answers)
+        return _loaded(revision, answers)
 
     def bundle(self, ref: CheckpointRef) -> Bundle | None:
         return None if _says_all(_path(ref)) else _bundle(_of_files(ref))
@@ -123,16 +123,13 @@ def _says_all(path: Path) -> bool:
 
 
 @cached(spinner="store.loading", budget=MODELS)
-def _loaded(revision: Revision) -> Checkpoint:
-    with log.timed("checkpoint_loaded", name=revision.ref):
-        return replace(isolated.load_folder(_path(revision.ref)), name=str(revision.ref))
-
-
-@cached(spinner="store.loading", budget=MODELS)
-def _answered(revision: Revision, answers: Answers) -> Checkpoint:
-    found = _bundle(_of_files(revision.ref))
-    with log.timed("checkpoint_loaded", name=revision.ref):
-        return found.checkpoint(dict(answers), str(revision.ref))
+def _loaded(revision: Revision, answers: Answers) -> Checkpoint:
+    ref, path = revision.ref, _path(revision.ref)
+    found = None if _says_all(path) else _bundle(_of_files(ref))
+    with log.timed("checkpoint_loaded", name=ref):
+        if found is None:
+            return replace(isolated.load_folder(path), name=str(ref))
+        return found.checkpoint(dict(answers), str(ref))
 
 
 @cached(spinner="store.looking_through")

@@ -1,8 +1,7 @@
 """Changed runs that the page shows: each is computed once, by its checkpoint, sentence, options and interventions."""
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from transformer import ContinueOptions, DecodingOptions, Translation, intervening
@@ -17,6 +16,7 @@ from ui.shared.changes import DONOR, STAND_IN, Changes
 from ui.store import runs, store
 from ui.store.cache import cached, cached_result, in_session
 from ui.store.refs import Revision
+from ui.store.sliced import SlicedWork
 
 Asked = tuple[str, DecodingOptions, str | None]
 """A sentence, how to search, and perhaps a target to force."""
@@ -26,39 +26,24 @@ Done = tuple[str, str]
 
 NOTHING: Done = ("", "")
 
-SLICE_SECONDS = 0.4
-"""How long one run of the page sweeps before it shows what it has, and listens."""
 
+@dataclass(kw_only=True)
+class Sweep(SlicedWork):
+    """A sweep on its way: what was found of `total`, in order."""
 
-@dataclass
-class Sweep:
-    """A sweep on its way, in one session: what was found of `total`, in order."""
+    found: list[Any]
 
-    source: Iterator[Any]
-    total: int
-    found: list[Any] = field(default_factory=list)
-    cancelled: bool = False
+    @classmethod
+    def of(cls, effects: Iterator[Any], total: int) -> "Sweep":
+        """A sweep of which nothing is found yet."""
+        found: list[Any] = []
 
-    @property
-    def going(self) -> bool:
-        """Whether there is more to do, and nobody has cancelled."""
-        return not self.cancelled and len(self.found) < self.total
+        def steps() -> Iterator[int]:
+            for one in effects:
+                found.append(one)
+                yield 1
 
-    def advance(self, seconds: float = SLICE_SECONDS) -> None:
-        """Sweep for a while."""
-        until = time.monotonic() + seconds
-        for one in self.source:
-            self.found.append(one)
-            if time.monotonic() > until:
-                return
-
-    def cancel(self) -> None:
-        """Leave the rest."""
-        self.cancelled = True
-
-    def resume(self) -> None:
-        """Go on after all."""
-        self.cancelled = False
+        return cls(steps=steps(), total=total, found=found)
 
 
 def done_by(changes: Changes, donor: str) -> Done:
@@ -152,9 +137,9 @@ def sweep(name: str, asked: Asked, what: str) -> Sweep:
     def begun() -> Sweep:
         checkpoint, before = store.load(revision), _before(revision, asked)
         if what == "source":
-            return Sweep(source_sweep(checkpoint, before), len(before.axes.source.membership))
+            return Sweep.of(source_sweep(checkpoint, before), len(before.axes.source.membership))
         heads = head_sweep(checkpoint, before, what)
-        return Sweep((change for _, _, change in heads), sum(one.n_heads for one in before.record.values()))
+        return Sweep.of((change for _, _, change in heads), sum(one.n_heads for one in before.record.values()))
 
     return in_session("what-if-sweep", (revision, asked, what), begun, entries=8, pinned=True)
 

@@ -19,7 +19,6 @@ from ui.shared.files import Origin, frame_csv
 from ui.shared.part import in_page
 from ui.shared.switchboard import way_name
 from ui.shared.theme import is_dark
-from ui.store import render_slots
 from ui.texts import in_this_language, plain, t
 from ui.what_if import runs
 from ui.what_if.runs import Asked, Sweep
@@ -48,8 +47,7 @@ def sweep_panel(name: str, asked: Asked, before: Translation, action: str) -> bo
     sweep = runs.sweep(name, asked, "source" if wanted == "source" else action)
     try:
         if sweep.going:
-            with render_slots.aside():
-                sweep.advance()
+            sweep.advance()
     except HeedmapError as error:
         sweep.cancel()
         controls.explain(error)
@@ -59,12 +57,11 @@ def sweep_panel(name: str, asked: Asked, before: Translation, action: str) -> bo
 
 
 def _progress(sweep: Sweep) -> None:
-    done = len(sweep.found)
     if sweep.going:
-        st.progress(done / sweep.total, t("what_if.sweeping", done=done, total=sweep.total))
+        st.progress(sweep.done / sweep.total, t("what_if.sweeping", done=sweep.done, total=sweep.total))
         st.button(t("what_if.sweep_cancel"), key="sweep-cancel", icon=":material/stop_circle:", on_click=sweep.cancel)
-    elif done < sweep.total:
-        st.caption(t("what_if.sweep_cancelled", done=done, total=sweep.total))
+    elif sweep.cancelled:
+        st.caption(t("what_if.sweep_cancelled", done=sweep.done, total=sweep.total))
         st.button(t("what_if.sweep_resume"), key="sweep-resume", icon=":material/play_arrow:", on_click=sweep.resume)
 
 

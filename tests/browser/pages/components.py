@@ -86,13 +86,13 @@ def sentences() -> None:
     decided = [[(i * 5) % keys if i % 4 else -1, 0.5 + i] for i in range(queries)]
     header = {
         "shape": [queries, keys], "head": "L1 H2", "within": False, "how": "D1", "file_name": "bitext",
-        "source": source.message(), "target": target.message(), "decided": decided,
+        "key": source.message(), "query": target.message(), "decided": decided,
         "about": {"title": "", "lines": []},
     }  # fmt: skip
     bitext(
         key="bitext",
         header=header,
-        arrays={"weights": np.where(visible, weights[1, 2], -1.0).astype(np.float32)},
+        arrays={"weights": np.where(visible, weights[1, 2], -np.inf).astype(np.float32)},
         options={"selected": state.get("word")},
         events={"picked": None if "deaf" in query else keep_word},
     )

@@ -78,4 +78,4 @@ def lines_sent(weights, visible, queries, keys):
         "file_name": "head-view",
         "about": {"title": "", "lines": []},
     }
-    return header, {"weights": np.where(shown, weights, -1.0).astype(np.float32)}
+    return header, {"weights": np.where(shown, weights, -np.inf).astype(np.float32)}

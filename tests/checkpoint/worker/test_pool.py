@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Event, Thread
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from transformer.checkpoint.worker import child, pool
-from transformer.checkpoint.worker.pool import Answer, Budget, Workers
+from transformer.checkpoint.worker.pool import Answer, Budget, Host, Workers
 from transformer.errors import CheckpointError
 from transformer.safe.limits import MEGABYTE
 
@@ -30,11 +30,8 @@ def workers() -> Iterator[Workers]:
     made.close()
 
 
-def done(
-    workers: Workers, job: str, most_bytes: int = 0, on_tick: Callable[[], None] = lambda: None, **request: Any
-) -> list[Answer]:
-    answers = workers.answers(job, "a.pt", request, budget=SMALL, most_bytes=most_bytes, on_tick=on_tick)
-    with closing(answers):
+def done(workers: Workers, job: str, most_bytes: int = 0, **request: Any) -> list[Answer]:
+    with closing(workers.answers(job, "a.pt", request, budget=SMALL, most_bytes=most_bytes)) as answers:
         return list(answers)
 
 
@@ -192,16 +189,19 @@ class Left(BaseException):
     """As the framework's sign that a page is left."""
 
 
-def test_whoever_waits_may_leave_and_the_worker_is_gone(workers: Workers) -> None:
+def test_whoever_waits_may_leave_and_the_worker_is_gone(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[int]] = []
 
-    def leave() -> None:
-        seen.append(children(workers))
-        if len(seen) > 3:
-            raise Left
+    class Leaving(Host):
+        def waits(self) -> None:
+            seen.append(children(workers))
+            if len(seen) > 3:
+                raise Left
 
-    with pytest.raises(Left):
-        done(workers, "stop", on_tick=leave)
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "host", Leaving())
+        with pytest.raises(Left):
+            done(workers, "stop")
     assert seen[-1]
     assert not children(workers)
     answers = workers.answers("spin", "a.pt", {}, budget=SMALL)

@@ -185,7 +185,7 @@ def test_what_takes_too_long_is_refused_with_what_it_took_and_may_take(seconds: 
 
 
 def test_a_slow_model_is_refused_before_the_server_builds_it(albert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated, "reader_of", None)
+    monkeypatch.setattr(isolated, "load_with", None)
     monkeypatch.setattr(trial, "LOAD_SECONDS", 0.0)
     with pytest.raises(CheckpointError, match=r"albert is refused: building the model took [\d.]+ s .* at most 0 s"):
         isolated.load_folder(albert)

@@ -49,7 +49,7 @@ OWN: dict[str, nn.Module] = {
     ),
     "kmer, attention": KmerClassifier(
         KmerConfig(vocab=7, n_classes=5, d_model=14, n_heads=2, d_ff=11, widths=(3,), pooling="attention",
-                   n_questions=3, position_place="after", positions="learned", norm_first=True)
+                   n_questions=3, positions="learned", norm_first=True)
     ),
     "location": Recurrent(RecurrentConfig(source_vocab=29, target_vocab=31, hidden=13, attention="location")),
     "additive": Recurrent(

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { across, chosen, dotted, pathOf, strength } from "../../../ui/components/bitext/lines.js";
+import { across, chosen, dotted, sceneOf } from "../../../ui/components/bitext/lines.js";
 import { legend, spoken, timesOf } from "../../../ui/components/bitext/sentences.js";
 
 const words = {
@@ -17,40 +17,43 @@ const words = {
 const view = {
   header: {
     shape: [3, 4], head: "h", words,
-    source: { texts: ["a", "b", "c", "d"] }, decided: [],
-    target: { texts: ["x", "y", "z"], special: [false, false, false] },
+    key: { texts: ["a", "b", "c", "d"] }, decided: [],
+    query: { texts: ["x", "y", "z"], special: [false, false, false] },
   },
   weights: new Float32Array([0.05, 0.9, 0.05, -1, 0.3, 0.25, 0.25, 0.2, -1, -1, -1, -1]),
 };
 
 test("what is masked is not looked at, and the strongest comes first", () => {
-  assert.deepEqual(across(view, { side: "target", index: 0 }).map(({ index }) => index), [1, 0, 2]);
-  assert.deepEqual(across(view, { side: "source", index: 3 }).map(({ index }) => index), [1]);
+  assert.deepEqual(across(view, { side: "query", index: 0 }).map(({ index }) => index), [1, 0, 2]);
+  assert.deepEqual(across(view, { side: "key", index: 3 }).map(({ index }) => index), [1]);
 });
 
 test("a sentence names the words that were looked at most, three at most", () => {
-  assert.equal(spoken(view, { side: "target", index: 0 }), "x: h: b=0.90");
-  assert.equal(spoken(view, { side: "target", index: 1 }), "y: h: a=0.30; b=0.25; c=0.25");
-  assert.equal(spoken(view, { side: "target", index: 2 }), "z: nothing");
+  assert.equal(spoken(view, { side: "query", index: 0 }), "x: h: b=0.90");
+  assert.equal(spoken(view, { side: "query", index: 1 }), "y: h: a=0.30; b=0.25; c=0.25");
+  assert.equal(spoken(view, { side: "query", index: 2 }), "z: nothing");
 });
 
 test("a source word is told who looked at it, and that nobody did", () => {
-  assert.equal(spoken(view, { side: "source", index: 1 }), "b < x=0.90; y=0.25 (h)");
-  assert.equal(spoken({ ...view, weights: view.weights.map((w) => w / 20) }, { side: "source", index: 1 }), "b: nobody");
+  assert.equal(spoken(view, { side: "key", index: 1 }), "b < x=0.90; y=0.25 (h)");
+  assert.equal(spoken({ ...view, weights: view.weights.map((w) => w / 20) }, { side: "key", index: 1 }), "b: nobody");
 });
 
 test("lines are those of the word in focus, above a least weight", () => {
   const ends = (focus) => chosen(view, focus).map(({ query, key }) => `${query}${key}`);
-  assert.deepEqual(ends(null), ["00", "02", "13", "11", "12", "10", "01"]);
-  assert.deepEqual(ends({ side: "source", index: 1 }), ["11", "01"]);
-  assert.deepEqual(ends({ side: "target", index: 2 }), []);
+  assert.deepEqual(ends(null), ["02", "00", "13", "12", "11", "10", "01"]);
+  assert.deepEqual(ends({ side: "key", index: 1 }), ["11", "01"]);
+  assert.deepEqual(ends({ side: "query", index: 2 }), []);
 });
 
 test("a line leads from under the source word to above the written one, and grows with its weight", () => {
-  const path = pathOf({ left: 10, top: 0, width: 20, height: 30 }, { left: 100, top: 130, width: 40, height: 30 });
-  assert.equal(path, "M20 30C20 80 120 80 120 130");
-  assert.ok(strength(0.9, true).width > strength(0.1, true).width);
-  assert.ok(strength(0.9, false).opacity < strength(0.9, true).opacity);
+  const box = (left, top) => ({ left, top, width: 20, height: 30 });
+  const boxes = { key: [10, 60, 110, 160].map((left) => box(left, 0)), query: [100, 150, 200].map((left) => box(left, 130)) };
+  const drawn = (focus) => sceneOf({ ...view, focus, boxes, theme: { primary: "lit", text: "ink" } });
+  const strong = drawn(null).at(-1); // from b to x, of weight 0.9
+  assert.deepEqual([strong.x0, strong.y0, strong.x1, strong.y1, strong.colour], [70, 30, 110, 130, "lit"]);
+  assert.ok(strong.width > drawn(null)[0].width);
+  assert.ok(strong.alpha < drawn({ side: "query", index: 0 }).at(-1).alpha);
 });
 
 /** The first word is decided by what it looks at, the second by another word, the third by none. */
@@ -59,8 +62,8 @@ const known = { ...view, header: { ...view.header, decided: [[1, 2.5], [3, 1.5],
 test("a dotted line leads to the word that decided, where that is another one than was looked at most", () => {
   const ends = (focus) => dotted(known, focus).map(({ query, key }) => `${query}${key}`);
   assert.deepEqual(ends(null), ["13"]);
-  assert.deepEqual(ends({ side: "target", index: 0 }), []);
-  assert.deepEqual(ends({ side: "source", index: 3 }), ["13"]);
+  assert.deepEqual(ends({ side: "query", index: 0 }), []);
+  assert.deepEqual(ends({ side: "key", index: 3 }), ["13"]);
   assert.deepEqual(dotted(view, null), []);
 });
 
@@ -73,10 +76,10 @@ test("the legend says of how many decided words the head looked at the right one
 });
 
 test("a word says what decided it: the word it looked at, another one, or none", () => {
-  assert.equal(spoken(known, { side: "target", index: 0 }), "x: h: b=0.90 b too 12");
-  assert.equal(spoken(known, { side: "target", index: 1 }), "y: h: a=0.30; b=0.25; c=0.25 but d 1.50");
-  assert.equal(spoken(known, { side: "target", index: 2 }), "z: nothing none 1.3");
-  assert.equal(spoken(known, { side: "source", index: 3 }), "d < y=0.20 (h) decided y");
+  assert.equal(spoken(known, { side: "query", index: 0 }), "x: h: b=0.90 b too 12");
+  assert.equal(spoken(known, { side: "query", index: 1 }), "y: h: a=0.30; b=0.25; c=0.25 but d 1.50");
+  assert.equal(spoken(known, { side: "query", index: 2 }), "z: nothing none 1.3");
+  assert.equal(spoken(known, { side: "key", index: 3 }), "d < y=0.20 (h) decided y");
 });
 
 test("nats are told as how many times less likely a word becomes", () => {
@@ -87,5 +90,5 @@ test("of a long sentence only strong lines are drawn, until a word is in focus",
   const weights = new Float32Array(30 * 2).map((_, at) => (at % 2 ? 0.2 : 0.8));
   const long = { weights, header: { ...view.header, shape: [30, 2] } };
   assert.equal(chosen(long, null).length, 30);
-  assert.equal(chosen(long, { side: "target", index: 3 }).length, 2);
+  assert.equal(chosen(long, { side: "query", index: 3 }).length, 2);
 });

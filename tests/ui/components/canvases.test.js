@@ -3,10 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { rowAt, sceneOf, sizeOf, strongest } from "../../../ui/components/alignments/canvas.js";
+import { rowAt, sceneOf, sizeOf } from "../../../ui/components/alignments/canvas.js";
 import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js";
-import { keyTarget } from "../../../transformer/plots/canvas/all_heads/keys.js";
-import { aspect, cellSide, marks } from "../../../transformer/plots/canvas/all_heads/thumbnails.js";
+import { aspect, cellSide } from "../../../transformer/plots/canvas/all_heads/thumbnails.js";
+import { MASKED, marked, layerOf, valuesOf } from "../../../transformer/plots/canvas/shared/cells.js";
+import { strongestOf } from "../../../transformer/plots/canvas/shared/decided.js";
 import { elision, zoomFor } from "../../../ui/components/matrices/canvas.js";
 import { cellAt } from "../../../ui/components/matrices/pointer.js";
 import { partsOf, spoken as spokenSymbol } from "../../../ui/components/matrices/symbols.js";
@@ -23,19 +24,12 @@ test("a thumbnail is as wide as its numbers are, up to twice", () => {
   assert.deepEqual([[10, 10], [10, 15], [10, 30], [30, 10]].map(([q, k]) => aspect([1, 1, q, k])), [1, 1.5, 2, 0.5]);
 });
 
-test("the legend names only marks that occur", () => {
-  const words = { masked: "M", nan: "N" };
-  const [plain, masked, nan] = [new Uint8Array([0, 254]), new Uint8Array([0, 255]), new Uint8Array([1])];
-  assert.deepEqual(marks({ codes: plain }, words), []);
-  assert.deepEqual(marks({ codes: masked }, words), [[false, "M"]]);
-  assert.deepEqual(marks({ codes: masked, nan }, words), [[false, "M"], [true, "N"]]);
-});
-
-test("keys move among the thumbnails and stop at the edges", () => {
-  const to = (key, layer, head, ctrlKey = false) => keyTarget({ key, ctrlKey }, layer, head, [3, 5, 1, 1]);
-  assert.deepEqual([to("ArrowLeft", 0, 0), to("ArrowRight", 0, 4), to("ArrowUp", 0, 2), to("ArrowDown", 2, 2)], [[0, 0], [0, 4], [0, 2], [2, 2]]);
-  assert.deepEqual([to("Home", 1, 2), to("End", 1, 2), to("Home", 1, 2, true), to("End", 1, 2, true)], [[1, 0], [1, 4], [0, 0], [2, 4]]);
-  assert.equal(to("x", 1, 2), undefined);
+test("codes of thumbnails are weights, masked or no numbers, and only marks that occur are found", () => {
+  assert.deepEqual([...valuesOf(new Uint8Array([0, 127, 254, 255]))], [0, 0.5, 1, MASKED]);
+  assert.deepEqual([...valuesOf(new Uint8Array([0, 255, 0]), new Uint8Array([0b00100000]))], [0, MASKED, NaN]);
+  const found = (codes, nan) => marked([layerOf(valuesOf(new Uint8Array(codes), nan), 1, 2)]);
+  assert.deepEqual(found([0, 254]), { masked: false, nan: false });
+  assert.deepEqual(found([0, 255], new Uint8Array([128])), { masked: true, nan: true });
 });
 
 const VIEW = {
@@ -48,7 +42,7 @@ const VIEW = {
   },
   arrays: {
     "0.0": new Float32Array([1, 0, 0, 0, 0, 0.3, 0.1, 0.05, 0.45, 0.1]),
-    "0.1": new Float32Array([1, 0, 0, 0, 0, 0.04, 0.04, -1, NaN, 0.04]),
+    "0.1": new Float32Array([1, 0, 0, 0, 0, 0.04, 0.04, MASKED, NaN, 0.04]),
   },
 };
 
@@ -63,7 +57,7 @@ test("the three strongest source words are told, in each panel, or that there is
 });
 
 test("the strongest is the first of equals", () => {
-  assert.deepEqual([[1], [0, 2, 2], [3, 1], [-1, -1]].map(strongest), [0, 1, 0, 0]);
+  assert.deepEqual([[1], [0, 2, 2], [3, 1], [-1, -1]].map(strongestOf), [0, 1, 0, 0]);
 });
 
 test("a row is found by its height, and none outside", () => {
@@ -74,7 +68,7 @@ test("a row is found by its height, and none outside", () => {
 test("an alignment is a scene: a box a cell, its words, the row in focus, and a ring where another word decided", () => {
   const layout = { abreast: 1, left: 30, top: 20, cell: 5, tall: 10, upright: true };
   const theme = { text: "ink", primary: "lit", masked: [1, 2, 3], hatch: [4, 5, 6] };
-  const drawn = { rows: ["u", "v"], columns: ["a", "b", "c"], decided: [0, 2], weights: new Float32Array([1, 0, -1, 0.9, 0, 0.1]), layout, theme, focused: 1, looked: new Float32Array([0.9, 0, 0.1]) };
+  const drawn = { rows: ["u", "v"], columns: ["a", "b", "c"], decided: [0, 2], weights: new Float32Array([1, 0, MASKED, 0.9, 0, 0.1]), layout, theme, focused: 1, looked: new Float32Array([0.9, 0, 0.1]) };
   const items = sceneOf(drawn);
   const cells = items.filter(({ kind, height }) => kind === "box" && height === 10);
   assert.deepEqual(cells.map(({ x, y }) => [x, y]), [[30, 20], [35, 20], [40, 20], [30, 30], [35, 30], [40, 30]]);
@@ -113,10 +107,13 @@ test("matrices grow until they fill the width, or the window's height", () => {
 });
 
 test("keys move among the cells and stop at the edges", () => {
-  const to = (key, row, column) => moved(key, [row, column], 2, 3);
+  const to = (key, row, column, ctrlKey = false) => moved({ key, ctrlKey }, [row, column], 2, 3);
   assert.deepEqual([to("ArrowUp", 0, 1), to("ArrowDown", 1, 1), to("ArrowLeft", 1, 0), to("ArrowRight", 0, 2)], [[0, 1], [1, 1], [1, 0], [0, 2]]);
   assert.deepEqual([to("ArrowUp", 1, 1), to("ArrowDown", 0, 1), to("ArrowLeft", 1, 2), to("ArrowRight", 0, 1)], [[0, 1], [1, 1], [1, 1], [0, 2]]);
   assert.deepEqual([to("Home", 1, 2), to("End", 1, 0), to("Tab", 0, 0)], [[1, 0], [1, 2], undefined]);
+  assert.deepEqual([to("Home", 1, 2, true), to("End", 0, 0, true)], [[0, 0], [1, 2]]);
+  const far = (key) => moved({ key }, [5, 5], 8, 20, 4, 10);
+  assert.deepEqual(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"].map(far), [[1, 5], [7, 5], [5, 0], [5, 15]]);
 });
 
 test("numbers are written short, with a true minus, and zero has none", () => {

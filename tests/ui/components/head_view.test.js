@@ -4,12 +4,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { adopt, focusOf, forget, newChoices, shownHeads } from "../../../transformer/plots/canvas/head_view/choices.js";
-import { dotted, bars, besideWhich, ends, layout, mean, nearest, strongest } from "../../../transformer/plots/canvas/head_view/lines.js";
+import { dotted, bars, besideWhich, ends, layout, mean, nearest, strongest } from "../../../transformer/plots/canvas/shared/lines.js";
+import { MASKED } from "../../../transformer/plots/canvas/shared/cells.js";
 import { printable } from "../../../transformer/plots/canvas/shared/scene.js";
 import { footer, numberText, readout } from "../../../transformer/plots/canvas/head_view/sentences.js";
 
 const SHAPE = [2, 3, 2]; // heads, queries, keys
-const WEIGHTS = new Float32Array([0.5, 0.25, -1, 0.75, NaN, 0, 0.125, 1, 0.5, 0.25, 0.0625, 0.5]);
+const WEIGHTS = new Float32Array([0.5, 0.25, MASKED, 0.75, NaN, 0, 0.125, 1, 0.5, 0.25, 0.0625, 0.5]);
 const BOTH = [0, 1];
 
 test("the strongest lines come weakest first, with all that there are counted and NaN apart", () => {

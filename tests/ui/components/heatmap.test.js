@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { along, blockAt, marked, MASKED, paint, weightAt } from "../../../transformer/plots/canvas/heatmap/paint.js";
+import { along, blockAt, marked, MASKED, paint, weightAt } from "../../../transformer/plots/canvas/shared/cells.js";
 import { scaleOf, short } from "../../../transformer/plots/canvas/heatmap/scene.js";
 import { panned, settled, showing, ticks, zoomed } from "../../../transformer/plots/canvas/heatmap/window.js";
 import { number, seen, spoken } from "../../../transformer/plots/canvas/heatmap/zoom.js";

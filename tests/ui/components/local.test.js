@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { codesOf, local as grid, pairIn } from "../../../transformer/plots/canvas/all_heads/local.js";
+import { local as grid, pairIn } from "../../../transformer/plots/canvas/all_heads/local.js";
+import { MASKED } from "../../../transformer/plots/canvas/shared/cells.js";
 import { local as bitext } from "../../../ui/components/bitext/local.js";
 import { local as lines } from "../../../transformer/plots/canvas/head_view/local.js";
 import { addressOf, choiceOf, pairOf, weightsOf } from "../../../transformer/plots/canvas/shared/local.js";
@@ -81,18 +82,22 @@ test("a pair is found by its words, which may hold the sign between them, and in
 
 test("the mean of a layer's heads hides what they hide", () => {
   const [cross] = record().kinds;
-  cross.weights.set([-1], 2);
-  cross.weights.set([-1], 6 + 2);
-  cross.weights.set([-1], 12 + 2);
+  cross.weights.set([MASKED], 2);
+  cross.weights.set([MASKED], 6 + 2);
+  cross.weights.set([MASKED], 12 + 2);
   const mean = weightsOf(cross, 0, null);
-  assert.deepEqual([...mean].map((one) => one.toFixed(2)), ["0.06", "0.07", "-1.00", "0.09", "0.10", "0.11"]);
+  assert.deepEqual([...mean].map((one) => one.toFixed(2)), ["0.06", "0.07", "-Infinity", "0.09", "0.10", "0.11"]);
   assert.deepEqual([...weightsOf(cross, 1, 2)].map((one) => one.toFixed(2)), ["0.30", "0.31", "0.32", "0.33", "0.34", "0.35"]);
 });
 
-test("thumbnails are the weights, a byte each, as Python makes them", () => {
-  const { codes, nan } = codesOf(Float32Array.from([0, 0.25, 1, -1, NaN, 1.0005, 0.5, 0, 0.01]));
-  assert.deepEqual([...codes], [0, 64, 254, 255, 0, 254, 127, 0, 3]);
-  assert.deepEqual([...(nan ?? [])], [0b00001000, 0]);
+test("thumbnails are the record's own weights of the kind that is looked at", () => {
+  const one = record();
+  const header = { grids: { "encoder.self": { roles: [] }, "decoder.cross": { size: [1, 1] } } };
+  const seen = grid.seen(header, one, choiceOf({ kind: "encoder.self", layer: "0", head: "1" }, one), {}, {});
+  assert.equal(seen.arrays.weights, one.kinds[1].weights);
+  assert.deepEqual([seen.header.shape, seen.header.rows, seen.options.selected], [[2, 3, 2, 2], ["L0", "L1"], [0, 1]]);
+  const sent = { codes: new Uint8Array(6) };
+  assert.equal(grid.seen(header, one, choiceOf({ kind: "decoder.cross" }, one), {}, sent).arrays, sent);
 });
 
 test("lines between sentences are the chosen head's, of any kind, with what decides each word where that is known", () => {

@@ -44,6 +44,10 @@ test("words that do not fit show the lines around the step", () => {
   const shown = wordsOf(many, many.map(() => false), { x: 0, width: 200, mirrored: false }, measure, 55);
   assert.ok(shown.some(({ index }) => index === 55) && !shown.some(({ index }) => index === 0));
   assert.equal(new Set(shown.map(({ y }) => y)).size, 3);
+  const dots = shown.filter(({ text }) => text === "…");
+  assert.deepEqual([dots.length, dots[0], dots[0].index + 1], [1, shown[0], shown[1].index]); // no word after the last one is hidden
+  const first = wordsOf(many, many.map(() => false), { x: 0, width: 200, mirrored: false }, measure, 0);
+  assert.deepEqual([first[0].text, first.at(-1).text, first.at(-1).index], ["w0", "…", first.at(-2).index + 1]);
 });
 
 test("numbers at a step are those of the step, and means where no step is meant", () => {

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { bit, decode, widened } from "../../../transformer/plots/canvas/shared/blob.js";
+import { MASKED } from "../../../transformer/plots/canvas/shared/cells.js";
 import { headColour, scale } from "../../../transformer/plots/canvas/shared/colours.js";
 import { records } from "../../../transformer/plots/canvas/shared/local.js";
 import { pixelRatio, shortened, wrapped } from "../../../transformer/plots/canvas/shared/page.js";
@@ -99,15 +100,15 @@ test("a canvas has two pixels a unit until browsers refuse its side or its area"
 const THEME = { text: "#000", font: "sans" };
 
 test("a saved picture's title is bold and wrapped, its lines below; nothing said takes no room", () => {
-  const { lines, height } = titleOf({ ...ruler }, { title: "aa bb cc", lines: ["dd ee", "f"] }, 50, "sans");
-  assert.deepEqual(lines.map(({ text, bold }) => [text, bold]), [["aa bb", true], ["cc", true], ["dd ee", false], ["f", false]]);
-  assert.deepEqual(lines.map(({ y }) => y), [10.5, 31.5, 50.5, 67.5]);
+  const { items, height } = titleOf({ ...ruler }, { title: "aa bb cc", lines: ["dd ee", "f"] }, 50, THEME);
+  assert.deepEqual(items.map(({ text, bold }) => [text, bold]), [["aa bb", true], ["cc", true], ["dd ee", false], ["f", false]]);
+  assert.deepEqual(items.map(({ y }) => y), [10.5, 31.5, 50.5, 67.5]);
   assert.equal(height, 2 * 21 + 2 * 17 + 10);
-  assert.deepEqual(titleOf({ ...ruler }, { title: "", lines: [""] }, 50, "sans"), { lines: [], height: 0 });
+  assert.deepEqual(titleOf({ ...ruler }, { title: "", lines: [""] }, 50, THEME), { items: [], height: 0 });
 });
 
 test("a legend's marks go on in a new row where they do not fit, and its height is what it paints", () => {
-  const marks = ["aaaaa", "bbbbb", "ccccc"].map((name) => [name, () => {}]);
+  const marks = ["aaaaa", "bbbbb", "ccccc"].map((name) => [name, () => []]);
   const height = (width, some) => legendOf({ ...ruler }, { name: "n", ticks: [], marks: some, note: "" }, width, THEME).height;
   const none = height(300, []);
   assert.deepEqual([1, 2, 3].map((count) => height(147, marks.slice(0, count)) - none), [22, 40, 58]); // 69 + 10 + 69 wide
@@ -122,7 +123,7 @@ test("a late run's end leaves the record of the newer run, and the last one's en
     const data = message(header, [new Float32Array([0.5, -1])]);
     const [late, newer] = [keepRecord({ data }), keepRecord({ data })];
     late();
-    assert.deepEqual([...records().get("r").kinds[0].weights], [0.5, -1]);
+    assert.deepEqual([...records().get("r").kinds[0].weights], [0.5, MASKED]);
     newer();
     assert.equal(records().get("r"), undefined);
   } finally {

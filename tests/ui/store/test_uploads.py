@@ -233,9 +233,10 @@ def test_the_framework_s_copy_goes_when_a_file_is_read() -> None:
         context = get_script_run_ctx()
         assert context is not None
         files = st.file_uploader("files", accept_multiple_files=True)
-        upload_guard.let_go(files)
-        st.text(str(len(vars(context.uploaded_file_mgr)["file_storage"].get(context.session_id, {}))))
-        st.text(str([file.read() for file in files]))
+        with upload_guard.reading(files):
+            st.text(str(len(vars(context.uploaded_file_mgr)["file_storage"].get(context.session_id, {}))))
+            st.text(str([file.read() for file in files]))
+        assert all(file.closed for file in files)
 
     page = AppTest.from_function(script, default_timeout=60).run()
     page.file_uploader[0].set_value([("a.bin", b"one", ""), ("b.bin", b"two", "")])

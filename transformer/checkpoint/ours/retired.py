@@ -9,6 +9,7 @@ RETIRED: Mapping[str, Mapping[str, Any]] = {
         "conv_padding": 0, "conv_activation": "none", "conv_pool": 1, "conv_dilation": 1, "early": [],
         "conv_norms": [], "conv_norm_late": False, "conv_norm_eps": 1e-5, "cls_id": -1, "cls_positioned": True,
     },
+    "kmer": {"position_place": "before"},
     "recurrent": {"wide_output": False, "feeds_input": False, "first_states": "usual", "swaps_states": False},
 }  # fmt: skip
 """By architecture: each option with the value that changes nothing."""

@@ -1,6 +1,6 @@
 """The answers of a job: from a worker process where the system has them, otherwise worked out here."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from transformer.checkpoint.worker import jobs, wire_format
@@ -8,9 +8,6 @@ from transformer.checkpoint.worker.pool import POSSIBLE, WORKERS, Answer, Budget
 from transformer.checkpoint.worker.wire_format import GarbledError
 from transformer.errors import CheckpointError
 from transformer.safe.refusal import refused
-
-Tick = Callable[[], None]
-"""Called several times a second while a worker works; what it raises ends the worker."""
 
 
 def only(answers: Iterator[Answer], source: str) -> Answer:
@@ -29,19 +26,17 @@ def answers_of(
     *,
     budget: Budget,
     most_bytes: int = 0,
-    on_tick: Tick = lambda: None,
     other_library: bool = False,
 ) -> Generator[Answer, None, None]:
     """The parts of a job's answer, from a worker where the system has them, else worked out here."""
     if POSSIBLE:
         yield from WORKERS.answers(
             job, source, request, blocks or (),
-            budget=budget, most_bytes=most_bytes, on_tick=on_tick, other_library=other_library,
+            budget=budget, most_bytes=most_bytes, other_library=other_library,
         )  # fmt: skip
         return
     held = [bytearray(b"".join(wire_format.chunks(block))) for block in blocks or ()]
     for header, found in jobs.JOBS[job](request, held):
-        on_tick()
         yield Answer(header, [bytearray(block) for block in found])
 
 

@@ -17,7 +17,7 @@ from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import check_installed
 from transformer.checkpoint.huggingface.pickled import as_safetensors
-from transformer.checkpoint.load import find_files, reader_of
+from transformer.checkpoint.load import find_files, load_with
 from transformer.checkpoint.weight_files import is_hugging_face
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.answers import answers_of, garbled, only
@@ -178,8 +178,8 @@ def load_folder(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Checkpoint:
     tried_folder(path, limits)
     with as_safetensors(path, limits, read_path) as folder:
         if folder == path:
-            return reader_of(path).load(path, limits, {}, folder_tokenizer)
-        found = reader_of(folder).load(folder, limits, {}, lambda _: folder_tokenizer(path))
+            return load_with(path, limits, {}, folder_tokenizer)
+        found = load_with(folder, limits, {}, lambda _: folder_tokenizer(path))
     return replace(found, folder=path)
 
 

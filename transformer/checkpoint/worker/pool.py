@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -90,7 +90,7 @@ class Host:
         return None
 
     def waits(self) -> None:
-        """Hear that this thread waits for a worker, so that it holds up nobody meanwhile."""
+        """Hear that this thread waits for a worker, so that it holds up nobody; what is raised here ends the worker."""
 
     def queued(self, ahead: int) -> None:
         """Hear how many jobs come before that of this thread; 0 when it begins."""
@@ -176,20 +176,19 @@ class Workers:
         *,
         budget: Budget,
         most_bytes: int = 0,
-        on_tick: Callable[[], None] = lambda: None,
         other_library: bool = False,
     ) -> Generator[Answer, None, None]:
         """What a worker says of a job about the file `source`, part by part; `most_bytes` bounds all blocks together.
 
-        `on_tick` is called several times a second and may raise, which ends the worker; so does leaving the loop.
+        Leaving the loop ends the worker.
         `other_library` has the worker forked where the transformers library is loaded, which takes seconds once.
 
         Raises:
             CheckpointError: the file is refused; or the worker took too much, failed, or was not understood.
         """
-        with self.place(source, on_tick):
-            worker = self.fork(other_library, on_tick)
-            clock = Clock(budget.clock_seconds, self.host, on_tick, worker.pid)
+        with self.place(source):
+            worker = self.fork(other_library)
+            clock = Clock(budget.clock_seconds, self.host, worker.pid)
             try:
                 message = {"job": job, "budget": asdict(budget), **request}
                 yield from worker.answers(message, blocks, budget, clock, source, most_bytes)
@@ -199,25 +198,25 @@ class Workers:
             finally:
                 worker.end()
 
-    def fork(self, other_library: bool, on_tick: Callable[[], None] = lambda: None) -> Worker:
+    def fork(self, other_library: bool) -> Worker:
         """A worker that waits for its job; whoever asks for it ends it."""
         template = self.with_library if other_library else self.plain
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                return Worker(ours, template.fork(theirs, Clock(PATIENCE_SECONDS, self.host, on_tick)), template)
+                return Worker(ours, template.fork(theirs, Clock(PATIENCE_SECONDS, self.host)), template)
         except BaseException:
             ours.close()
             raise
 
     @contextmanager
-    def place(self, source: str, on_tick: Callable[[], None] = lambda: None) -> Iterator[None]:
+    def place(self, source: str) -> Iterator[None]:
         """Wait for a place in the queue, and say so.
 
         Raises:
             CheckpointError: others have the places for too long.
         """
-        clock = Clock(PATIENCE_SECONDS, self.host, on_tick)
+        clock = Clock(PATIENCE_SECONDS, self.host)
 
         def wait(ahead: int) -> float:
             self.host.queued(ahead)
@@ -250,9 +249,9 @@ class StoppedError(TimeoutError):
 class Clock:
     """How long each read or write may wait, until the time is up or the process `pid` stands still."""
 
-    def __init__(self, seconds: float, host: Host, on_tick: Callable[[], None], pid: int | None = None) -> None:
+    def __init__(self, seconds: float, host: Host, pid: int | None = None) -> None:
         self._start, self._seconds = time.monotonic(), seconds
-        self._host, self._on_tick = host, on_tick
+        self._host = host
         self._still = None if pid is None else Stillness(pid)
 
     def __call__(self) -> float:
@@ -261,7 +260,6 @@ class Clock:
         Raises:
             TimeoutError: it took too long.
         """
-        self._on_tick()
         taken = time.monotonic() - self._start
         if taken < GLANCE_SECONDS:
             return GLANCE_SECONDS

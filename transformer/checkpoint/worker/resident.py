@@ -95,7 +95,7 @@ class Resident:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        clock = Clock(PATIENCE_SECONDS, self._workers.host, lambda: None)
+        clock = Clock(PATIENCE_SECONDS, self._workers.host)
         try:
             while not self._answering.acquire(timeout=clock()):
                 pass
@@ -119,7 +119,7 @@ class Resident:
         worker, self._worker = self._worker, None
         if worker is None:
             raise RuntimeError("the worker has to be started first")
-        clock, goes_on = Clock(budget.clock_seconds, self._workers.host, lambda: None, worker.pid), False
+        clock, goes_on = Clock(budget.clock_seconds, self._workers.host, worker.pid), False
         answers = worker.answers(request, blocks, budget, clock, self.source)
         try:
             while True:

@@ -93,8 +93,7 @@ def kmer(model: KmerClassifier) -> Diagram:
     read = sketch.part("source", "input", block, ("letter",), ("letter",), sizes=[("vocab", config.vocab)])
     x = sketch.part("embedding", "embedding", block, ("letter",), letters, [model.embedding], read,
                     form=SCALED if config.scale_embedding else "")  # fmt: skip
-    if config.position_place == "before":
-        x = positioned(sketch, "positions", model.positions, config.positions, block, letters, x)
+    x = positioned(sketch, "positions", model.positions, config.positions, block, letters, x)
     convolved = [
         sketch.part(f"kmers.convolutions.{i}", "convolution", block, letters, windows, [convolution], x,
                     sizes=[("width", width)])
@@ -102,8 +101,6 @@ def kmer(model: KmerClassifier) -> Diagram:
     ]  # fmt: skip
     x = sketch.part("kmers", "windows", block, windows, windows, after=convolved)
     x = norm(sketch, "kmers.norm", model.kmers.norm, block, windows, x)
-    if config.position_place == "after":
-        x = positioned(sketch, "positions", model.positions, config.positions, block, windows, x)
     x = encoder_layers(sketch, model.encoder, config, "window", x, block)
     x = norm(sketch, "encoder_norm", model.encoder_norm, block, windows, x)
     attends = config.pooling == "attention"

@@ -77,7 +77,7 @@ class Page:
         """All that the page is told, and the numbers."""
         kind, layer, head = self.first
         record, arrays = header_and_arrays(self.kinds, (layer, head), {}, kind)
-        local = {"record": "record", "keys": [], "arrival": 0, "values": {}}
+        local = {"record": "record", "arrival": 0, "values": {}}
         views = {
             name: {"instance": name, "words": sentences(name), "local": local, **header}
             for name, header in self._headers().items()

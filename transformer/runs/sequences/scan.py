@@ -239,11 +239,12 @@ class ScanTrack:
         self.columns, self.read = columns, 0
         self._values = np.empty((len(plan.strands.signs), plan.n_windows, len(columns)), np.float32)
 
-    def add(self, block: Block) -> None:
-        """The next windows."""
+    def add(self, block: Block) -> int:
+        """The next windows of each strand; returns how many these are."""
         values = block.probabilities[:, :, list(self.columns)]
         self.read = block.first + values.shape[1]
         self._values[:, block.first : self.read] = values
+        return values.shape[1]
 
     @property
     def known(self) -> Block:

@@ -2,13 +2,14 @@
 // Several moments (the snapshots of a training) are played in the browser; nothing is asked of the server meanwhile.
 
 import { activate } from "../../../transformer/plots/canvas/shared/active.js";
-import { scale, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { masked } from "../../../transformer/plots/canvas/shared/cells.js";
+import { shade, STOPS, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
-import { agreement } from "../../../transformer/plots/canvas/shared/decided.js";
-import { button, element, pen, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
+import { agreement, strongestOf } from "../../../transformer/plots/canvas/shared/decided.js";
+import { button, element, pen, resized, say, screenRatio, swatch } from "../../../transformer/plots/canvas/shared/page.js";
 import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
 import { sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
-import { layoutOf, rowAt, sceneOf, sizeOf, strongest } from "./canvas.js";
+import { layoutOf, rowAt, sceneOf, sizeOf } from "./canvas.js";
 import { saveAlignments } from "./files.js";
 import { makePlayer } from "../shared/player.js";
 import { lookedAt, spoken } from "./sentences.js";
@@ -75,14 +76,8 @@ export default component("alignments", (frame) => {
 
 /** The view's elements, still without words. */
 function parts() {
-  const legend = element("div", "legend");
-  const colours = element("i", "scale");
-  colours.style.background = `linear-gradient(to right, ${Array.from({ length: 10 }, (_, at) => `rgb(${scale(at / 9)})`)})`;
-  const [from, to, swatch, nowhere] = [element("span"), element("span"), element("i", "nowhere"), element("span")];
-  const [ring, decided] = [element("i", "decided"), element("span")];
-  legend.append(from, colours, to, swatch, nowhere, ring, decided);
-  const [bar, sheet, reading] = [element("div", "bar"), element("div", "sheet"), element("div", "reading")];
-  return { bar, sheet, reading, legend, from, to, swatch, nowhere, ring, decided, save: button("", () => {}), ruler: pen(element("canvas")) };
+  const [bar, sheet, reading, legend] = ["bar", "sheet", "reading", "legend"].map((name) => element("div", name));
+  return { bar, sheet, reading, legend, save: button("", () => {}), ruler: pen(element("canvas")) };
 }
 
 /**
@@ -96,7 +91,8 @@ function receive(view, received) {
   const { panels } = moments[view.moment];
   const same = before.length === panels.length && panels.every(({ rows }, i) => sameTexts(rows, before[i].rows));
   if (!same || !sameTexts(columns, view.header.columns)) view.pointed = null;
-  Object.assign(view, received);
+  const arrays = Object.fromEntries(Object.entries(received.arrays).map(([name, weights]) => [name, masked(weights)]));
+  Object.assign(view, { header: received.header, arrays });
 }
 
 /** @param {View} view */
@@ -143,7 +139,7 @@ function show(view, box, { title, note, rows, decided }, order, focus) {
   paintScene(resized(box.canvas, wide, tall, screenRatio()), sceneOf(box.drawn), theme.font);
   Object.assign(box.canvas.dataset, {
     left: layout.left, top: layout.top, cellWidth: layout.cell, cellHeight: layout.tall, rows: rows.length,
-    row: focused ?? "", marked: looked ? strongest(looked) : "",
+    row: focused ?? "", marked: looked ? strongestOf(looked) : "",
   });
   box.canvas.setAttribute("aria-label", `${title}. ${hintOf(view)}`);
   if (!rows.length) return;
@@ -226,13 +222,15 @@ function mark(view, panel, row) {
 }
 
 /** @param {View} view */
-function explain({ header, moment, save, from, to, swatch, nowhere, ring, decided }) {
+function explain({ header, moment, save, legend }) {
   const { words } = header;
   say(save, words.save_png);
-  say(from, `${words.weight} 0`);
-  say(to, "1");
-  say(nowhere, words.nowhere);
-  swatch.hidden = nowhere.hidden = !header.masked;
-  say(decided, words.decided);
-  ring.hidden = decided.hidden = !header.moments[moment].panels.some((panel) => panel.decided.length);
+  const colours = element("i", "scale");
+  shade(colours, STOPS);
+  const isDecided = header.moments[moment].panels.some(({ decided }) => decided.length);
+  legend.replaceChildren(
+    `${words.weight} 0`, colours, "1",
+    ...(header.masked ? [swatch(element("i", "nowhere"), words.nowhere)] : []),
+    ...(isDecided ? [swatch(element("i", "decided"), words.decided)] : []),
+  );
 }

@@ -1,8 +1,8 @@
 // One alignment as a scene: target words down, source words across, marks for the word in focus. All of it is seen: cells
 // shrink until they fit.
 
-import { NAN, scale } from "../../../transformer/plots/canvas/shared/colours.js";
-import { agrees } from "../../../transformer/plots/canvas/shared/decided.js";
+import { cellOf } from "../../../transformer/plots/canvas/shared/cells.js";
+import { decidedElsewhere } from "../../../transformer/plots/canvas/shared/decided.js";
 import { framed, decidedIn } from "../../../transformer/plots/canvas/shared/scene.js";
 
 const FONT = 12;
@@ -20,7 +20,7 @@ const STRONG = 0.1; // from this weight on, a source word counts as looked at
 /** @typedef {ReturnType<typeof layoutOf>} Layout */
 
 /**
- * What is drawn of one panel: `weights` are -1 where there is no such key, `decided` the source word that decides each row
+ * What is drawn of one panel: `weights` are `MASKED` where there is no such key, `decided` the source word that decides each row
  * (-1: none), `focused` is the row in focus if it is this panel's, `looked` what the word in focus looked at.
  * @typedef {object} Drawn
  * @property {string[]} rows
@@ -78,16 +78,6 @@ export function sizeOf(layout, rows, columns) {
 }
 
 /**
- * The position of the largest weight; the first of equal ones.
- * @param {ArrayLike<number>} weights
- */
-export function strongest(weights) {
-  let best = 0;
-  for (let at = 1; at < weights.length; at++) if (weights[at] > weights[best]) best = at;
-  return best;
-}
-
-/**
  * A panel's picture, its upper left corner at the origin.
  * @param {Drawn} drawn
  * @returns {Item[]}
@@ -100,24 +90,6 @@ export function sceneOf(drawn) {
     items.push(...cellOf(weight, left + (index % columns.length) * cell, top + Math.floor(index / columns.length) * tall, cell, tall, theme));
   });
   return [...items, ...labels(drawn), ...(looked ? marks(drawn, looked) : []), ...rings(drawn)];
-}
-
-/**
- * A cell; where its weight is below 0, one for which there is no such key.
- * @param {number} weight
- * @param {number} x
- * @param {number} y
- * @param {number} width
- * @param {number} height
- * @param {Theme} theme
- * @returns {Item[]}
- */
-export function cellOf(weight, x, y, width, height, theme) {
-  const colour = weight < 0 ? `rgb(${theme.masked})` : Number.isNaN(weight) ? NAN : `rgb(${scale(weight)})`;
-  /** @type {Item[]} */
-  const items = [{ kind: "box", x, y, width, height, colour }];
-  if (weight < 0) items.push({ kind: "rule", x0: x, y0: y + height, x1: x + width, y1: y, colour: `rgb(${theme.hatch})`, width: 1 });
-  return items;
 }
 
 /**
@@ -164,8 +136,7 @@ function marks({ rows, columns, layout: { left, top, cell, tall }, theme, focuse
  * @returns {Item[]}
  */
 function rings({ decided, columns, weights, layout: { left, top, cell, tall } }) {
-  return decided.flatMap((column, row) => {
-    const places = weights.subarray(row * columns.length, (row + 1) * columns.length);
-    return column < 0 || agrees(places, column) ? [] : decidedIn(left + column * cell, top + row * tall, cell, tall);
-  });
+  const rowOf = (/** @type {number} */ row) => weights.subarray(row * columns.length, (row + 1) * columns.length);
+  const found = decidedElsewhere(decided.map((column) => [column]), rowOf);
+  return found.flatMap(({ query, key }) => decidedIn(left + key * cell, top + query * tall, cell, tall));
 }

@@ -1,6 +1,6 @@
 // What an alignment says in words: the strongest source words of the target word in focus.
 
-import { fill } from "../../../transformer/plots/canvas/shared/words.js";
+import { fill, listed } from "../../../transformer/plots/canvas/shared/words.js";
 
 const SPOKEN = 3; // source words, at most
 const LEAST = 0.05; // weight of a source word that is spoken of
@@ -8,7 +8,7 @@ const LEAST = 0.05; // weight of a source word that is spoken of
 /** @typedef {Pick<import("./alignments.js").View, "header" | "arrays" | "moment">} Shown */
 
 /**
- * A target word's weights in one panel, -1 where there is no such key.
+ * A target word's weights in one panel, `MASKED` where there is no such key.
  * @param {Shown} view
  * @param {number} panel
  * @param {number} row
@@ -33,12 +33,12 @@ export function spoken(view, focus) {
     const each = top.map(({ weight, column }) => {
       return fill(words.weighted, { word: columns[column], weight: weight.toFixed(2) });
     });
-    const looked = each.length ? each.reduce((before, after) => fill(words.listed, { before, after })) : words.nothing;
+    const looked = each.length ? listed(each, words.listed) : words.nothing;
     const decided = panels[order].decided[focus.row] ?? -1;
     const said = decided < 0 ? looked : fill(words.decides, { looked, word: columns[decided] });
     return compared ? fill(words.told, { title: panels[order].title, looked: said }) : said;
   };
   const orders = sameRows ? panels.map((_, order) => order) : [focus.panel];
-  const looked = orders.map(told).reduce((before, after) => fill(words.beside, { before, after }));
+  const looked = listed(orders.map(told), words.beside);
   return fill(compared ? words.compared : words.looks, { word: panels[focus.panel].rows[focus.row], looked });
 }

@@ -3,14 +3,15 @@
 
 import { rgb, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
-import { button, element, explained, say } from "../../../transformer/plots/canvas/shared/page.js";
+import { button, element, explained, say, svg } from "../../../transformer/plots/canvas/shared/page.js";
+import { rulerOf } from "../../../transformer/plots/canvas/shared/saved.js";
+import { nodeOf } from "../../../transformer/plots/canvas/shared/scene.js";
+import { followWords, positionOf } from "../../../transformer/plots/canvas/shared/sides.js";
 import { fill, sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
 import { saveBitext } from "./files.js";
-import { across, chosen, DOTS, dotted, pathOf, strength } from "./lines.js";
+import { across, sceneOf } from "./lines.js";
 import { local } from "./local.js";
 import { legend, spoken } from "./sentences.js";
-
-const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {{ texts: string[], attached: boolean[], special: boolean[], language: string }} Words */
 
@@ -18,8 +19,8 @@ const SVG = "http://www.w3.org/2000/svg";
  * What Python sends.
  * @typedef {object} Header
  * @property {[number, number]} shape target words, source words
- * @property {Words} source
- * @property {Words} target
+ * @property {Words} key the words above
+ * @property {Words} query the words below
  * @property {string} head what the head is called within a sentence
  * @property {boolean} within whether both are the sentence that is read
  * @property {[key: number, nats: number][]} decided for each target word the source word that decides it; empty: not known
@@ -32,8 +33,8 @@ const SVG = "http://www.w3.org/2000/svg";
  *   "decides", string>} words
  */
 
-/** @typedef {import("./lines.js").Position} Position */
-/** @typedef {import("./lines.js").Side} Side */
+/** @typedef {import("../../../transformer/plots/canvas/shared/sides.js").Position} Position */
+/** @typedef {import("../../../transformer/plots/canvas/shared/sides.js").Side} Side */
 /** @typedef {import("./lines.js").Box} Box */
 
 /**
@@ -53,10 +54,10 @@ const SVG = "http://www.w3.org/2000/svg";
 
 export default component("bitext", (frame) => {
   /** @type {Partial<View>} */
-  const start = { selected: null, hovered: null, focus: null, current: { source: 0, target: 0 } };
+  const start = { selected: null, hovered: null, focus: null, current: { query: 0, key: 0 } };
   const view = /** @type {View} */ (Object.assign(frame, build(frame.root), start));
-  view.made = { source: [], target: [] };
-  view.boxes = { source: [], target: [] };
+  view.made = { query: [], key: [] };
+  view.boxes = { query: [], key: [] };
   view.save.onclick = () => saveBitext(view);
   listen(view);
   return {
@@ -71,11 +72,10 @@ export default component("bitext", (frame) => {
  * @param {HTMLElement} root
  */
 function build(root) {
-  const rows = { source: element("div", "words source", null, { role: "group" }), target: element("div", "words target", null, { role: "group" }) };
-  const lines = document.createElementNS(SVG, "svg");
-  lines.setAttribute("aria-hidden", "true");
+  const rows = { key: element("div", "words source", null, { role: "group" }), query: element("div", "words target", null, { role: "group" }) };
+  const lines = svg("svg", { "aria-hidden": "true" });
   const sheet = element("div", "sheet");
-  sheet.append(rows.source, lines, rows.target);
+  sheet.append(rows.key, lines, rows.query);
   const reading = element("div", "reading", "", { "aria-live": "polite" });
   const how = element("span", "how");
   const save = button("", () => {});
@@ -96,12 +96,12 @@ function build(root) {
 function receive(view, { header, arrays }) {
   /** @type {Header | undefined} */
   const before = view.header;
-  const same = before && sameTexts(before.source.texts, header.source.texts) && sameTexts(before.target.texts, header.target.texts);
+  const same = before && sameTexts(before.key.texts, header.key.texts) && sameTexts(before.query.texts, header.query.texts);
   Object.assign(view, { header, weights: arrays.weights });
   if (same) return;
   view.hovered = null;
-  view.current = { source: 0, target: 0 };
-  for (const side of /** @type {const} */ (["source", "target"])) makeWords(view, side);
+  view.current = { query: 0, key: 0 };
+  for (const side of /** @type {const} */ (["key", "query"])) makeWords(view, side);
 }
 
 /**
@@ -111,8 +111,8 @@ function receive(view, { header, arrays }) {
 function makeWords(view, side) {
   const { texts, attached, special } = view.header[side];
   view.made[side] = texts.map((text, index) => {
-    const made = element(side === "target" ? "button" : "span", "word", text, { "data-side": side, "data-index": index });
-    if (side === "target") made.setAttribute("type", "button");
+    const made = element(side === "query" ? "button" : "span", "word", text, { "data-side": side, "data-index": index });
+    if (side === "query") made.setAttribute("type", "button");
     else made.setAttribute("role", "img");
     made.classList.toggle("attached", attached[index]);
     made.classList.toggle("special", special[index]);
@@ -131,10 +131,11 @@ function draw(view) {
   say(view.empty, words.empty);
   if (nothing) return;
   view.theme = themeOf(root);
-  view.focus = view.hovered ?? (view.selected === null ? null : { side: "target", index: view.selected });
+  view.focus = view.hovered ?? (view.selected === null ? null : { side: "query", index: view.selected });
   say(view.save, words.save_png);
   drawWords(view);
-  measure(view);
+  const box = (/** @type {HTMLElement} */ made) => ({ left: made.offsetLeft, top: made.offsetTop, width: made.offsetWidth, height: made.offsetHeight });
+  view.boxes = { key: view.made.key.map(box), query: view.made.query.map(box) };
   drawLines(view);
   say(view.reading, view.focus ? spoken(view, view.focus) : `${legend(view)} ${words.point}`);
   view.how.hidden = !header.decided.length;
@@ -147,8 +148,8 @@ function drawWords(view) {
   const { words } = header;
   const [red, green, blue] = rgb(theme.primary);
   const lit = new Map(focus ? across(view, focus).map(({ index, weight }) => [index, weight]) : []);
-  for (const side of /** @type {const} */ (["source", "target"])) {
-    const about = { source: words.source, target: words.target }[side];
+  for (const side of /** @type {const} */ (["key", "query"])) {
+    const about = { key: words.source, query: words.target }[side];
     view.rows[side].setAttribute("aria-label", fill(about, { language: header[side].language }));
     view.made[side].forEach((made, index) => {
       const weight = focus && focus.side !== side ? (lit.get(index) ?? 0) : 0;
@@ -157,81 +158,35 @@ function drawWords(view) {
       made.classList.toggle("focus", focus?.side === side && focus.index === index);
       made.setAttribute("tabindex", index === view.current[side] ? "0" : "-1");
       made.setAttribute("aria-label", spoken(view, { side, index }));
-      if (side === "target") made.setAttribute("aria-pressed", String(view.selected === index));
+      if (side === "query") made.setAttribute("aria-pressed", String(view.selected === index));
     });
   }
 }
 
-/**
- * Where every word stands, in the sheet's own coordinates.
- * @param {View} view
- */
-function measure(view) {
-  const box = (/** @type {HTMLElement} */ made) => {
-    return { left: made.offsetLeft, top: made.offsetTop, width: made.offsetWidth, height: made.offsetHeight };
-  };
-  view.boxes = { source: view.made.source.map(box), target: view.made.target.map(box) };
-}
-
 /** @param {View} view */
 function drawLines(view) {
-  const { lines, sheet, theme, focus } = view;
+  const { lines, sheet, theme } = view;
   lines.setAttribute("width", String(sheet.clientWidth));
   lines.setAttribute("height", String(sheet.clientHeight));
-  /**
-   * @param {{ query: number, key: number }} line
-   * @param {string} colour
-   * @param {{ width: number, opacity: number, dash?: number[] }} look
-   */
-  const drawn = ({ query, key }, colour, { width, opacity, dash }) => {
-    const path = document.createElementNS(SVG, "path");
-    path.setAttribute("d", pathOf(view.boxes.source[key], view.boxes.target[query]));
-    path.setAttribute("stroke", colour);
-    path.setAttribute("stroke-width", width.toFixed(2));
-    path.setAttribute("stroke-opacity", opacity.toFixed(3));
-    if (dash) path.setAttribute("stroke-dasharray", dash.join(" "));
-    return path;
-  };
-  const solid = chosen(view, focus).map((line) => drawn(line, theme.primary, strength(line.weight, Boolean(focus))));
-  lines.replaceChildren(...solid, ...dotted(view, focus).map((line) => drawn(line, theme.text, DOTS)));
+  const ruler = rulerOf();
+  lines.replaceChildren(...sceneOf(view).flatMap((item) => nodeOf(item, ruler, theme.font) ?? []));
 }
 
 /** @param {View} view */
 function listen(view) {
   const { sheet } = view;
-  sheet.onpointerover = (event) => {
-    if (event.pointerType !== "touch") hover(view, positionOf(event.target));
-  };
-  sheet.onpointerleave = () => hover(view, null);
+  followWords(sheet, (position) => hover(view, position), ({ side, index }) => (view.current[side] = index));
   sheet.onclick = (event) => {
     const position = positionOf(event.target);
     if (!position) return;
     view.current[position.side] = position.index;
-    if (position.side === "target") pick(view, position.index);
+    if (position.side === "query") pick(view, position.index);
     else hover(view, position);
   };
-  sheet.addEventListener("focusin", (event) => {
-    const position = positionOf(event.target);
-    if (!position) return;
-    view.current[position.side] = position.index;
-    if (/** @type {Element} */ (event.target).matches(":focus-visible")) hover(view, position);
-  });
-  sheet.addEventListener("focusout", () => hover(view, null));
   sheet.onkeydown = (event) => {
     const position = positionOf(event.target);
     if (position && move(view, position, event.key)) event.preventDefault();
   };
-}
-
-/**
- * The word that an element is; null for anything else.
- * @param {EventTarget | null} target
- * @returns {Position | null}
- */
-function positionOf(target) {
-  const found = target instanceof Element ? target.closest(".word") : null;
-  if (!(found instanceof HTMLElement)) return null;
-  return { side: found.dataset.side === "target" ? "target" : "source", index: Number(found.dataset.index) };
 }
 
 /**
@@ -264,20 +219,10 @@ function move(view, { side, index }, key) {
   const last = view.made[side].length - 1;
   const within = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: last }[key];
   /** @type {Side | undefined} */
-  const other = key === "ArrowUp" && side === "target" ? "source" : key === "ArrowDown" && side === "source" ? "target" : undefined;
-  if (within === undefined && !other) return false;
-  const to = other ? view.made[other][nearest(view, side, index, other)] : view.made[side][Math.min(Math.max(within ?? 0, 0), last)];
-  to.focus();
-  return true;
-}
-
-/**
- * The word across that a position has most weight with.
- * @param {View} view
- * @param {Side} side
- * @param {number} index
- * @param {Side} other
- */
-function nearest(view, side, index, other) {
-  return across(view, { side, index })[0]?.index ?? Math.min(index, view.made[other].length - 1);
+  const other = key === "ArrowUp" && side === "query" ? "key" : key === "ArrowDown" && side === "key" ? "query" : undefined;
+  if (other) {
+    const most = across(view, { side, index })[0]?.index ?? Math.min(index, view.made[other].length - 1);
+    view.made[other][most].focus();
+  } else if (within !== undefined) view.made[side][Math.min(Math.max(within, 0), last)].focus();
+  return other !== undefined || within !== undefined;
 }

@@ -43,8 +43,8 @@ class Sides:
     def message(self) -> dict[str, Any]:
         """What the browser is sent."""
         return {
-            "source": self.source.message(),
-            "target": self.target.message(),
+            "key": self.source.message(),
+            "query": self.target.message(),
             "heads": list(map(list, self.heads)),
             "file_names": list(map(list, self.file_names)),
             "within": self.within,

@@ -1,7 +1,7 @@
 // The lines of the page's record: those of the head that is looked at, whatever kind of attention it is of.
 
-import { pairSaid, weightsOf } from "../../../transformer/plots/canvas/shared/local.js";
-import { strongest } from "./lines.js";
+import { strongestOf } from "../../../transformer/plots/canvas/shared/decided.js";
+import { toggled, weightsOf } from "../../../transformer/plots/canvas/shared/local.js";
 
 /** @type {import("../../../transformer/plots/canvas/shared/local.js").Local} */
 export const local = {
@@ -24,10 +24,10 @@ export const local = {
       options: { selected: pair?.[0] ?? null },
     };
   },
-  acted(_, { query }, { kind, layer, head, pair }) {
+  acted(_, { query }, choice) {
+    const { kind, layer, head } = choice;
     const count = kind.keys.texts.length;
     const row = (weightsOf(kind, layer, head) ?? new Float32Array()).slice(query * count, (query + 1) * count);
-    const key = strongest(row);
-    return { pair: pair?.[0] === query && pair?.[1] === key ? null : pairSaid(kind, query, key) };
+    return toggled(choice, query, strongestOf(row));
   },
 };

@@ -1,7 +1,7 @@
 // What a bitext says in words: what was looked at while a word was written and what decided it, or who looked at a word.
 
 import { agreement } from "../../../transformer/plots/canvas/shared/decided.js";
-import { counted, fill } from "../../../transformer/plots/canvas/shared/words.js";
+import { counted, fill, listed } from "../../../transformer/plots/canvas/shared/words.js";
 import { across, dotted, rowOf } from "./lines.js";
 
 const SPOKEN = 3; // words, at most
@@ -26,7 +26,7 @@ export function legend(view) {
  * @param {Position} position
  */
 export function spoken(view, position) {
-  return [looked(view, position), position.side === "target" ? decides(view, position.index) : decidedBy(view, position.index)].filter(Boolean).join(" ");
+  return [looked(view, position), position.side === "query" ? decides(view, position.index) : decidedBy(view, position.index)].filter(Boolean).join(" ");
 }
 
 /**
@@ -36,15 +36,15 @@ export function spoken(view, position) {
 function looked(view, position) {
   const { header } = view;
   const { words, head, within } = header;
-  const other = position.side === "target" ? header.source : header.target;
-  const found = across(view, position).filter(({ weight }, order) => weight >= LEAST || (!order && position.side === "target"));
+  const other = position.side === "query" ? header.key : header.query;
+  const found = across(view, position).filter(({ weight }, order) => weight >= LEAST || (!order && position.side === "query"));
   const each = found.slice(0, SPOKEN).map(({ index, weight }) => {
     return fill(words.weighted, { word: other.texts[index], weight: weight.toFixed(2) });
   });
   const word = header[position.side].texts[position.index];
-  if (!each.length) return fill(position.side === "target" ? words.nothing : words.nobody, { word, head });
-  const said = { word, head, listed: listed(each, words) };
-  if (position.side === "source") return fill(within ? words.from_within : words.from, said);
+  if (!each.length) return fill(position.side === "query" ? words.nothing : words.nobody, { word, head });
+  const said = { word, head, listed: listed(each, words.listed) };
+  if (position.side === "key") return fill(within ? words.from_within : words.from, said);
   return fill(within ? words.looked_within : words.looked, said);
 }
 
@@ -54,12 +54,12 @@ function looked(view, position) {
  * @param {number} query
  */
 function decides(view, query) {
-  const { words, decided, source, target } = view.header;
+  const { words, decided, key: source, query: target } = view.header;
   if (!decided[query] || target.special[query]) return "";
   const [key, nats] = decided[query];
   const said = { word: target.texts[query], nats: nats.toFixed(2), times: timesOf(nats) };
   if (key < 0) return fill(words.undecided, said);
-  const most = across(view, { side: "target", index: query })[0]?.index;
+  const most = across(view, { side: "query", index: query })[0]?.index;
   return fill(most === key ? words.same : words.other, { ...said, source: source.texts[key] });
 }
 
@@ -68,9 +68,9 @@ function decides(view, query) {
  * @param {Shown} view
  * @param {number} key
  */
-function decidedBy({ header: { words, decided, target } }, key) {
+function decidedBy({ header: { words, decided, query: target } }, key) {
   const found = decided.flatMap(([one], query) => (one === key ? [target.texts[query]] : []));
-  return found.length ? fill(words.decides, { listed: listed(found, words) }) : "";
+  return found.length ? fill(words.decides, { listed: listed(found, words.listed) }) : "";
 }
 
 /**
@@ -80,12 +80,4 @@ function decidedBy({ header: { words, decided, target } }, key) {
 export function timesOf(nats) {
   const times = Math.exp(Math.max(nats, 0));
   return times < 10 ? times.toFixed(1) : counted(Number(times.toPrecision(2)));
-}
-
-/**
- * @param {string[]} each
- * @param {import("./bitext.js").Header["words"]} words
- */
-function listed(each, words) {
-  return each.reduce((before, after) => fill(words.listed, { before, after }));
 }

@@ -183,7 +183,8 @@ function gridOf([heads, rows, columns], width) {
 }
 
 /**
- * Words in lines, `y` being the number of the line for now. Where they do not fit, the lines that hold the step's word.
+ * Words in lines, `y` being the number of the line for now. Where they do not fit, the lines that hold the step's word,
+ * between dots that stand for the nearest word on either side that is not shown.
  * @param {string[]} texts
  * @param {boolean[]} attached which stand without a space before them
  * @param {{ x: number, width: number, mirrored: boolean }} tower
@@ -205,7 +206,11 @@ export function wordsOf(texts, attached, { x, width, mirrored }, measure, step) 
   });
   if (line < MOST_LINES) return found;
   const first = Math.min(Math.max((found[Math.max(step, 0)]?.y ?? 0) - 1, 0), line + 1 - MOST_LINES);
-  return found.filter(({ y }) => y >= first && y < first + MOST_LINES).map((word) => ({ ...word, y: word.y - first }));
+  const shown = found.filter(({ y }) => y >= first && y < first + MOST_LINES).map((word) => ({ ...word, y: word.y - first }));
+  const [start, end, dots] = [shown[0], shown[shown.length - 1], { text: "…", width: measure("…") + 2 * PAD }];
+  if (start.index > 0) shown.unshift({ ...dots, index: start.index - 1, x: start.x - dots.width, y: start.y });
+  if (end.index < texts.length - 1) shown.push({ ...dots, index: end.index + 1, x: end.x + end.width, y: end.y });
+  return shown;
 }
 
 /**

@@ -43,7 +43,7 @@ const SMALLEST = 0.86; // how far the map may shrink to fit the screen
  *   lights: number[],
  *   pinned: number | null,
  *   source: number,
- *   update: (() => void) | null,
+ *   updates: (() => void)[],
  *   built: string,
  *   passing: boolean,
  *   step: number,
@@ -59,7 +59,7 @@ const SMALLEST = 0.86; // how far the map may shrink to fit the screen
 
 export default component("map", (frame) => {
   /** @type {Partial<View>} */
-  const start = { step: 0, opened: null, current: 0, built: "", update: null, lights: [], pinned: null, source: -1 };
+  const start = { step: 0, opened: null, current: 0, built: "", updates: [], lights: [], pinned: null, source: -1 };
   const view = /** @type {View} */ (Object.assign(frame, frameOf(frame.root), start));
   const first = () => (view.header.steps.written ? 0 : -1);
   view.player = makePlayer({
@@ -144,10 +144,10 @@ function draw(view) {
   view.source = view.pinned ?? view.lights.reduce((best, light, at) => (light > (view.lights[best] ?? 0) ? at : best), -1);
   const { layout, wide } = fitting(view, measure);
   const built = JSON.stringify([wide, view.theme, layout]);
-  if (built !== view.built || !view.update) {
+  if (built !== view.built) {
     const focused = view.made?.get(view.current) === focusedBeside(root);
     view.layout = layout;
-    view.update = build(view);
+    build(view);
     view.built = built;
     view.sheet.style.width = `${root.clientWidth}px`;
     view.root.classList.toggle("beside", layout.beside && layout.free > 110);
@@ -156,7 +156,7 @@ function draw(view) {
     if (!view.made.has(view.current)) view.current = 0;
     if (focused) view.made.get(view.current)?.focus();
   }
-  view.update();
+  view.updates.forEach((update) => update());
   for (const [part, made] of view.made) made.setAttribute("tabindex", part === view.current ? "0" : "-1");
   updateBar(view);
 }

@@ -1,11 +1,10 @@
 // The map as SVG: built once for a layout, then every step only changes what depends on it.
 
+import { svg as svgElement } from "../../../transformer/plots/canvas/shared/page.js";
 import { bandOf, NEXT_LINE, STREAM, streamOf } from "./layout.js";
 import { pictureRow, strengthsAt, sumAt, valueAt } from "./numbers.js";
 import { lookOf, placesOf, positionIn, queryIn, spoken } from "./sentences.js";
 import { barsOf, headsImage, rowMarks } from "./thumbnails.js";
-
-const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {import("./map.js").View} View */
 /** @typedef {import("./layout.js").PlacedTower} PlacedTower */
@@ -16,20 +15,14 @@ const SVG = "http://www.w3.org/2000/svg";
  * @param {string} className
  * @param {Record<string, string | number>} attributes
  * @param {string} [text]
- * @returns {SVGElement}
  */
 export function svg(tag, className, attributes = {}, text) {
-  const made = document.createElementNS(SVG, tag);
-  if (className) made.setAttribute("class", className);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-  if (text !== undefined) made.textContent = text;
-  return made;
+  return svgElement(tag, className ? { class: className, ...attributes } : attributes, text);
 }
 
 /**
- * Build everything; returns what brings it to the view's step.
+ * Build everything, and what brings it to the view's step.
  * @param {View} view
- * @returns {() => void}
  */
 export function build(view) {
   const { layout, header, sheet } = view;
@@ -38,25 +31,22 @@ export function build(view) {
   sheet.replaceChildren();
   sheet.setAttribute("viewBox", `0 0 ${layout.wide.toFixed(0)} ${layout.height.toFixed(0)}`);
   sheet.setAttribute("aria-label", header.about);
-  /** @type {(() => void)[]} */
-  const updates = [];
-  layout.towers.forEach((tower, number) => buildTower(view, tower, number, updates));
-  if (layout.towers.length === 2) buildBus(view, updates);
-  buildNext(view, updates);
-  return () => updates.forEach((update) => update());
+  view.updates = [];
+  layout.towers.forEach((tower, number) => buildTower(view, tower, number));
+  if (layout.towers.length === 2) buildBus(view);
+  buildNext(view);
 }
 
 /**
  * @param {View} view
  * @param {PlacedTower} tower
  * @param {number} number
- * @param {(() => void)[]} updates
  */
-function buildTower(view, tower, number, updates) {
+function buildTower(view, tower, number) {
   const { sheet, header, arrays } = view;
   const inner = tower.mirrored ? tower.x : tower.x + tower.width;
   const stream = svg("path", "stream");
-  updates.push(() => stream.setAttribute("d", streamOf(tower, (part) => sumAt(arrays, part, positionIn(view, number))?.share ?? null)));
+  view.updates.push(() => stream.setAttribute("d", streamOf(tower, (part) => sumAt(arrays, part, positionIn(view, number))?.share ?? null)));
   for (const { y, height, slim } of tower.frames) {
     if (slim) continue;
     sheet.append(svg("rect", "layer", { x: tower.x, y: y - 3, width: tower.width, height: height + 6, rx: 7 }));
@@ -71,11 +61,11 @@ function buildTower(view, tower, number, updates) {
   }
   const anchor = { x: inner, y: tower.top - 3, "text-anchor": tower.mirrored ? "start" : "end" };
   sheet.append(svg("text", "tower-title", anchor, header.towers[number].title));
-  buildWords(view, tower, number, updates);
+  buildWords(view, tower, number);
   const slim = tower.rows.filter(({ row }) => row.slim).length;
   let told = false;
   tower.rows.forEach((placed) => {
-    buildRow(view, tower, number, placed, updates);
+    buildRow(view, tower, number, placed);
     if (placed.row.slim && !told) {
       told = true;
       const x = placed.boxes[0].x + placed.boxes[0].width / 2;
@@ -89,12 +79,11 @@ function buildTower(view, tower, number, updates) {
  * @param {View} view
  * @param {PlacedTower} tower
  * @param {number} number
- * @param {(() => void)[]} updates
  */
-function buildWords(view, tower, number, updates) {
+function buildWords(view, tower, number) {
   const { sheet, header } = view;
   const { reads, stepped } = header.towers[number];
-  const box = partGroup(view, reads, updates);
+  const box = partGroup(view, reads);
   const from = tower.mirrored ? tower.x : tower.x + 34;
   box.append(svg("rect", "ground", { x: from - 4, y: tower.wordsTop, width: tower.width - 30, height: tower.bottom - tower.wordsTop, rx: 6 }));
   sheet.append(box);
@@ -104,7 +93,7 @@ function buildWords(view, tower, number, updates) {
       if (!stepped) view.send("pinned", placed.index === view.pinned ? -1 : placed.index);
       else view.goTo(!header.steps.written && view.step === placed.index ? -1 : placed.index);
     });
-    updates.push(() => {
+    view.updates.push(() => {
       const here = placed.index === (stepped ? view.step : view.source);
       mark.setAttribute("fill-opacity", here && stepped ? "1" : stepped ? "0" : (view.lights[placed.index] ?? 0).toFixed(3));
       mark.classList.toggle(stepped ? "here" : "from", here);
@@ -137,9 +126,8 @@ function placeWord(place, { text, x, y, width }, pick) {
  * @param {PlacedTower} tower
  * @param {number} number
  * @param {PlacedRow} placed
- * @param {(() => void)[]} updates
  */
-function buildRow(view, tower, number, placed, updates) {
+function buildRow(view, tower, number, placed) {
   const { sheet, arrays } = view;
   const { row, y, height, boxes, read } = placed;
   const inLayer = row.layer >= 0 && !row.slim;
@@ -151,20 +139,20 @@ function buildRow(view, tower, number, placed, updates) {
     sheet.append(svg("path", "reads", { d: `M${from} ${read - 1} Q${from} ${into} ${edge} ${into}` }));
     const band = svg("path", "band");
     sheet.append(band);
-    updates.push(() => {
+    view.updates.push(() => {
       const share = row.sums.length ? sumAt(arrays, row.sums[0], positionIn(view, number))?.share : undefined;
       band.setAttribute("d", bandOf(tower, placed, share ?? 0.06));
     });
     const middle = (edge + from) / 2;
-    row.before.forEach((part) => dot(view, part, "norm", middle, into, updates));
-    row.sums.forEach((part) => dot(view, part, "sum", tower.stream + sign * STREAM, placed.merge + 1, updates));
-    row.after.forEach((part) => dot(view, part, "norm", tower.stream + (sign * STREAM) / 2, placed.merge - 3, updates));
+    row.before.forEach((part) => dot(view, part, "norm", middle, into));
+    row.sums.forEach((part) => dot(view, part, "sum", tower.stream + sign * STREAM, placed.merge + 1));
+    row.after.forEach((part) => dot(view, part, "norm", tower.stream + (sign * STREAM) / 2, placed.merge - 3));
   }
   for (const { part, x, width } of boxes) {
-    const box = partGroup(view, part, updates);
+    const box = partGroup(view, part);
     sheet.append(box);
     box.append(svg("rect", `box ${view.header.parts[part].kind}${row.slim ? " slim" : ""}`, { x, y, width, height, rx: row.slim ? 3 : 6 }));
-    if (!row.slim) fillBox(view, number, placed, box, part, x, width, updates);
+    if (!row.slim) fillBox(view, number, placed, box, part, x, width);
   }
 }
 
@@ -176,9 +164,8 @@ function buildRow(view, tower, number, placed, updates) {
  * @param {number} part
  * @param {number} x
  * @param {number} width
- * @param {(() => void)[]} updates
  */
-function fillBox(view, number, { row, y, height, grid }, box, part, x, width, updates) {
+function fillBox(view, number, { row, y, height, grid }, box, part, x, width) {
   const { header, arrays } = view;
   const { title, kind } = header.parts[part];
   const middle = y + height / 2;
@@ -190,21 +177,21 @@ function fillBox(view, number, { row, y, height, grid }, box, part, x, width, up
     const look = svg("text", "look", { x: x + 8, y: middle + 12 });
     const wide = grid.across * (grid.side + grid.gap) - grid.gap;
     const image = svg("image", "heads", { x: grid.x, y: grid.y, width: wide, height: grid.tall, preserveAspectRatio: "none" });
-    image.setAttribute("href", headsImage(arrays[`codes${row.name}`], shape, grid));
+    image.setAttribute("href", headsImage(arrays[`codes${row.name}`], shape, grid, view.theme));
     const mark = svg("path", "row-mark");
     box.append(look, image, mark);
-    updates.push(() => {
+    view.updates.push(() => {
       look.textContent = view.short(lookOf(view, number, row), rest);
       mark.setAttribute("d", rowMarks(grid, shape, pictureRow(row.heads ?? { shape, queries: 0 }, queryIn(view, number, row))));
     });
   }
-  if (row.chain) buildChain(box, row.chain, x, width, y, height, () => positionIn(view, number), updates);
+  if (row.chain) buildChain(view, box, row.chain, x, width, y, height, () => positionIn(view, number));
   const { groups } = row;
   if (groups && kind === "feed_forward") {
     const look = svg("text", "look", { x: x + width * 0.5 - 4, y: middle + 4, "text-anchor": "end" });
     const bars = svg("path", "bars");
     box.append(look, bars);
-    updates.push(() => {
+    view.updates.push(() => {
       const position = positionIn(view, number);
       look.textContent = `${Math.round(100 * valueAt(arrays[`active${row.name}`], position))} %`;
       const strengths = strengthsAt(arrays[`strengths${row.name}`], groups, position);
@@ -215,6 +202,7 @@ function fillBox(view, number, { row, y, height, grid }, box, part, x, width, up
 
 /**
  * A recurrent net over its time steps: a cell each, from the first to the last; the present one is filled.
+ * @param {View} view
  * @param {SVGElement} box
  * @param {number} steps
  * @param {number} x
@@ -222,9 +210,8 @@ function fillBox(view, number, { row, y, height, grid }, box, part, x, width, up
  * @param {number} y
  * @param {number} height
  * @param {() => number} position
- * @param {(() => void)[]} updates
  */
-function buildChain(box, steps, x, width, y, height, position, updates) {
+function buildChain(view, box, steps, x, width, y, height, position) {
   const [from, room] = [x + width * 0.36, width * 0.64 - 10];
   const side = Math.max(Math.min(height - 9, room / steps - 4), 1);
   const [each, top] = [room / steps, y + (height - side) / 2];
@@ -237,7 +224,7 @@ function buildChain(box, steps, x, width, y, height, position, updates) {
   }
   const now = svg("path", "cell-now");
   box.append(svg("path", "links", { d: links }), svg("path", "cells", { d: cells }), now);
-  updates.push(() => {
+  view.updates.push(() => {
     const step = position();
     now.setAttribute("d", step >= 0 && step < steps ? cell(step) : "");
   });
@@ -250,10 +237,9 @@ function buildChain(box, steps, x, width, y, height, position, updates) {
  * @param {string} className
  * @param {number} x
  * @param {number} y
- * @param {(() => void)[]} updates
  */
-function dot(view, part, className, x, y, updates) {
-  const made = partGroup(view, part, updates, "circle");
+function dot(view, part, className, x, y) {
+  const made = partGroup(view, part, "circle");
   made.classList.add(className);
   for (const [name, value] of Object.entries({ cx: x.toFixed(1), cy: y.toFixed(1), r: className === "sum" ? 4 : 3.6 })) made.setAttribute(name, String(value));
   view.sheet.append(made);
@@ -263,12 +249,11 @@ function dot(view, part, className, x, y, updates) {
  * The element of a part, which the keyboard reaches, and which says what it is.
  * @param {View} view
  * @param {number} part
- * @param {(() => void)[]} updates
  */
-function partGroup(view, part, updates, tag = "g") {
+function partGroup(view, part, tag = "g") {
   const made = svg(tag, "part", { role: "button", tabindex: -1, "data-part": part });
   view.made.set(part, made);
-  updates.push(() => {
+  view.updates.push(() => {
     made.setAttribute("aria-label", spoken(view, part));
     made.classList.toggle("open", view.opened === part);
   });
@@ -278,9 +263,8 @@ function partGroup(view, part, updates, tag = "g") {
 /**
  * From the encoder's top to every cross-attention: as thick as what that one adds.
  * @param {View} view
- * @param {(() => void)[]} updates
  */
-function buildBus(view, updates) {
+function buildBus(view) {
   const { sheet, layout, arrays } = view;
   const [source, target] = layout.towers;
   const crossing = target.rows.filter(({ row }) => row.crosses);
@@ -297,7 +281,7 @@ function buildBus(view, updates) {
       : `M${from} ${exit} C${from + 16} ${exit} ${from + 16} ${y} ${from} ${y}`;
     const line = svg("path", "cross", { d });
     sheet.prepend(line);
-    updates.push(() => {
+    view.updates.push(() => {
       const sum = placed.row.sums[0];
       const share = sum === undefined ? null : sumAt(arrays, sum, positionIn(view, 1));
       line.setAttribute("stroke-width", share ? Math.max(STREAM * share.share, 1).toFixed(1) : "1.5");
@@ -308,13 +292,12 @@ function buildBus(view, updates) {
 /**
  * What comes out: the words that were written, and the likeliest outputs of this step.
  * @param {View} view
- * @param {(() => void)[]} updates
  */
-function buildNext(view, updates) {
+function buildNext(view) {
   const { sheet, header, layout } = view;
   for (const placed of layout.written) {
     const { mark, word } = placeWord(sheet, placed, () => view.goTo(placed.index));
-    updates.push(() => {
+    view.updates.push(() => {
       const here = placed.index === view.step;
       mark.setAttribute("fill-opacity", here ? "1" : "0");
       mark.classList.toggle("here", here);
@@ -333,7 +316,7 @@ function buildNext(view, updates) {
     const bar = svg("rect", "next-bar", { x: from + 102, y: at + 2, height: NEXT_LINE - 5, rx: 2 });
     const number = svg("text", "next-number", { y: at + 11 });
     sheet.append(name, bar, number);
-    updates.push(() => {
+    view.updates.push(() => {
       const one = nextOf(view)[order];
       const wide = one ? one[1] * (room - 150) : 0;
       name.textContent = one ? view.short(one[0], 90) : "";

@@ -1,20 +1,20 @@
 // What stands inside an attention's box: its heads as small pictures, in one image; and what a net's units hold.
 
-import { scale } from "../../../transformer/plots/canvas/shared/colours.js";
+import { paint } from "../../../transformer/plots/canvas/all_heads/thumbnails.js";
+import { lookOf, valuesOf } from "../../../transformer/plots/canvas/shared/cells.js";
 import { element, pen } from "../../../transformer/plots/canvas/shared/page.js";
-
-const MASKED = 255;
-const LARGEST = 254;
 
 /**
  * All heads of an attention as one picture, in the colours that weights have everywhere; masked cells are left out.
  * @param {Uint8Array} codes
  * @param {[number, number, number]} shape heads, rows, columns
  * @param {import("./layout.js").Grid} grid
+ * @param {import("../../../transformer/plots/canvas/shared/colours.js").Theme} theme
  */
-export function headsImage(codes, [heads, rows, columns], grid) {
+export function headsImage(codes, [heads, rows, columns], grid, theme) {
   const dense = 3;
-  const cells = element("canvas", "", null, { width: columns, height: rows });
+  const [cells, values] = [element("canvas"), valuesOf(codes)];
+  const look = { ...lookOf(1, false, theme), masked: 0, hatch: 0 };
   const tall = (grid.tall + grid.gap) / grid.lines - grid.gap;
   const [wide, high] = [grid.across * (grid.side + grid.gap) - grid.gap, grid.tall];
   const sheet = element("canvas", "", null, { width: Math.round(wide * dense), height: Math.round(high * dense) });
@@ -22,12 +22,7 @@ export function headsImage(codes, [heads, rows, columns], grid) {
   ink.imageSmoothingEnabled = columns > grid.side * dense || rows > tall * dense;
   ink.strokeStyle = "rgb(128 128 128 / 0.5)";
   for (let head = 0; head < heads; head++) {
-    const picture = pen(cells).createImageData(columns, rows);
-    for (let cell = 0; cell < rows * columns; cell++) {
-      const code = codes[head * rows * columns + cell];
-      picture.data.set([...scale(code / LARGEST), code === MASKED ? 0 : 255], 4 * cell);
-    }
-    pen(cells).putImageData(picture, 0, 0);
+    paint(cells, values, [1, heads, rows, columns], head, look, 1);
     const [x, y] = cornerOf(grid, head);
     const corners = /** @type {const} */ ([x * dense, y * dense, grid.side * dense, tall * dense]);
     ink.drawImage(cells, ...corners);

@@ -1,11 +1,12 @@
 // One matrix on a canvas: colours for all cells, numbers where they fit, marks for what is lit.
 
 import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
-import { between, inkOn, NAN, scale } from "../../../transformer/plots/canvas/shared/colours.js";
-import { pen, shortened } from "../../../transformer/plots/canvas/shared/page.js";
+import { between, css, inkOn, NAN, scale } from "../../../transformer/plots/canvas/shared/colours.js";
+import { pen } from "../../../transformer/plots/canvas/shared/page.js";
 import { written } from "../../../transformer/plots/canvas/shared/words.js";
 
 /** @typedef {import("../../../transformer/plots/canvas/shared/colours.js").Theme} Theme */
+/** @typedef {import("../../../transformer/plots/canvas/shared/scene.js").Item} Item */
 /** @typedef {ReturnType<typeof geometry>} Geometry */
 /** @typedef {ReturnType<typeof paints>} Paints */
 
@@ -133,112 +134,62 @@ function room(value, digits) {
 }
 
 /**
- * Draw a matrix, its upper left corner at the pen's origin.
- * @param {CanvasRenderingContext2D} context
+ * A matrix as a scene, its upper left corner at the origin.
  * @param {Drawn} drawn
  * @param {Theme} theme
  * @param {Paints} colours
+ * @returns {Item[]}
  */
-export function drawMatrix(context, { matrix, values, hidden, outlined, shape, relation, fades, focused }, theme, colours) {
-  const columns = matrix.columns.length;
-  context.font = `${shape.font}px ${theme.font}`;
-  labels(context, matrix, shape, theme);
+export function sceneOf({ matrix, values, hidden, outlined, shape, relation, fades, focused }, theme, colours) {
+  const { rowsAt, columnsAt, left, top, width, height, font: size } = shape;
+  const base = /** @type {const} */ ({ kind: "text", room: Infinity, align: "center", colour: theme.text, size });
   const colour = colouring(matrix, values, theme);
   const digits = values.every((value) => Number.isInteger(value) || !Number.isFinite(value)) && !matrix.weights ? 0 : 2;
-  /** @type {[number, number, Relation][]} */
+  const items = labels(matrix, shape, theme);
+  /** @type {Item[]} */
   const marks = [];
-  /** @type {[number, number][]} */
+  /** @type {Item[]} */
   const rings = [];
-  each(shape, (row, column, x, y) => {
-    if (row < 0 || column < 0) return dots(context, x, y, shape, theme);
-    const index = row * columns + column;
+  rowsAt.forEach((row, i) => columnsAt.forEach((column, j) => {
+    const [x, y] = [left + j * width, top + i * height];
+    const [middle, centre] = [x + width / 2, y + height / 2 + 0.5];
+    if (row < 0 || column < 0) return items.push({ ...base, text: "⋯", x: middle, y: centre });
+    const index = row * matrix.columns.length + column;
     const how = relation?.(index);
     const faded = fades && relation && !how;
-    context.globalAlpha = faded ? FADED.fill : fades && how?.startsWith("further") ? 0.75 : 1;
+    const alpha = faded ? FADED.fill : fades && how?.startsWith("further") ? 0.75 : 1;
     const isHidden = bit(hidden, index);
-    const [fill, ink] = isHidden && !Number.isNaN(values[index]) ? [`rgb(${theme.masked})`, theme.text] : colour(values[index]);
-    context.fillStyle = fill;
-    context.fillRect(x, y, shape.width, shape.height);
-    if (isHidden) hatch(context, x, y, shape, theme);
+    const [fill, ink] = isHidden && !Number.isNaN(values[index]) ? [css(theme.masked), theme.text] : colour(values[index]);
+    items.push({ kind: "box", x, y, width, height, colour: fill, alpha });
+    if (isHidden) items.push(...hatch(x, y, width, height, css(theme.hatch), alpha / 2));
     if (shape.numbers && !(matrix.asked && values[index] < 1)) {
-      context.globalAlpha = faded ? FADED.ink : 1;
-      context.fillStyle = faded ? theme.text : ink;
-      context.textAlign = "center";
-      context.textBaseline = "middle";
-      context.fillText(written(values[index], room(values[index], digits), "?"), x + shape.width / 2, y + shape.height / 2 + 0.5);
+      const text = written(values[index], room(values[index], digits), "?");
+      items.push({ ...base, text, x: middle, y: centre, alpha: faded ? FADED.ink : 1, colour: faded ? theme.text : ink });
     }
-    if (how) marks.push([x, y, how]);
-    if (bit(outlined, index)) rings.push([x, y]);
-  });
-  context.globalAlpha = 1;
-  grid(context, shape, theme);
-  for (const [x, y] of rings) outline(context, x, y, shape, colours.outlined, 3);
-  for (const [x, y, how] of marks) mark(context, x, y, how, shape, colours);
-  if (focused) {
-    context.setLineDash([3, 2]);
-    outline(context, ...corner(shape, ...focused), shape, theme.primary, 2);
-    context.setLineDash([]);
-  }
+    if (how) marks.push(mark(x, y, how, shape, colours));
+    if (bit(outlined, index)) rings.push(outline(x, y, shape, colours.outlined, 3));
+  }));
+  items.push(...grid(shape, theme), ...rings, ...marks);
+  if (!focused) return items;
+  const [x, y] = [left + columnsAt.indexOf(focused[1]) * width, top + rowsAt.indexOf(focused[0]) * height];
+  return [...items, outline(x, y, shape, theme.primary, 2, [3, 2])];
 }
 
 /**
- * Where a cell lies.
- * @param {Geometry} shape
- * @param {number} row
- * @param {number} column
- * @returns {[number, number]}
- */
-function corner(shape, row, column) {
-  return [shape.left + shape.columnsAt.indexOf(column) * shape.width, shape.top + shape.rowsAt.indexOf(row) * shape.height];
-}
-
-/**
- * Every place of the canvas: its row and column, -1 for what is left out, and its upper left corner.
- * @param {Geometry} shape
- * @param {(row: number, column: number, x: number, y: number) => void} visit
- */
-function each({ rowsAt, columnsAt, left, top, width, height }, visit) {
-  rowsAt.forEach((row, i) => columnsAt.forEach((column, j) => visit(row, column, left + j * width, top + i * height)));
-}
-
-/**
- * Dots in the place of what is left out.
- * @param {CanvasRenderingContext2D} context
- * @param {number} x
- * @param {number} y
- * @param {Geometry} shape
- * @param {Theme} theme
- */
-function dots(context, x, y, shape, theme) {
-  context.globalAlpha = 1;
-  context.fillStyle = theme.text;
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  context.fillText("⋯", x + shape.width / 2, y + shape.height / 2);
-}
-
-/**
- * @param {CanvasRenderingContext2D} context
+ * The names of rows and columns, as far as there is room.
  * @param {Matrix} matrix
  * @param {Geometry} shape
  * @param {Theme} theme
+ * @returns {Item[]}
  */
-function labels(context, matrix, shape, theme) {
-  context.fillStyle = theme.text;
-  context.textBaseline = "middle";
-  context.textAlign = "right";
-  const text = (/** @type {string[]} */ names, /** @type {number} */ i, /** @type {number} */ width) =>
-    (i < 0 ? "⋯" : shortened(context, names[i], width));
-  if (shape.numbers || matrix.rows.length <= 40) {
-    shape.rowsAt.forEach((row, i) =>
-      context.fillText(text(matrix.rows, row, shape.label), shape.left - 4, shape.top + (i + 0.5) * shape.height),
-    );
-  }
-  if (!shape.numbers) return;
-  context.textAlign = "center";
-  shape.columnsAt.forEach((column, i) =>
-    context.fillText(text(matrix.columns, column, shape.width - 2), shape.left + (i + 0.5) * shape.width, shape.line / 2),
-  );
+function labels(matrix, { rowsAt, columnsAt, left, top, width, height, numbers, label, line, font: size }, theme) {
+  const base = /** @type {const} */ ({ kind: "text", colour: theme.text, size });
+  const text = (/** @type {string[]} */ names, /** @type {number} */ i) => (i < 0 ? "⋯" : names[i]);
+  /** @type {Item[]} */
+  const rows = rowsAt.map((row, i) => ({ ...base, text: text(matrix.rows, row), x: left - 4, y: top + (i + 0.5) * height, room: label, align: "right" }));
+  /** @type {Item[]} */
+  const columns = columnsAt.map((column, i) => ({ ...base, text: text(matrix.columns, column), x: left + (i + 0.5) * width, y: line / 2, room: width - 2, align: "center" }));
+  return [...(numbers || matrix.rows.length <= 40 ? rows : []), ...(numbers ? columns : [])];
 }
 
 /**
@@ -265,7 +216,6 @@ export const visible = ({ dark }) => (dark ? [22, 94, 104] : [176, 220, 216]);
  */
 export function colouring(matrix, values, theme) {
   const largest = largestOf(values) || 1;
-  const css = (/** @type {number[]} */ channels) => `rgb(${channels.join(",")})`;
   return (value) => {
     if (matrix.asked && !(value > 0)) return [value === 0 ? theme.background : css(theme.masked), theme.text];
     if (Number.isNaN(value)) return [NAN, "#000"];
@@ -277,79 +227,61 @@ export function colouring(matrix, values, theme) {
 
 /**
  * Strokes across a cell that the mask hides, so that it is never taken for a small number.
- * @param {CanvasRenderingContext2D} context
  * @param {number} x
  * @param {number} y
- * @param {Geometry} shape
- * @param {Theme} theme
+ * @param {number} width
+ * @param {number} height
+ * @param {string} colour
+ * @param {number} alpha
+ * @returns {Item[]}
  */
-function hatch(context, x, y, shape, theme) {
-  context.save();
-  context.beginPath();
-  context.rect(x, y, shape.width, shape.height);
-  context.clip();
-  context.beginPath();
-  for (let from = -shape.height; from < shape.width; from += 8) {
-    context.moveTo(x + from, y + shape.height);
-    context.lineTo(x + from + shape.height, y);
+function hatch(x, y, width, height, colour, alpha) {
+  /** @type {Item[]} */
+  const items = [];
+  for (let from = -height; from < width; from += 8) {
+    const [first, last] = [Math.max(from, 0), Math.min(from + height, width)];
+    items.push({ kind: "rule", x0: x + first, y0: y + height - (first - from), x1: x + last, y1: y + height - (last - from), colour, width: 1, alpha });
   }
-  context.strokeStyle = `rgb(${theme.hatch})`;
-  context.globalAlpha *= 0.5;
-  context.stroke();
-  context.restore();
+  return items;
 }
 
 /**
- * @param {CanvasRenderingContext2D} context
+ * The frame around all cells, and the lines between those that have numbers.
  * @param {Geometry} shape
  * @param {Theme} theme
+ * @returns {Item[]}
  */
-function grid(context, shape, theme) {
-  const [rows, columns] = [shape.rowsAt.length, shape.columnsAt.length];
-  context.strokeStyle = theme.border;
-  context.lineWidth = 1;
-  context.strokeRect(shape.left - 0.5, shape.top - 0.5, columns * shape.width + 1, rows * shape.height + 1);
-  if (!shape.numbers) return;
-  context.beginPath();
-  for (let i = 1; i < columns; i++) {
-    context.moveTo(shape.left + i * shape.width + 0.5, shape.top);
-    context.lineTo(shape.left + i * shape.width + 0.5, shape.top + rows * shape.height);
-  }
-  for (let i = 1; i < rows; i++) {
-    context.moveTo(shape.left, shape.top + i * shape.height + 0.5);
-    context.lineTo(shape.left + columns * shape.width, shape.top + i * shape.height + 0.5);
-  }
-  context.globalAlpha = 0.6;
-  context.stroke();
-  context.globalAlpha = 1;
+function grid({ rowsAt, columnsAt, left, top, width, height, numbers }, { border: colour }) {
+  const [wide, tall] = [columnsAt.length * width, rowsAt.length * height];
+  const rule = /** @type {const} */ ({ kind: "rule", colour, width: 1, alpha: 0.6 });
+  const down = columnsAt.slice(1).map((_, i) => left + (i + 1) * width + 0.5).map((x) => ({ ...rule, x0: x, y0: top, x1: x, y1: top + tall }));
+  const across = rowsAt.slice(1).map((_, i) => top + (i + 1) * height + 0.5).map((y) => ({ ...rule, x0: left, y0: y, x1: left + wide, y1: y }));
+  return [{ kind: "frame", x: left - 0.5, y: top - 0.5, width: wide + 1, height: tall + 1, colour, line: 1 }, ...(numbers ? [...down, ...across] : [])];
 }
 
 /**
- * @param {CanvasRenderingContext2D} context
  * @param {number} x
  * @param {number} y
  * @param {Relation} how
  * @param {Geometry} shape
  * @param {Paints} colours
  */
-function mark(context, x, y, how, shape, colours) {
-  const further = how === "furtherSources" || how === "furtherTargets";
-  if (further) context.setLineDash([2, 2]);
-  outline(context, x, y, shape, further ? colours.further : colours[how], how === "picked" ? 3 : further ? 1 : 2);
-  context.setLineDash([]);
+function mark(x, y, how, shape, colours) {
+  if (how === "furtherSources" || how === "furtherTargets") return outline(x, y, shape, colours.further, 1, [2, 2]);
+  return outline(x, y, shape, colours[how], how === "picked" ? 3 : 2);
 }
 
 /**
- * @param {CanvasRenderingContext2D} context
  * @param {number} x
  * @param {number} y
  * @param {Geometry} shape
  * @param {string} colour
  * @param {number} width
+ * @param {number[]} [dash]
+ * @returns {Item}
  */
-function outline(context, x, y, shape, colour, width) {
+function outline(x, y, shape, colour, width, dash) {
   const inset = shape.width < 12 ? 0.5 : width / 2 + 0.5;
-  context.strokeStyle = colour;
-  context.lineWidth = shape.width < 12 ? 1 : width;
-  context.strokeRect(x + inset, y + inset, shape.width - 2 * inset, shape.height - 2 * inset);
+  const line = shape.width < 12 ? 1 : width;
+  return { kind: "frame", x: x + inset, y: y + inset, width: shape.width - 2 * inset, height: shape.height - 2 * inset, colour, line, dash };
 }

@@ -1,6 +1,6 @@
 // What colours and the outlines of cells mean.
 
-import { ends, scale } from "../../../transformer/plots/canvas/shared/colours.js";
+import { ends, STOPS } from "../../../transformer/plots/canvas/shared/colours.js";
 import { visible } from "./canvas.js";
 
 /** @typedef {[keyof import("./canvas.js").Paints, string]} Outline A colour by its name, and its meaning. */
@@ -31,7 +31,7 @@ export function scalesOf(header, theme) {
   /** @type {[there: boolean, text: string, stops: number[][]][]} */
   const kinds = [
     [header.matrices.some(({ weights, mask, asked }) => !weights && !mask && !asked), header.words.scale, [low, middle, high]],
-    [header.matrices.some(({ weights }) => weights), header.words.weights, [0, 0.25, 0.5, 0.75, 1].map(scale)],
+    [header.matrices.some(({ weights }) => weights), header.words.weights, STOPS],
     [masks, header.words.visible, [visible(theme), visible(theme)]],
     [masks, header.words.hidden, [theme.masked, theme.masked]],
   ];

@@ -2,12 +2,13 @@
 
 import { activate } from "../../../transformer/plots/canvas/shared/active.js";
 import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
-import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { shade, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
-import { button, element, enlarged, focusedBeside, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
+import { button, element, enlarged, focusedBeside, resized, say, screenRatio, swatch } from "../../../transformer/plots/canvas/shared/page.js";
+import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
 import { fill, written } from "../../../transformer/plots/canvas/shared/words.js";
-import { drawMatrix, geometry, paints, zoomFor } from "./canvas.js";
+import { geometry, paints, sceneOf, zoomFor } from "./canvas.js";
 import { saveMatrices } from "./files.js";
 import { meanings, scalesOf } from "./legend.js";
 import { cellAt } from "./pointer.js";
@@ -161,7 +162,7 @@ function build(view, matrix) {
     view.draw();
   };
   canvas.onkeydown = (event) => {
-    const target = moved(event.key, box.current, box.matrix.rows.length, box.matrix.columns.length);
+    const target = moved(event, box.current, box.matrix.rows.length, box.matrix.columns.length);
     if (event.key === "Enter" || event.key === " ") pick(view, box, box.current);
     else if (event.key === "Escape" && view.selected && !view.example) view.send("picked", { none: true });
     else if (!target) return;
@@ -201,7 +202,7 @@ function show(view, box, matrix) {
   box.focused = focusedBeside(view.root) === box.canvas ? box.current : null;
   const context = resized(box.canvas, box.shape.wide, box.shape.tall, screenRatio());
   Object.assign(box.canvas.style, { width: `${box.shape.wide}px`, height: `${box.shape.tall}px` });
-  drawMatrix(context, box, theme, view.paints);
+  paintScene(context, sceneOf(box, theme, view.paints), theme.font);
   for (const relation of RELATIONS) {
     const bits = lit[relation]?.[matrix.name];
     box.canvas.dataset[relation] = String(box.values.reduce((count, _, index) => count + Number(bit(bits, index)), 0));
@@ -240,31 +241,17 @@ function expose(view, box) {
 function explain({ header, hint, legend, paints: colours, save, selected, example, theme }) {
   say(save, header.words.save_png);
   say(hint, header.hint);
-  legend.replaceChildren(
-    ...scales(header, theme),
-    ...meanings(header, selected !== null, example).map(([name, text]) => {
-      const made = element("span", "swatch");
-      const patch = element("i", name);
-      patch.style.borderColor = colours[name];
-      made.append(patch, element("span", "", text));
-      return made;
-    }),
-  );
-}
-
-/**
- * The scales of colours, with what they mean.
- * @param {Header} header
- * @param {View["theme"]} theme
- */
-function scales(header, theme) {
-  return scalesOf(header, theme).map(([text, stops]) => {
-    const made = element("span", "swatch");
+  const scales = scalesOf(header, theme).map(([text, stops]) => {
     const patch = element("i", "scale");
-    patch.style.background = `linear-gradient(to right, ${stops.map((stop) => `rgb(${stop.join(",")})`).join(", ")})`;
-    made.append(patch, element("span", "", text));
-    return made;
+    shade(patch, stops);
+    return swatch(patch, text);
   });
+  const outlines = meanings(header, selected !== null, example).map(([name, text]) => {
+    const patch = element("i", name);
+    patch.style.borderColor = colours[name];
+    return swatch(patch, text);
+  });
+  legend.replaceChildren(...scales, ...outlines);
 }
 
 /**

@@ -1,6 +1,6 @@
 """The record of the page, brought to the browser once, and what a component is told that draws from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +19,16 @@ _bring = st.components.v2.component("heedmap.record", js=bundle.script("record.j
 class Local:
     """What a component is told that draws from a record by what the address says, both of which the browser has.
 
-    `address` is what `ui.shared.address.browser_owned` says: which keys the browser owns, and what it found
-    at which arrival.
+    `address` is what `ui.shared.address.browser_owned` says of the keys that the browser owns: what it found at which
+    arrival.
     """
 
     record: str
-    keys: Sequence[str]
     address: Mapping[str, Any]
 
     def message(self) -> dict[str, Any]:
         """The part of a component's header that tells it so."""
-        return {"local": {"record": self.record, "keys": list(self.keys), **self.address}}
+        return {"local": {"record": self.record, **self.address}}
 
 
 def post(record: Packed, key: str) -> None:

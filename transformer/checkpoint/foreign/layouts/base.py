@@ -1,9 +1,9 @@
 """What a layout is: a published way to name tensors, and how its tensors become ours."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -85,20 +85,16 @@ class Fit:
     assumed: tuple[str, ...] = ()
 
 
-@runtime_checkable
-class Layout(Protocol):
-    """A published way to name tensors."""
+@dataclass(frozen=True)
+class Layout:
+    """A published way to name tensors: what it is called in reports and on a page.
 
-    @property
-    def name(self) -> str:
-        """What it is called in reports."""
+    `fit` says how contents would become our model, as well as can be told; None when nothing looks like this layout.
+    """
 
-    @property
-    def title(self) -> str:
-        """What it is called on a page."""
-
-    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """How `contents` would become our model, as well as can be told; None when nothing looks like this layout."""
+    name: str
+    title: str
+    fit: Callable[[Contents, Answers], Fit | None]
 
 
 def root_of(names: Iterable[str], sign: str) -> str | None:

@@ -25,61 +25,58 @@ from transformer.safe.contents import Contents, Shape
 _MASK, _MASKED = "attn.bias", "attn.masked_bias"
 
 
-class Gpt:
-    """A decoder alone, as GPT-2, nanoGPT and minGPT save it."""
+def gpt(contents: Contents, answers: Answers) -> Fit | None:
+    """A decoder alone, as GPT-2, nanoGPT and minGPT save it.
 
-    name = "gpt"
-    title: str = Message("title_gpt")
-
-    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Sizes from shapes; heads are asked, and what forks change under the same names."""
-        shapes = contents.shapes
-        root = root_of(shapes, r"h\.\d+\.attn\.c_attn\.weight")
-        if root is None:
-            return None
-        tokens, places = f"{root}wte.weight", f"{root}wpe.weight"
-        d_model = size(shapes, (tokens, 1), (f"{root}ln_f.weight", 0))
-        n_layers = max(1, layer_count(shapes, f"{root}h."))
-        transposed = shapes.get(f"{root}h.0.attn.c_attn.weight", ())[:1] == (d_model,)
-        masks = _masks(contents, root)
-        bias = f"{root}h.0.attn.c_attn.bias" in shapes
-        scores = f"{root.removesuffix('transformer.')}lm_head.weight"
-        own = scores in contents.tensors and not contents.same(scores, tokens)
-        usual = ("gelu_tanh", "gelu", "relu") if transposed or masks else ("gelu", "gelu_tanh", "relu")
-        vocab = size(shapes, (tokens, 0))
-        n_heads, kind = answers.ask(heads_question(d_model)), decoder_positions(places, shapes, answers)
-        options, table = positioned(kind, places, shapes)
-        config = DecoderConfig(
-            vocab=vocab,
-            d_model=d_model,
-            n_heads=n_heads,
-            d_ff=_d_ff(shapes, root, transposed),
-            n_layers=n_layers,
-            norm_eps=norm_eps(answers, 1e-5),
-            norm_first=choice(answers, "norm_first", (True, False), Message("why_original")),
-            norm_after_stack=True,
-            attention_bias=bias,
-            attention_scale=attention_scale(answers, d_model, Message("why_original")),
-            activation=choice(answers, "activation", usual, Message("why_original")),
-            **options,
-            tie_projection=not own,
-            pad_id=special_id(answers, "pad_id", -1),
-        )
-        sources = _sources(root, n_layers, transposed, bias) | table
-        sources |= {"projection.weight": Source(scores)} if own else {}
-        fit = Fit(
-            architecture="decoder",
-            config=config,
-            sources=sources,
-            reasons=(
-                Message("reason_gpt", count=n_layers),
-                Message("reason_inputs_first") if transposed else Message("reason_outputs_first"),
-                Message("reason_not_tied" if own else "reason_tied_to_tokens"),
-            ),
-            ignored=dict.fromkeys(masks, Message("ignored_mask")),
-            copies=() if own or scores not in shapes else (scores,),
-        )
-        return turned(fit, kind, answers)
+    Sizes from shapes; heads are asked, and what forks change under the same names.
+    """
+    shapes = contents.shapes
+    root = root_of(shapes, r"h\.\d+\.attn\.c_attn\.weight")
+    if root is None:
+        return None
+    tokens, places = f"{root}wte.weight", f"{root}wpe.weight"
+    d_model = size(shapes, (tokens, 1), (f"{root}ln_f.weight", 0))
+    n_layers = max(1, layer_count(shapes, f"{root}h."))
+    transposed = shapes.get(f"{root}h.0.attn.c_attn.weight", ())[:1] == (d_model,)
+    masks = _masks(contents, root)
+    bias = f"{root}h.0.attn.c_attn.bias" in shapes
+    scores = f"{root.removesuffix('transformer.')}lm_head.weight"
+    own = scores in contents.tensors and not contents.same(scores, tokens)
+    usual = ("gelu_tanh", "gelu", "relu") if transposed or masks else ("gelu", "gelu_tanh", "relu")
+    vocab = size(shapes, (tokens, 0))
+    n_heads, kind = answers.ask(heads_question(d_model)), decoder_positions(places, shapes, answers)
+    options, table = positioned(kind, places, shapes)
+    config = DecoderConfig(
+        vocab=vocab,
+        d_model=d_model,
+        n_heads=n_heads,
+        d_ff=_d_ff(shapes, root, transposed),
+        n_layers=n_layers,
+        norm_eps=norm_eps(answers, 1e-5),
+        norm_first=choice(answers, "norm_first", (True, False), Message("why_original")),
+        norm_after_stack=True,
+        attention_bias=bias,
+        attention_scale=attention_scale(answers, d_model, Message("why_original")),
+        activation=choice(answers, "activation", usual, Message("why_original")),
+        **options,
+        tie_projection=not own,
+        pad_id=special_id(answers, "pad_id", -1),
+    )
+    sources = _sources(root, n_layers, transposed, bias) | table
+    sources |= {"projection.weight": Source(scores)} if own else {}
+    fit = Fit(
+        architecture="decoder",
+        config=config,
+        sources=sources,
+        reasons=(
+            Message("reason_gpt", count=n_layers),
+            Message("reason_inputs_first") if transposed else Message("reason_outputs_first"),
+            Message("reason_not_tied" if own else "reason_tied_to_tokens"),
+        ),
+        ignored=dict.fromkeys(masks, Message("ignored_mask")),
+        copies=() if own or scores not in shapes else (scores,),
+    )
+    return turned(fit, kind, answers)
 
 
 def _d_ff(shapes: Mapping[str, Shape], root: str, transposed: bool) -> int:

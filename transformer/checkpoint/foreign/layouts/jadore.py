@@ -14,63 +14,60 @@ from transformer.safe.contents import Contents
 _ATTENTION = {"query": "w_qs", "key": "w_ks", "value": "w_vs", "output": "fc"}
 
 
-class Jadore:
-    """A `Transformer` of jadore801120/attention-is-all-you-need-pytorch."""
+def jadore(contents: Contents, answers: Answers) -> Fit | None:
+    """A `Transformer` of jadore801120/attention-is-all-you-need-pytorch.
 
-    name = "jadore"
-    title: str = Message("title_jadore")
-
-    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Sizes from shapes; heads, padding and scaling are asked, and told by the settings if they came along."""
-        shapes = contents.shapes
-        root = root_of(shapes, r"(?:encoder|decoder)\.layer_stack\.\d+\.(?:slf_attn|enc_attn)\.w_qs\.weight")
-        if root is None:
-            return None
-        source_table, target_table = f"{root}encoder.src_word_emb.weight", f"{root}decoder.trg_word_emb.weight"
-        projection, positions = f"{root}trg_word_prj.weight", f"{root}encoder.position_enc.pos_table"
-        attention = f"{root}encoder.layer_stack.0.slf_attn"
-        d_model = size(shapes, (source_table, 1), (f"{attention}.w_qs.weight", 1))
-        rows_k, rows_v = size(shapes, (f"{attention}.w_qs.weight", 0)), size(shapes, (f"{attention}.w_vs.weight", 0))
-        n_heads = answers.ask(heads_question(gcd(rows_k, rows_v)))
-        tied = contents.same(projection, target_table)
-        options = ("prj", "emb", "none")
-        scale = choice(answers, "scale_emb_or_prj", options, Message("why_original_default")) if tied else "none"
-        config = preset(
-            "jadore",
-            source_vocab=size(shapes, (source_table, 0)),
-            target_vocab=size(shapes, (target_table, 0)),
-            d_model=d_model,
-            n_heads=n_heads,
-            d_k=rows_k // n_heads,
-            d_v=rows_v // n_heads,
-            d_ff=size(shapes, (f"{root}encoder.layer_stack.0.pos_ffn.w_1.weight", 0)),
-            n_encoder_layers=max(1, layer_count(shapes, f"{root}encoder.layer_stack.")),
-            n_decoder_layers=max(1, layer_count(shapes, f"{root}decoder.layer_stack.")),
-            positions="stored",
-            max_length=size(shapes, (positions, 1)),
-            tie_embeddings=contents.same(source_table, target_table),
-            tie_projection=tied,
-            scale_embedding=scale == "emb",
-            projection_scale=d_model**-0.5 if scale == "prj" else 1.0,
-            norm_eps=norm_eps(answers, 1e-6),
-            **seq2seq_special_ids(answers),
-        )
-        sources = _sources(root, config.n_encoder_layers, config.n_decoder_layers)
-        copies = []
-        if config.tie_embeddings:
-            copies.append(sources.pop("target_embedding.weight").name)
-        if config.tie_projection:
-            copies.append(sources.pop("projection.weight").name)
-        return Fit(
-            architecture="seq2seq",
-            config=config,
-            sources=sources,
-            reasons=(
-                Message("reason_jadore_attention"),
-                Message("reason_tied") if tied else Message("reason_not_tied"),
-            ),
-            copies=tuple(name for name in copies if name),
-        )
+    Sizes from shapes; heads, padding and scaling are asked, and told by the settings if they came along.
+    """
+    shapes = contents.shapes
+    root = root_of(shapes, r"(?:encoder|decoder)\.layer_stack\.\d+\.(?:slf_attn|enc_attn)\.w_qs\.weight")
+    if root is None:
+        return None
+    source_table, target_table = f"{root}encoder.src_word_emb.weight", f"{root}decoder.trg_word_emb.weight"
+    projection, positions = f"{root}trg_word_prj.weight", f"{root}encoder.position_enc.pos_table"
+    attention = f"{root}encoder.layer_stack.0.slf_attn"
+    d_model = size(shapes, (source_table, 1), (f"{attention}.w_qs.weight", 1))
+    rows_k, rows_v = size(shapes, (f"{attention}.w_qs.weight", 0)), size(shapes, (f"{attention}.w_vs.weight", 0))
+    n_heads = answers.ask(heads_question(gcd(rows_k, rows_v)))
+    tied = contents.same(projection, target_table)
+    options = ("prj", "emb", "none")
+    scale = choice(answers, "scale_emb_or_prj", options, Message("why_original_default")) if tied else "none"
+    config = preset(
+        "jadore",
+        source_vocab=size(shapes, (source_table, 0)),
+        target_vocab=size(shapes, (target_table, 0)),
+        d_model=d_model,
+        n_heads=n_heads,
+        d_k=rows_k // n_heads,
+        d_v=rows_v // n_heads,
+        d_ff=size(shapes, (f"{root}encoder.layer_stack.0.pos_ffn.w_1.weight", 0)),
+        n_encoder_layers=max(1, layer_count(shapes, f"{root}encoder.layer_stack.")),
+        n_decoder_layers=max(1, layer_count(shapes, f"{root}decoder.layer_stack.")),
+        positions="stored",
+        max_length=size(shapes, (positions, 1)),
+        tie_embeddings=contents.same(source_table, target_table),
+        tie_projection=tied,
+        scale_embedding=scale == "emb",
+        projection_scale=d_model**-0.5 if scale == "prj" else 1.0,
+        norm_eps=norm_eps(answers, 1e-6),
+        **seq2seq_special_ids(answers),
+    )
+    sources = _sources(root, config.n_encoder_layers, config.n_decoder_layers)
+    copies = []
+    if config.tie_embeddings:
+        copies.append(sources.pop("target_embedding.weight").name)
+    if config.tie_projection:
+        copies.append(sources.pop("projection.weight").name)
+    return Fit(
+        architecture="seq2seq",
+        config=config,
+        sources=sources,
+        reasons=(
+            Message("reason_jadore_attention"),
+            Message("reason_tied") if tied else Message("reason_not_tied"),
+        ),
+        copies=tuple(name for name in copies if name),
+    )
 
 
 def _sources(root: str, n_encoder: int, n_decoder: int) -> dict[str, Source]:

@@ -10,46 +10,43 @@ from transformer.nn.kmer import KmerConfig
 from transformer.safe.contents import Contents, Shape
 
 
-class Kmer:
-    """An `Encoder` with `kmer_aggregation`."""
+def kmer(contents: Contents, answers: Answers) -> Fit | None:
+    """An `Encoder` with `kmer_aggregation`.
 
-    name = "kmer"
-    title: str = Message("title_kmer")
-
-    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Widths of the windows stand in the shapes; heads are asked."""
-        shapes = contents.shapes
-        root = root_of(shapes, r"kmer_aggregation\.convs\.\d+\.weight")
-        if root is None:
-            return None
-        widths = _widths(shapes, root)
-        d_model = size(shapes, (f"{root}embed.weight", 1), (f"{root}norm.weight", 0))
-        stored = f"{root}pe.pe" in shapes
-        d_hidden = size(shapes, (f"{root}decoder.classifier.weight", 1), (f"{root}decoder.linear_1.weight", 0))
-        why = Message("why_published")
-        config = KmerConfig(
-            vocab=size(shapes, (f"{root}embed.weight", 0)),
-            n_classes=size(shapes, (f"{root}decoder.classifier.weight", 0)),
-            d_model=d_model,
-            n_heads=answers.ask(heads_question(d_model)),
-            n_layers=max(1, layer_count(shapes, f"{root}layers.")),
-            d_ff=size(shapes, (f"{root}layers.0.ff.linear_1.weight", 0)),
-            widths=widths or (1,),
-            d_hidden=0 if d_hidden == d_model else d_hidden,
-            norm_eps=norm_eps(answers, 1e-5),
-            norm_first=choice(answers, "norm_first", (False, True), why),
-            activation=choice(answers, "activation", ("relu", "gelu"), why),
-            positions="stored" if stored else choice(answers, "positions", ("doubled", "sinusoidal"), why),
-            max_length=size(shapes, (f"{root}pe.pe", 1)) if stored else 200,
-            scale_embedding=choice(answers, "scale_embedding", (True, False), why),
-            pad_id=special_id(answers, "pad_id", -1),
-        )
-        return Fit(
-            architecture="kmer",
-            config=config,
-            sources=_sources(root, config.n_layers, len(config.widths), stored),
-            reasons=(Message("reason_kmer", widths=widths),),
-        )
+    Widths of the windows stand in the shapes; heads are asked.
+    """
+    shapes = contents.shapes
+    root = root_of(shapes, r"kmer_aggregation\.convs\.\d+\.weight")
+    if root is None:
+        return None
+    widths = _widths(shapes, root)
+    d_model = size(shapes, (f"{root}embed.weight", 1), (f"{root}norm.weight", 0))
+    stored = f"{root}pe.pe" in shapes
+    d_hidden = size(shapes, (f"{root}decoder.classifier.weight", 1), (f"{root}decoder.linear_1.weight", 0))
+    why = Message("why_published")
+    config = KmerConfig(
+        vocab=size(shapes, (f"{root}embed.weight", 0)),
+        n_classes=size(shapes, (f"{root}decoder.classifier.weight", 0)),
+        d_model=d_model,
+        n_heads=answers.ask(heads_question(d_model)),
+        n_layers=max(1, layer_count(shapes, f"{root}layers.")),
+        d_ff=size(shapes, (f"{root}layers.0.ff.linear_1.weight", 0)),
+        widths=widths or (1,),
+        d_hidden=0 if d_hidden == d_model else d_hidden,
+        norm_eps=norm_eps(answers, 1e-5),
+        norm_first=choice(answers, "norm_first", (False, True), why),
+        activation=choice(answers, "activation", ("relu", "gelu"), why),
+        positions="stored" if stored else choice(answers, "positions", ("doubled", "sinusoidal"), why),
+        max_length=size(shapes, (f"{root}pe.pe", 1)) if stored else 200,
+        scale_embedding=choice(answers, "scale_embedding", (True, False), why),
+        pad_id=special_id(answers, "pad_id", -1),
+    )
+    return Fit(
+        architecture="kmer",
+        config=config,
+        sources=_sources(root, config.n_layers, len(config.widths), stored),
+        reasons=(Message("reason_kmer", widths=widths),),
+    )
 
 
 def _widths(shapes: Mapping[str, Shape], root: str) -> tuple[int, ...]:

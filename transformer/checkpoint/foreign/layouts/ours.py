@@ -10,18 +10,15 @@ from transformer.messages import Message
 from transformer.safe.contents import Contents
 
 
-class Ours:
-    """A `model.safetensors` of this project with its config.json."""
+def ours(contents: Contents, _answers: Answers) -> Fit | None:
+    """A `model.safetensors` of this project with its config.json.
 
-    name = "ours"
-    title: str = Message("title_ours")
-
-    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """What the config says; None without one."""
-        if not {"architecture", "config"} <= contents.settings.keys():
-            return None
-        architecture, config = checked_config(contents.settings, "config.json", contents.shapes)
-        model_type, _ = ARCHITECTURES[architecture]
-        sources = {name: Source(name) for name in meta_shapes(model_type, config)}
-        assumed = assumed_by(contents.settings.get(ASSUMED, []), "config.json")
-        return Fit(architecture, config, sources, (Message("reason_config"),), assumed=assumed)
+    What the config says; None without one.
+    """
+    if not {"architecture", "config"} <= contents.settings.keys():
+        return None
+    architecture, config = checked_config(contents.settings, "config.json", contents.shapes)
+    model_type, _ = ARCHITECTURES[architecture]
+    sources = {name: Source(name) for name in meta_shapes(model_type, config)}
+    assumed = assumed_by(contents.settings.get(ASSUMED, []), "config.json")
+    return Fit(architecture, config, sources, (Message("reason_config"),), assumed=assumed)

@@ -12,9 +12,10 @@ Nets may be called `gru`, `rnn` or `lstm`.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
-from transformer.checkpoint.foreign.layouts.base import Fit, Source, linear, root_of, size
+from transformer.checkpoint.foreign.layouts.base import Fit, Layout, Source, linear, root_of, size
 from transformer.checkpoint.foreign.questions import Answers, choice, special_id_questions
 from transformer.errors import ConfigError
 from transformer.messages import Message
@@ -46,24 +47,21 @@ class _Names:
     ids: tuple[int, int, int] = (-1, 0, 1)
 
 
-class RnnTutorial:
-    """The encoder and the decoder of one tutorial; `sign` is a name in the decoder that no other one has."""
+def rnn_tutorial(sign: str, reason: str, names: _Names, contents: Contents, answers: Answers) -> Fit | None:
+    """The encoder and the decoder of one tutorial; `sign` is a name in the decoder that no other one has.
 
-    def __init__(self, name: str, title: str, sign: str, reason: str, names: _Names) -> None:
-        self.name, self.title, self.sign, self.reason, self.names = name, title, sign, reason, names
-
-    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Every size stands in the shapes; special ids are asked, and what the state of several layers does."""
-        shapes, names = contents.shapes, self.names
-        root = root_of(shapes, rf"decoder\.{self.sign}")
-        if root is None:
-            return None
-        if not any(name.startswith(f"{root}encoder.") for name in shapes):
-            return None  # a decoder alone
-        pair = _Pair(shapes, root)
-        options = pair.sizes(names.kind == "location") | _decoder_options(names, pair, answers)
-        config = RecurrentConfig(**options | special_id_questions(answers, *names.ids))
-        return Fit("recurrent", config, _sources(pair, names, config), (self.reason,))
+    Every size stands in the shapes; special ids are asked, and what the state of several layers does.
+    """
+    shapes = contents.shapes
+    root = root_of(shapes, rf"decoder\.{sign}")
+    if root is None:
+        return None
+    if not any(name.startswith(f"{root}encoder.") for name in shapes):
+        return None  # a decoder alone
+    pair = _Pair(shapes, root)
+    options = pair.sizes(names.kind == "location") | _decoder_options(names, pair, answers)
+    config = RecurrentConfig(**options | special_id_questions(answers, *names.ids))
+    return Fit("recurrent", config, _sources(pair, names, config), (reason,))
 
 
 @dataclass(frozen=True)
@@ -198,34 +196,28 @@ def _attention_sources(pair: _Pair, names: _Names, config: RecurrentConfig) -> d
     }
 
 
-FIRST_TUTORIAL = RnnTutorial(
-    "rnn-tutorial-1",
-    Message("title_tutorial_1"),
-    r"attn_combine\.weight",
-    Message("reason_tutorial_1"),
-    _Names("location", looks_with=("first", "last")),
-)
-SECOND_TUTORIAL = RnnTutorial(
-    "rnn-tutorial-2",
-    Message("title_tutorial_2"),
-    r"attention\.Wa\.weight",
-    Message("reason_tutorial_2"),
-    _Names("separate", "attention.Wa", "attention.Ua", "attention.Va", looks_with=("last", "first")),
-)
-D2L = RnnTutorial(
-    "rnn-d2l",
-    Message("title_tutorial_d2l"),
-    r"attention\.W_q\.weight",
-    Message("reason_tutorial_d2l"),
-    _Names(
-        "separate", "attention.W_q", "attention.W_k", "attention.w_v", False, "dense", context_first=True,
-        ids=(-1, 2, 3),
+def _tutorial(name: str, code: str, sign: str, names: _Names) -> Layout:
+    fit = partial(rnn_tutorial, sign, Message(f"reason_{code}"), names)
+    return Layout(name, Message(f"title_{code}"), fit)
+
+
+TUTORIALS = (
+    _tutorial(
+        "rnn-tutorial-1", "tutorial_1", r"attn_combine\.weight", _Names("location", looks_with=("first", "last"))
+    ),
+    _tutorial(
+        "rnn-tutorial-2", "tutorial_2", r"attention\.Wa\.weight",
+        _Names("separate", "attention.Wa", "attention.Ua", "attention.Va", looks_with=("last", "first")),
+    ),
+    _tutorial(
+        "rnn-d2l", "tutorial_d2l", r"attention\.W_q\.weight",
+        _Names(
+            "separate", "attention.W_q", "attention.W_k", "attention.w_v", False, "dense", context_first=True,
+            ids=(-1, 2, 3),
+        ),
+    ),
+    _tutorial(
+        "rnn-chatbot", "tutorial_chatbot", r"concat\.weight",
+        _Names("product", "attn.attn", score="attn.v", ids=(0, 1, 2)),
     ),
 )  # fmt: skip
-CHATBOT = RnnTutorial(
-    "rnn-chatbot",
-    Message("title_tutorial_chatbot"),
-    r"concat\.weight",
-    Message("reason_tutorial_chatbot"),
-    _Names("product", "attn.attn", score="attn.v", ids=(0, 1, 2)),
-)

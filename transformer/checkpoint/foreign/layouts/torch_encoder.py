@@ -43,33 +43,27 @@ from transformer.nn.positions import FORMULAS
 from transformer.safe.contents import Contents, Shape
 
 
-class TorchEncoder:
-    """Any module around nn.TransformerEncoder."""
+def torch_encoder(contents: Contents, answers: Answers) -> Fit | None:
+    """Any module around nn.TransformerEncoder.
 
-    name = "torch-encoder"
-    title: str = Message("title_torch_encoder")
-
-    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """Sizes and depth from shapes; heads, activation, order of the norms and scaling are asked."""
-        found = stacks(contents.shapes)
-        if not found or any(stack.decodes for stack in found) or _published(contents.shapes) is not None:
-            return None
-        return _fit(contents, answers, found[0], axes=("sequence", "batch"), why=Message("why_tutorials"))
+    Sizes and depth from shapes; heads, activation, order of the norms and scaling are asked.
+    """
+    found = stacks(contents.shapes)
+    if not found or any(stack.decodes for stack in found) or _published(contents.shapes) is not None:
+        return None
+    return _fit(contents, answers, found[0], axes=("sequence", "batch"), why=Message("why_tutorials"))
 
 
-class PublishedEncoder:
-    """The published encoder-only net: `embeding` (spelt so), `pos_encoder.pe`, layers in a plain list."""
+def published_encoder(contents: Contents, answers: Answers) -> Fit | None:
+    """The published encoder-only net: `embeding` (spelt so), `pos_encoder.pe`, layers in a plain list.
 
-    name = "encoder-only"
-    title: str = Message("title_encoder_only")
-
-    def fit(self, contents: Contents, answers: Answers) -> Fit | None:
-        """As published: positions lie along the batch."""
-        root = _published(contents.shapes)
-        found = [stack for stack in stacks(contents.shapes) if stack.path == f"{root}transformer_encoder."]
-        if root is None or not found:
-            return None
-        return _fit(contents, answers, found[0], axes=("batch", "sequence"), why=Message("why_published"))
+    As published: positions lie along the batch.
+    """
+    root = _published(contents.shapes)
+    found = [stack for stack in stacks(contents.shapes) if stack.path == f"{root}transformer_encoder."]
+    if root is None or not found:
+        return None
+    return _fit(contents, answers, found[0], axes=("batch", "sequence"), why=Message("why_published"))
 
 
 def _published(shapes: Mapping[str, Shape]) -> str | None:

@@ -1,14 +1,15 @@
 // Every head of every layer as a thumbnail: look at all, point at one to enlarge it, pick one to open it.
 
-import { themeOf } from "../shared/colours.js";
+import { valuesOf } from "../shared/cells.js";
+import { shade, STOPS, themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
-import { button, element, focusedBeside } from "../shared/page.js";
+import { moved } from "../shared/grid.js";
+import { button, element, focusedBeside, swatch } from "../shared/page.js";
 import { fill, written } from "../shared/words.js";
 import { gridPng } from "./grid_png.js";
-import { keyTarget } from "./keys.js";
 import { local } from "./local.js";
 import { showPreview } from "./preview.js";
-import { aspect, marks, paint, paintScale, paintSwatch, palette, TICKS } from "./thumbnails.js";
+import { aspect, marks, paint, palette, TICKS } from "./thumbnails.js";
 
 const THUMBNAIL = 96; // pixels along a thumbnail's longer side, or one a cell where there are more cells
 const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
@@ -30,9 +31,9 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
 /**
  * @typedef {import("../shared/component.js").Frame & {
  *   header: Header,
- *   arrays: import("./thumbnails.js").Thumbnails,
+ *   weights: Float32Array,
  *   theme: import("../shared/colours.js").Theme,
- *   colours: import("./thumbnails.js").Palette,
+ *   look: import("./thumbnails.js").Look,
  *   selected: [number, number] | null,
  *   off: [number, number, string][],
  *   pair: ReturnType<typeof import("./local.js").pairIn>,
@@ -50,7 +51,7 @@ export default component("all-heads", (frame) => {
   const start = { selected: null, off: [], pair: null, current: [0, 0], shown: null, built: "", cells: [], parts: null };
   const view = /** @type {View} */ (Object.assign(frame, start));
   return {
-    receive: (received) => Object.assign(view, received),
+    receive: ({ header, arrays }) => Object.assign(view, { header, weights: arrays.weights ?? valuesOf(arrays.codes, arrays.nan) }),
     // Where the server begins to draw what the browser drew, what it said of that may come first: it chose nothing.
     adopt: (options) => Object.assign(view, { selected: options.selected ?? null, off: options.off ?? [], pair: options.pair ?? null }),
     draw: () => draw(view),
@@ -60,10 +61,10 @@ export default component("all-heads", (frame) => {
 
 /** @param {View} view */
 function draw(view) {
-  const { header, arrays } = view;
+  const { header, weights } = view;
   const [layers, heads] = header.shape;
   view.theme = themeOf(view.root);
-  view.colours = palette(view.theme);
+  view.look = palette(view.theme);
   const built = header.shape.includes(0) ? "" : `${layers},${heads}`;
   if (!built) {
     view.root.replaceChildren(element("p", "empty", header.words.empty));
@@ -76,7 +77,7 @@ function draw(view) {
   view.parts.grid.style.setProperty("--shape", String(aspect(header.shape)));
   view.parts.grid.style.setProperty("--widest", `${Math.max(Math.min(aspect(header.shape), 1) * WIDEST, 56)}px`);
   view.cells.flat().forEach((made, head) => {
-    paint(canvasOf(made), arrays, header.shape, head, view.colours, THUMBNAIL);
+    paint(canvasOf(made), weights, header.shape, head, view.look, THUMBNAIL);
   });
   fit(view);
   markSelected(view);
@@ -159,7 +160,7 @@ function makeCell(view, layer, head) {
     if (made.matches(":focus-visible")) show();
   };
   made.onkeydown = (event) => {
-    const target = keyTarget(event, layer, head, view.header.shape);
+    const target = moved(event, [layer, head], view.header.shape[0], view.header.shape[1]);
     if (event.key === "Enter" || event.key === " ") pick();
     else if (event.key === "Escape") hidePreview(view);
     else if (target) view.cells[target[0]][target[1]].focus();
@@ -174,30 +175,26 @@ function makeCell(view, layer, head) {
  * @param {View} view
  * @param {NonNullable<View["parts"]>} parts
  */
-function describe({ header, arrays, colours }, { save, grid, corner, columns, rows, legend }) {
+function describe({ header, weights, look }, { save, grid, corner, columns, rows, legend }) {
   const { words } = header;
   save.textContent = words.save_png;
   grid.setAttribute("aria-label", words.name);
   corner.setAttribute("aria-label", words.layer);
   columns.forEach((column, head) => (column.textContent = header.columns[head]));
   rows.forEach((row, layer) => (row.textContent = header.rows[layer]));
-  const bar = element("canvas", "scale");
-  paintScale(bar, colours);
+  const bar = element("div", "scale");
+  shade(bar, STOPS);
   const axis = element("div", "ticks");
   for (const weight of TICKS) {
     const tick = element("span", "", String(weight));
     tick.style.left = `${weight * 100}%`;
     axis.append(tick);
   }
-  const scale = element("div", "scale-box");
-  scale.append(bar, axis);
+  const box = element("div", "scale-box");
+  box.append(bar, axis);
   const axes = fill(words.axes, { queries: header.query_axis, keys: header.key_axis });
-  legend.replaceChildren(
-    scale,
-    element("span", "", words.scale),
-    ...marks(arrays, words).map(([nan, name]) => swatch(colours, nan, name)),
-    element("span", "", axes),
-  );
+  const swatches = marks(weights, words, look).map(([name, patch]) => swatch(patch, name));
+  legend.replaceChildren(box, element("span", "", words.scale), ...swatches, element("span", "", axes));
 }
 
 /**
@@ -208,19 +205,6 @@ function describe({ header, arrays, colours }, { save, grid, corner, columns, ro
  */
 function nameOf(header, layer, head) {
   return [header.rows[layer], header.columns[head], header.roles[layer][head]].filter(Boolean).join(", ");
-}
-
-/**
- * @param {import("./thumbnails.js").Palette} colours
- * @param {boolean} nan
- * @param {string} name
- */
-function swatch(colours, nan, name) {
-  const made = element("span", "swatch");
-  const patch = element("canvas");
-  paintSwatch(patch, colours, nan);
-  made.append(patch, element("span", "", name));
-  return made;
 }
 
 /** @param {View} view */

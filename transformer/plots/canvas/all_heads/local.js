@@ -5,9 +5,6 @@ import { layerOf, numberOf } from "../shared/local.js";
 /** @typedef {import("../shared/local.js").Kind} Kind */
 /** @typedef {[kind: number, layer: number]} Place What a row of the grid shows. */
 
-/** @type {WeakMap<Kind, import("./thumbnails.js").Thumbnails>} */
-const made = new WeakMap();
-
 /** @type {import("../shared/local.js").Local} */
 export const local = {
   seen(header, record, { kind, layer, head, pair }, _, arrays) {
@@ -19,7 +16,6 @@ export const local = {
     const { sites, heads, queries, keys, name } = kind;
     if (!header.grids[name]) return null; // another kind's thumbnails are on their way
     const { size } = header.grids[name];
-    if (!size && !made.has(kind)) made.set(kind, codesOf(kind.weights));
     return {
       header: {
         ...header,
@@ -28,7 +24,7 @@ export const local = {
         rows: sites.map((_site, order) => [numberOf(kind, order)].filter(Boolean).map((number) => `L${number}`).join("")),
         columns: Array.from({ length: heads }, (_none, order) => `H${order}`),
       },
-      arrays: size ? arrays : (made.get(kind) ?? {}),
+      arrays: size ? arrays : { weights: kind.weights },
       options: { selected: head === null ? null : [layer, head], pair: pairIn(kind, pair, sites.map((_site, order) => order)) },
     };
   },
@@ -54,22 +50,4 @@ export function pairIn(kind, pair, layers) {
     return Array.from({ length: found ? kind.heads : 0 }, (_, head) => found?.[(head * rows + query) * columns + key] ?? NaN);
   });
   return { at: [(query + 0.5) / rows, (key + 0.5) / columns], weights };
-}
-
-/**
- * A byte a cell, as `thumbnail_codes` in component.py makes them.
- * @param {Float32Array} weights
- */
-export function codesOf(weights) {
-  const codes = new Uint8Array(weights.length);
-  for (let at = 0; at < weights.length; at++) {
-    const weight = weights[at];
-    codes[at] = weight < 0 ? 255 : Math.round(254 * Math.min(weight || 0, 1));
-  }
-  if (!weights.some(Number.isNaN)) return { codes };
-  const nan = new Uint8Array(Math.ceil(weights.length / 8));
-  weights.forEach((weight, at) => {
-    if (Number.isNaN(weight)) nan[at >> 3] |= 128 >> (at & 7);
-  });
-  return { codes, nan };
 }

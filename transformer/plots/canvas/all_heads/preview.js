@@ -13,10 +13,10 @@ const SIDE = 232; // CSS pixels along the longer side
  * @param {number} head
  */
 export function showPreview(view, preview, layer, head) {
-  const { header, arrays, colours, root } = view;
+  const { header, weights, look, root } = view;
   const [, heads, queries, keys] = header.shape;
   const canvas = element("canvas");
-  paint(canvas, arrays, header.shape, layer * heads + head, colours, SIDE * (window.devicePixelRatio || 1));
+  paint(canvas, weights, header.shape, layer * heads + head, look, SIDE * (window.devicePixelRatio || 1));
   const larger = Math.max(queries, keys);
   canvas.style.width = `${Math.max((SIDE * keys) / larger, 48)}px`;
   canvas.style.height = `${Math.max((SIDE * queries) / larger, 48)}px`;

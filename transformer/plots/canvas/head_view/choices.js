@@ -1,8 +1,6 @@
 // What the user has chosen: heads, a locked token, a pair. The address may say another; the later choice counts.
 
-/** @typedef {"query" | "key"} Side */
-
-/** @typedef {{ side: Side, index: number }} Position A token. */
+/** @typedef {import("../shared/sides.js").Position} Position A token. */
 
 /** @typedef {{ active: number[] | null, selected_pair: [number, number] | null, threshold: number }} Options */
 
@@ -62,7 +60,7 @@ export function shownHeads({ active, previewed }) {
 /**
  * The token whose lines are isolated, if any: the locked one, else the one under the pointer or the keyboard.
  * @param {Pick<Choices, "locked" | "hovered">} choices
- * @param {import("./lines.js").Shape} shape
+ * @param {import("../shared/lines.js").Shape} shape
  */
 export function focusOf({ locked, hovered }, [, queries, keys]) {
   const focus = locked ?? hovered;

@@ -1,13 +1,13 @@
 // What pointer and keyboard do in a head view.
 
 import { enlarged } from "../shared/page.js";
-import { nearest, ROW } from "./lines.js";
-import { token } from "./tokens.js";
+import { nearest, ROW } from "../shared/lines.js";
+import { followWords, positionOf } from "../shared/sides.js";
 
 const PAUSE = 300; // milliseconds without another change of heads before the address is written: a double click is one change
 
 /** @typedef {import("./head_view.js").View} View */
-/** @typedef {import("./choices.js").Position} Position */
+/** @typedef {import("../shared/sides.js").Position} Position */
 
 /**
  * Listen on the view's elements; returns what its chips do.
@@ -15,27 +15,17 @@ const PAUSE = 300; // milliseconds without another change of heads before the ad
  */
 export function listen(view) {
   const { sheet, root, choices } = view;
-  sheet.onpointerover = (event) => {
-    const position = event.pointerType === "touch" ? null : positionOf(event.target);
-    if (position) hover(view, position);
-  };
-  sheet.onpointerout = (event) => {
-    if (positionOf(event.target)) hover(view, null);
-  };
+  followWords(sheet, (position) => hover(view, position), ({ side, index }) => (choices.current[side] = index));
   sheet.onpointermove = (event) => point(view, positionOf(event.target) ? null : lineUnder(view, event));
   sheet.onpointerleave = () => point(view, null);
   sheet.onclick = (event) => {
     const position = positionOf(event.target);
     if (position) press(view, position);
-    else pickLine(view, lineUnder(view, event));
+    else {
+      const line = lineUnder(view, event);
+      if (line) pickPair(view, line.query, line.key);
+    }
   };
-  sheet.addEventListener("focusin", (event) => {
-    const position = positionOf(event.target);
-    if (!position) return;
-    choices.current[position.side] = position.index;
-    if (/** @type {Element} */ (event.target).matches(":focus-visible")) hover(view, position);
-  });
-  sheet.addEventListener("focusout", () => hover(view, null));
   root.onkeydown = (event) => {
     const position = positionOf(event.target);
     if (event.key === "Escape" && choices.locked) lock(view, null);
@@ -46,28 +36,18 @@ export function listen(view) {
 }
 
 /**
- * The token that an element belongs to; null for anything else.
- * @param {EventTarget | null} target
- * @returns {Position | null}
- */
-function positionOf(target) {
-  const found = target instanceof Element ? target.closest(".token") : null;
-  if (!(found instanceof HTMLElement)) return null;
-  return { side: found.dataset.side === "query" ? "query" : "key", index: Number(found.dataset.index) };
-}
-
-/**
  * @param {View} view
  * @param {Position | null} position
  */
 function hover(view, position) {
+  if (!position && !view.choices.hovered) return;
   view.choices.hovered = position;
   view.draw();
 }
 
 /**
  * @param {View} view
- * @param {import("./lines.js").Line | null} line
+ * @param {import("../shared/lines.js").Line | null} line
  */
 function point(view, line) {
   const { pointed } = view;
@@ -112,14 +92,6 @@ function lock(view, position) {
 
 /**
  * @param {View} view
- * @param {import("./lines.js").Line | null} line
- */
-function pickLine(view, line) {
-  if (line) pickPair(view, line.query, line.key);
-}
-
-/**
- * @param {View} view
  * @param {number} query
  * @param {number} key
  */
@@ -137,7 +109,7 @@ function pickPair(view, query, key) {
  */
 function move(view, position, key) {
   const counts = { query: view.header.shape[1], key: view.header.shape[2] };
-  /** @type {import("./choices.js").Side} */
+  /** @type {import("../shared/sides.js").Side} */
   const side = key === "ArrowLeft" ? "query" : key === "ArrowRight" ? "key" : position.side;
   const last = counts[side] - 1;
   const index = {
@@ -155,7 +127,7 @@ function move(view, position, key) {
 
 /**
  * @param {View} view
- * @param {import("./choices.js").Side} side
+ * @param {import("../shared/sides.js").Side} side
  * @param {number} index
  */
 function focusToken(view, side, index) {
@@ -164,9 +136,7 @@ function focusToken(view, side, index) {
   if (row * ROW < scroller.scrollTop) scroller.scrollTop = row * ROW;
   const below = (row + 1) * ROW - scroller.clientHeight;
   if (below > scroller.scrollTop) scroller.scrollTop = below;
-  const made = token(view.columns[side], index);
-  made.tabIndex = 0;
-  made.focus(); // scrolls the window too, where the view is taller than it
+  view.columns[side].tokens[index].focus(); // scrolls the window too, where the view is taller than it
 }
 
 /**

@@ -1,5 +1,6 @@
 // Two columns of tokens joined by lines: who looks at whom, in any of one layer's heads.
 
+import { MASKED } from "../shared/cells.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { button, element, pen, say, screenRatio, toolbar } from "../shared/page.js";
@@ -9,10 +10,10 @@ import { makeChips, updateChips } from "./chips.js";
 import { adopt, focusOf, forget, newChoices, shownHeads } from "./choices.js";
 import { chipActions, listen } from "./events.js";
 import { saveHeadView } from "./files.js";
-import { bars, besideWhich, dotted, layout, MASKED, mean, middle, ROW, stroke, strongest } from "./lines.js";
+import { bars, besideWhich, dotted, layout, mean, middle, ROW, stroke, strongest } from "../shared/lines.js";
 import { local } from "./local.js";
 import { footer, numberText, readout } from "./sentences.js";
-import { makeColumn, updateColumn } from "./tokens.js";
+import { fillColumn, makeColumn, updateColumn } from "./tokens.js";
 
 const LINES = 2000; // strokes drawn at once, at most
 const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
@@ -20,7 +21,7 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
 /**
  * What Python sends.
  * @typedef {object} Header
- * @property {import("./lines.js").Shape} shape
+ * @property {import("../shared/lines.js").Shape} shape
  * @property {string[]} query_labels
  * @property {string[]} key_labels
  * @property {string[]} heads the heads' names
@@ -36,8 +37,8 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  *   "masked_pairs" | "nan_pairs" | "next", string>} words
  */
 
-/** @typedef {import("./choices.js").Position} Position */
-/** @typedef {import("./lines.js").Line} Line */
+/** @typedef {import("../shared/sides.js").Position} Position */
+/** @typedef {import("../shared/lines.js").Line} Line */
 
 /**
  * @typedef {import("../shared/component.js").Frame & ReturnType<typeof build> & {
@@ -47,7 +48,7 @@ const HEIGHT = 640; // CSS pixels; longer lists of tokens scroll
  *   choices: import("./choices.js").Choices,
  *   options: import("./choices.js").Options | null,
  *   chips: HTMLElement[],
- *   measures: import("./lines.js").Measures,
+ *   measures: import("../shared/lines.js").Measures,
  *   lines: Line[],
  *   nan: Line[],
  *   total: number,
@@ -139,6 +140,8 @@ function receive(view, { header, arrays }) {
   view.longest = null;
   view.chips = makeChips(view.chipBox, header.heads, chipActions(view));
   view.opening = true;
+  fillColumn(view.columns.query, header.query_labels);
+  fillColumn(view.columns.key, header.key_labels);
   if (view.options) adopt(view.choices, view.options, header.shape[0]);
 }
 
@@ -210,7 +213,7 @@ function choose(view, active) {
  * @param {number[]} active
  */
 function drawTokens(view, active) {
-  const { choices, columns, header, focus, scroller, weights } = view;
+  const { choices, columns, header, focus, weights } = view;
   for (const side of /** @type {const} */ (["query", "key"])) {
     const across = focus && focus.side !== side && active.length > 0 ? focus : null;
     const look = (/** @type {number} */ index) => {
@@ -225,7 +228,7 @@ function drawTokens(view, active) {
     const labels = header[`${side}_labels`];
     choices.current[side] = Math.min(choices.current[side], labels.length - 1);
     columns[side].box.setAttribute("aria-label", header[`${side}_title`]);
-    updateColumn(columns[side], labels, choices.current[side], scroller.scrollTop, scroller.clientHeight, look);
+    updateColumn(columns[side], labels, choices.current[side], look);
   }
 }
 

@@ -1,6 +1,7 @@
 // The lines of the page's record: those of the layer that is looked at.
 
-import { layerOf, pairSaid, weightsOf } from "../shared/local.js";
+import { MASKED } from "../shared/cells.js";
+import { layerOf, toggled, weightsOf } from "../shared/local.js";
 
 /** @type {import("../shared/local.js").Local} */
 export const local = {
@@ -18,7 +19,7 @@ export const local = {
         key_labels: keys.texts,
         query_title,
         key_title,
-        masked: shown.includes(-1),
+        masked: shown.includes(MASKED),
         decided: kind.decided,
         file_name: file_names[layer],
         about: abouts[layer],
@@ -27,10 +28,9 @@ export const local = {
       options: { active: head === null ? [0] : (active ?? [head]), selected_pair: pair, threshold },
     };
   },
-  acted(name, value, { kind, pair, head }) {
+  acted(name, value, choice) {
     if (name === "threshold") return { threshold: String(value) };
-    if (name === "heads") return head === null ? {} : { heads: value.join(",") || "none" };
-    const again = pair?.[0] === value.query && pair?.[1] === value.key;
-    return { pair: again ? null : pairSaid(kind, value.query, value.key) };
+    if (name === "heads") return choice.head === null ? {} : { heads: value.join(",") || "none" };
+    return toggled(choice, value.query, value.key);
   },
 };

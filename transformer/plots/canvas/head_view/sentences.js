@@ -1,8 +1,8 @@
 // What a head view says in words below its lines.
 
-import { agreement, agrees } from "../shared/decided.js";
-import { counted, fill } from "../shared/words.js";
-import { mean, rowOf } from "./lines.js";
+import { agreement, decidedElsewhere } from "../shared/decided.js";
+import { counted, fill, listed } from "../shared/words.js";
+import { mean, rowOf } from "../shared/lines.js";
 
 /** @typedef {import("./head_view.js").View} View */
 
@@ -23,7 +23,7 @@ export function numberText(weight, words) {
  */
 export function readout({ choices, focus, header, pointed, weights }, active) {
   const { words } = header;
-  const named = (/** @type {import("./choices.js").Side} */ side, /** @type {number} */ index) =>
+  const named = (/** @type {import("../shared/sides.js").Side} */ side, /** @type {number} */ index) =>
     fill(words[side], { token: header[`${side}_labels`][index], index });
   const pair = (/** @type {number} */ query, /** @type {number} */ key) =>
     `${named("query", query)} → ${named("key", key)}`;
@@ -55,8 +55,9 @@ export function footer({ choices, focus, header, lines, measures, nan, total, we
   const said = [fill(choices.threshold > 0 ? words.above : words.all, { lines: drawn, threshold: choices.threshold })];
   said.push(words.opacity);
   if (header.decided && active.length === 1) {
-    if (header.decided.some(([key], query) => key >= 0 && !agrees(rowOf(weights, header.shape, active[0], query), key))) said.push(words.decided);
-    said.push(agreement(header.decided, (query) => rowOf(weights, header.shape, active[0], query), [words.agree, words.none, words.unknown]));
+    const row = (/** @type {number} */ query) => rowOf(weights, header.shape, active[0], query);
+    if (decidedElsewhere(header.decided, row).length) said.push(words.decided);
+    said.push(agreement(header.decided, row, [words.agree, words.none, words.unknown]));
   }
   if (focus) {
     const one = active.length === 1;
@@ -68,5 +69,5 @@ export function footer({ choices, focus, header, lines, measures, nan, total, we
   }
   if (header.masked) said.push(words.masked_pairs);
   if (nan.length) said.push(fill(words.nan_pairs, { count: counted(nan.length) }));
-  return said.reduce((before, after) => fill(words.next, { before, after }));
+  return listed(said, words.next);
 }

@@ -1,15 +1,12 @@
 // A heatmap as a picture file: with its title, and what it is of.
 
-import { element, pen, save, savePng, sheetOf, wrapped } from "../shared/page.js";
-import { titleOf } from "../shared/saved.js";
-import { paintScene, shifted, svgOf } from "../shared/scene.js";
-import { MASKED } from "./paint.js";
+import { save } from "../shared/page.js";
+import { MASKED } from "../shared/cells.js";
+import { notesOf, rulerOf, savePicture, titleOf } from "../shared/saved.js";
 import { measuresOf, sceneOf } from "./scene.js";
 import { seen } from "./zoom.js";
 
-const PAD = 16;
 const LEAST = 460; // CSS pixels of width that a title and the facts get
-const LINE = 17;
 
 /**
  * Let the user keep the numbers that are shown, as a table with the names of queries and keys; nothing where masked.
@@ -34,36 +31,9 @@ export function saveNumbers({ header, layers }) {
 export function saveHeatmap(view, kind) {
   const { header, theme } = view;
   const measures = measuresOf(view, header.long ? Math.max(LEAST, view.measures.width) : 800);
-  const inner = Math.max(measures.width, LEAST);
-  const ruler = pen(element("canvas"));
-  const title = titleOf(ruler, { title: header.title, lines: [...header.axis.facts, ...(header.long ? [seen(view)] : [])] }, inner, theme.font);
-  ruler.font = `12px ${theme.font}`;
-  const notes = wrapped(ruler, header.axis.notes, inner);
-  const below = PAD + title.height + measures.height + LINE;
-  const [width, height] = [inner + 2 * PAD, below + notes.length * LINE + PAD];
-  /** @type {import("../shared/scene.js").Item[]} */
-  const items = [
-    { kind: "box", x: 0, y: 0, width, height, colour: theme.background },
-    ...title.lines.map(({ text, x, y, size, bold }) => written(text, PAD + x, PAD + y, size, bold)),
-    ...sceneOf({ ...view, measures }, kind === "svg" ? 0 : 2).map((item) => shifted(item, PAD, PAD + title.height)),
-    ...notes.map((text, order) => written(text, PAD, below + order * LINE, 12)),
-  ];
-  if (kind === "svg") {
-    save(new Blob([svgOf(items, width, height, theme.font)], { type: "image/svg+xml" }), `${header.file_name}.svg`);
-    return;
-  }
-  const [canvas, context] = sheetOf(width, height);
-  paintScene(context, items, theme.font);
-  savePng(canvas, header.file_name);
-
-  /**
-   * @param {string} text
-   * @param {number} x
-   * @param {number} y
-   * @param {number} size
-   * @returns {import("../shared/scene.js").Words}
-   */
-  function written(text, x, y, size, bold = false) {
-    return { kind: "text", text, x, y, size, bold, room: inner, align: "left", colour: theme.text };
-  }
+  const width = Math.max(measures.width, LEAST);
+  const ruler = rulerOf();
+  const title = titleOf(ruler, { title: header.title, lines: [...header.axis.facts, ...(header.long ? [seen(view)] : [])] }, width, theme);
+  const map = { items: sceneOf({ ...view, measures }, kind === "svg" ? 0 : 2), height: measures.height };
+  savePicture(header.file_name, theme, width, [title, map, notesOf(ruler, [header.axis.notes], width, theme)], kind);
 }

@@ -2,16 +2,16 @@
 // that Python sends, or a long map that is seen through a window. Point at a cell, or walk there, to read its number.
 
 import { activate } from "../shared/active.js";
+import { layerOf, MASKED } from "../shared/cells.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { agreement } from "../shared/decided.js";
 import { moved } from "../shared/grid.js";
-import { pairSaid, weightsOf } from "../shared/local.js";
+import { toggled, weightsOf } from "../shared/local.js";
 import { button, element, enlarged, focusedBeside, resized, say, screenRatio, toolbar } from "../shared/page.js";
 import { paintScene } from "../shared/scene.js";
 import { counted, fill, written } from "../shared/words.js";
 import { saveHeatmap, saveNumbers } from "./files.js";
-import { MASKED } from "./paint.js";
 import { measuresOf, ringOf, sceneOf } from "./scene.js";
 import { same } from "./window.js";
 import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
@@ -42,7 +42,7 @@ import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
  * @property {[Layer, Layer]} layers the whole in blocks, and what the window shows, without their numbers
  */
 
-/** @typedef {import("./paint.js").Layer} Layer */
+/** @typedef {import("../shared/cells.js").Layer} Layer */
 
 /**
  * @typedef {import("../shared/component.js").Frame & ReturnType<typeof build> & {
@@ -84,15 +84,14 @@ const local = {
     const axis = { ...header.axes[name], notes: said.filter(Boolean).join(" ") };
     return {
       header: { ...header, kind, layer, queries, keys, axis, title: titles[order], file_name: file_names[order], unit: words.unit },
-      arrays: { weights: weights.map((weight) => (weight < 0 ? MASKED : weight)) },
+      arrays: { weights },
       options: { pair, relative },
     };
   },
-  acted(name, value, { kind, pair, relative }, _, { scores }) {
+  acted(name, value, choice, _, { scores }) {
     if (scores) return null; // pieces of words, which no address marks
-    if (name === "relative") return { relative: relative ? null : "true" };
-    const again = !value || (pair?.[0] === value[0] && pair?.[1] === value[1]);
-    return { pair: again ? null : pairSaid(kind, value[0], value[1]) };
+    if (name === "relative") return { relative: choice.relative ? null : "true" };
+    return toggled(choice, value[0], value[1]);
   },
 };
 
@@ -149,7 +148,7 @@ function receive(view, header, arrays) {
   const [rows, columns] = shape;
   view.layers = header.long
     ? header.layers.map((layer, order) => ({ ...layer, codes: arrays[`codes_${order}`], nan: arrays[`nan_${order}`], values: arrays[`values_${order}`] }))
-    : [{ rows: [0, rows], columns: [0, columns], tall: 1, wide: 1, values: arrays.weights }];
+    : [layerOf(arrays.weights, rows, columns)];
   if (isNew || !header.long) view.window = all(view);
   if (isNew) Object.assign(view, { told: null, asked: [], pair: null });
   if (view.current[0] >= rows || view.current[1] >= columns) Object.assign(view, { current: [0, 0], pointed: null });
@@ -262,7 +261,7 @@ function listen(view) {
   canvas.onfocus = canvas.onblur = view.draw;
   canvas.onkeydown = (event) => {
     const [queries, keys] = view.header.shape;
-    const to = view.header.long ? undefined : moved(event.key, view.current, queries, keys);
+    const to = view.header.long ? undefined : moved(event, view.current, queries, keys);
     if (to) view.current = to;
     else if (view.header.long ? !press(view, event) : event.key !== "Enter" && event.key !== " ") return;
     else if (!view.header.long) view.send("picked", view.current);

@@ -1,11 +1,12 @@
 // Where everything of a heatmap stands, and how it looks: cells, words beside them, the colour bar.
 
-import { inkOn, NAN } from "../shared/colours.js";
-import { agrees } from "../shared/decided.js";
-import { element, pen } from "../shared/page.js";
-import { decidedIn } from "../shared/scene.js";
+import { cellOf, colourOf, lookOf, marked, MASKED, paintOn } from "../shared/cells.js";
+import { inkOn } from "../shared/colours.js";
+import { decidedElsewhere } from "../shared/decided.js";
+import { element } from "../shared/page.js";
+import { legendOf, rulerOf } from "../shared/saved.js";
+import { decidedIn, shifted } from "../shared/scene.js";
 import { counted, fill } from "../shared/words.js";
-import { colourOf, lookOf, marked, MASKED, paint } from "./paint.js";
 import { ticks } from "./window.js";
 
 const LARGEST = 48; // CSS pixels along a cell's side where there are few
@@ -17,7 +18,7 @@ const TABLE = 320; // and of those of a table, whose cells need not be square
 const LABEL = 140; // the longest label
 const LETTERS = 12;
 const AXIS = 20; // an axis title's line
-const BAR = { gap: 10, line: 17, tall: 12, ticks: 18, steps: 64, marks: 18 };
+const BAR = { gap: 10, line: 17, tall: 32, marks: 20 };
 const FEWEST = 240; // CSS pixels that the colour bar takes at least
 const NAMED = { cell: 13, rows: 98, columns: 72 }; // of a long map: a cell that is named, and what names take
 const NUMBERED = { rows: 36, columns: 14, wide: 36, tall: 16 }; // numbers beside it; a cell with its weight in it
@@ -39,7 +40,7 @@ export function measuresOf(shown, room) {
   const { left, top, across, down, ...found } = shown.header.long ? windowed(shown, room) : whole(shown, room);
   const { masked, nan } = marked(shown.layers);
   const width = left + Math.max(across, FEWEST) + 12;
-  const height = top + down + BAR.gap + BAR.line + BAR.tall + BAR.ticks + (masked || nan ? BAR.marks : 0);
+  const height = top + down + BAR.gap + BAR.line + BAR.tall + (masked || nan ? BAR.marks : 0);
   return { left, top, across, down, ...found, width, height };
 }
 
@@ -50,7 +51,7 @@ export function measuresOf(shown, room) {
  */
 function whole({ header, theme }, room) {
   const { queries, keys } = header;
-  const ruler = pen(element("canvas"));
+  const ruler = rulerOf();
   ruler.font = `600 ${LETTERS}px ${theme.font}`;
   const longest = (/** @type {string[]} */ texts) => Math.min(texts.reduce((most, text) => Math.max(most, ruler.measureText(text).width), 0) + 6, LABEL);
   const [rows, columns] = [longest(queries.texts), longest(keys.texts)];
@@ -104,10 +105,12 @@ export function sceneOf(shown, ratio) {
   const scale = scaleOf(shown);
   /** @type {Item[]} */
   const items = ratio ? [cellsAt(shown, ratio, scale)] : boxes(shown, scale.end);
+  const inside = (/** @type {number[]} */ places, /** @type {number} */ side, /** @type {number} */ room) => places.map((place) => place * side).filter((at) => at > 0 && at < room);
   const [above, before] = header.axis.edges;
-  for (const [colour, width] of /** @type {const} */ ([["#000000", 3], ["#ffffff", 1]])) {
-    for (const y of above.map((row) => top + (row - window[0]) * tall).filter((one) => one > top && one < top + down)) items.push(rule(left, y, left + across, y, colour, width));
-    for (const x of before.map((column) => left + (column - window[2]) * cell).filter((one) => one > left && one < left + across)) items.push(rule(x, top, x, top + down, colour, width));
+  for (const [colour, line] of /** @type {const} */ ([["#000000", 3], ["#ffffff", 1]])) {
+    const rule = /** @type {const} */ ({ kind: "rule", colour, width: line });
+    for (const y of inside(above.map((row) => row - window[0]), tall, down)) items.push({ ...rule, x0: left, y0: top + y, x1: left + across, y1: top + y });
+    for (const x of inside(before.map((column) => column - window[2]), cell, across)) items.push({ ...rule, x0: left + x, y0: top, x1: left + x, y1: top + down });
   }
   items.push(...numbers(shown, scale.end), ...labels(shown), ...bar(shown, scale));
   items.push(...rings(shown));
@@ -122,10 +125,8 @@ export function sceneOf(shown, ratio) {
 function rings({ header: { kind, keys }, layers: [{ values }], measures: { left, top, cell, tall } }) {
   if (!kind?.decided) return []; // as of a long map, whose keys have no texts
   const count = keys.texts.length;
-  return kind.decided.flatMap(([key], query) => {
-    const row = values?.subarray(query * count, (query + 1) * count) ?? [];
-    return key < 0 || agrees(row, key) ? [] : decidedIn(left + key * cell, top + query * tall, cell, tall);
-  });
+  const rowOf = (/** @type {number} */ query) => values?.subarray(query * count, (query + 1) * count) ?? [];
+  return decidedElsewhere(kind.decided, rowOf).flatMap(({ query, key }) => decidedIn(left + key * cell, top + query * tall, cell, tall));
 }
 
 /**
@@ -136,11 +137,7 @@ function rings({ header: { kind, keys }, layers: [{ values }], measures: { left,
  */
 function cellsAt({ header, theme, window, layers, measures: { left, top, across, down } }, ratio, { largest, end }) {
   const image = element("canvas");
-  [image.width, image.height] = [Math.round(across * ratio), Math.round(down * ratio)];
-  const context = pen(image);
-  const data = context.createImageData(image.width, image.height);
-  paint(new Uint32Array(data.data.buffer), image.width, image.height, window, layers, largest, lookOf(end, header.centred, theme));
-  context.putImageData(data, 0, 0);
+  paintOn(image, Math.round(across * ratio), Math.round(down * ratio), window, layers, largest, lookOf(end, header.centred, theme));
   return { kind: "image", image, x: left, y: top, width: across, height: down };
 }
 
@@ -150,15 +147,9 @@ function cellsAt({ header, theme, window, layers, measures: { left, top, across,
  * @param {number} end
  */
 function boxes({ header, theme, layers, measures: { left, top, cell, tall } }, end) {
-  /** @type {Item[]} */
-  const items = [];
-  layers[0].values?.forEach((weight, at) => {
-    const [x, y] = [left + (at % header.keys.texts.length) * cell, top + Math.floor(at / header.keys.texts.length) * tall];
-    const colour = weight === MASKED ? rgb(theme.masked) : Number.isNaN(weight) ? NAN : rgb(colourOf(weight, end, header.centred, theme));
-    items.push({ kind: "box", x, y, width: cell, height: tall, colour });
-    if (weight === MASKED) items.push(rule(x, y + tall, x + cell, y, rgb(theme.hatch), 1));
-  });
-  return items;
+  const values = Array.from(layers[0].values ?? []);
+  const count = header.keys.texts.length;
+  return values.flatMap((weight, at) => cellOf(weight, left + (at % count) * cell, top + Math.floor(at / count) * tall, cell, tall, theme, end, header.centred));
 }
 
 /**
@@ -216,19 +207,6 @@ function around({ measures: { left, top, cell, tall, across, down }, window }, [
     { kind: "frame", x, y, width, height, colour: outer, line: 4 },
     { kind: "frame", x, y, width, height, colour: inner, line: 1.5 },
   ];
-}
-
-/**
- * @param {number} x0
- * @param {number} y0
- * @param {number} x1
- * @param {number} y1
- * @param {string} colour
- * @param {number} width
- * @returns {Item}
- */
-function rule(x0, y0, x1, y1, colour, width) {
-  return { kind: "rule", x0, y0, x1, y1, colour, width };
 }
 
 /** @param {Shown & { measures: Measures }} shown */
@@ -291,48 +269,34 @@ function isNamed(order, each, chosen) {
  * What the colours mean.
  * @param {Shown & { measures: Measures }} shown
  * @param {{ largest: number, end: number }} scale
+ * @returns {Item[]}
  */
 function bar({ header, theme, relative, layers, measures: { left, top, across, down } }, { largest, end }) {
-  const { words, centred } = header;
+  const { words, centred, unit } = header;
   const wide = Math.max(across, FEWEST);
-  const y = top + down + BAR.gap;
   const said = !relative || centred ? "" : largest > 0 ? fill(words.ends, { largest: threeDigits(largest) }) : words.nothing;
-  const base = /** @type {const} */ ({ kind: "text", room: wide, align: "left", colour: theme.text, size: LETTERS });
-  /** @type {Item[]} */
-  const items = [{ ...base, text: [header.unit, said].filter(Boolean).join(" · "), x: left, y: y + BAR.line / 2 }];
+  const y = top + down + BAR.gap;
   const weightOf = (/** @type {number} */ share) => (centred ? 2 * share - 1 : share) * end;
-  for (let step = 0; step < BAR.steps; step++) {
-    const colour = rgb(colourOf(weightOf(step / (BAR.steps - 1)), end, centred, theme));
-    items.push({ kind: "box", x: left + (wide * step) / BAR.steps, y: y + BAR.line, width: wide / BAR.steps + 0.5, height: BAR.tall, colour });
-  }
-  const ruler = pen(element("canvas"));
-  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-    const text = threeDigits(weightOf(share));
-    ruler.font = `12px ${theme.font}`;
-    const half = ruler.measureText(text).width / 2;
-    const x = left + Math.min(Math.max(wide * share - half, 0), wide - 2 * half);
-    items.push({ ...base, text, x, y: y + BAR.line + BAR.tall + 10, room: 60, size: 12 });
-  }
   const here = marked(layers);
-  let x = left;
-  for (const [is, name, colour] of /** @type {const} */ ([[here.masked, words.masked, rgb(theme.masked)], [here.nan, words.nan, NAN]])) {
-    if (!is) continue;
-    const below = y + BAR.line + BAR.tall + BAR.ticks;
-    items.push({ kind: "box", x, y: below, width: 12, height: 12, colour });
-    if (colour !== NAN) items.push(rule(x, below + 12, x + 12, below, rgb(theme.hatch), 1));
-    items.push({ ...base, text: name, x: x + 17, y: below + 6 });
-    ruler.font = `${LETTERS}px ${theme.font}`;
-    x += 30 + ruler.measureText(name).width;
-  }
-  return items;
+  /** @type {import("../shared/saved.js").Legend["marks"]} */
+  const marks = [];
+  if (here.masked) marks.push([words.masked, (x, below, side) => cellOf(MASKED, x, below, side, side, theme)]);
+  if (here.nan) marks.push([words.nan, (x, below, side) => cellOf(NaN, x, below, side, side, theme)]);
+  /** @type {import("../shared/saved.js").Legend} */
+  const legend = {
+    name: "",
+    colour: (share) => colourOf(weightOf(share), end, centred, theme),
+    ticks: [0, 0.25, 0.5, 0.75, 1].map((share) => [threeDigits(weightOf(share)), share]),
+    marks,
+    note: "",
+  };
+  const { items } = legendOf(rulerOf(), legend, wide, theme, wide);
+  /** @type {Item} */
+  const name = { kind: "text", text: [unit, said].filter(Boolean).join(" · "), x: left, y: y + BAR.line / 2, room: wide, align: "left", colour: theme.text, size: LETTERS };
+  return [name, ...items.map((item) => shifted(item, left, y + BAR.line))];
 }
 
 /** @param {number} number */
 function threeDigits(number) {
   return String(Number(number.toPrecision(3)));
-}
-
-/** @param {number[]} channels */
-function rgb(channels) {
-  return `rgb(${channels.join(" ")})`;
 }

@@ -1,8 +1,9 @@
 // A long map: the whole in blocks, and what its window shows as near as that, asked for once the window rests.
 
+import { blockAt, MASKED } from "../shared/cells.js";
+import { moved } from "../shared/grid.js";
 import { focusedBeside } from "../shared/page.js";
 import { counted, fill } from "../shared/words.js";
-import { blockAt, MASKED } from "./paint.js";
 import { panned, same, settled, showing, zoomed } from "./window.js";
 
 /** @typedef {import("./window.js").Window} Window */
@@ -110,25 +111,21 @@ export function listenForZoom(view, cellAt) {
  * @param {View} view
  * @param {KeyboardEvent} event
  */
-export function press(view, { key, shiftKey }) {
+export function press(view, event) {
+  const { key, shiftKey } = event;
   const { window: [top, bottom, left, right], header: { shape }, current: [row, column] } = view;
   const part = view.layers[view.layers.length - 1];
   const by = (/** @type {number} */ block, /** @type {number} */ shown) => (shiftKey ? Math.max(block, Math.round(shown / 8)) : block);
   const [down, across] = [by(part.tall, bottom - top), by(part.wide, right - left)];
-  /** @type {Record<string, [number, number]>} */
-  const steps = {
-    ArrowUp: [row - down, column], ArrowDown: [row + down, column],
-    ArrowLeft: [row, column - across], ArrowRight: [row, column + across],
-    Home: [row, 0], End: [row, shape[1] - 1],
-  };
-  if (steps[key]) {
-    view.current = /** @type {[number, number]} */ (steps[key].map((at, side) => Math.min(Math.max(at, 0), shape[side] - 1)));
-    move(view, showing(view.window, shape, view.current));
+  const to = moved(event, view.current, shape[0], shape[1], down, across);
+  if (to) {
+    view.current = to;
+    move(view, showing(view.window, shape, to));
     return true;
   }
   /** @type {Record<string, number>} */
   const factors = { "+": STEP, "=": STEP, Enter: 2 * STEP, "-": 1 / STEP, _: 1 / STEP };
-  const inside = (/** @type {number} */ at, /** @type {number} */ from, /** @type {number} */ to) => Math.min(Math.max((at + 0.5 - from) / (to - from), 0), 1);
+  const inside = (/** @type {number} */ at, /** @type {number} */ from, /** @type {number} */ end) => Math.min(Math.max((at + 0.5 - from) / (end - from), 0), 1);
   if (key === "0" || key === "Escape") move(view, all(view));
   else if (factors[key]) move(view, zoomed(view.window, shape, factors[key], inside(column, left, right), inside(row, top, bottom)));
   else return false;

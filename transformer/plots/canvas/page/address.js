@@ -18,7 +18,6 @@ export function bringAddress() {
   const values = () => (isOwn ? Object.fromEntries(new URLSearchParams(location.hash.slice(1))) : kept);
   const bar = {
     arrive: () => {},
-    leave: () => {},
     arrival: () => 0,
     values,
     write: (/** @type {Values} */ said) => {

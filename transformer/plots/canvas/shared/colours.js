@@ -2,7 +2,8 @@
 
 import SCALES from "./scales.json" with { type: "json" };
 
-const STOPS = SCALES.sequential;
+/** The stops of the scale of weights. */
+export const STOPS = SCALES.sequential;
 
 // One colour a head. Chosen for distance under normal vision and the three kinds of colour blindness, and for at
 // least 3:1 contrast with the page; the first eight are the most distinct. Seventeen heads and more start again.
@@ -28,6 +29,20 @@ export function scale(position) {
   const at = Math.min(Math.max(position, 0), 1) * (STOPS.length - 1);
   const low = Math.min(Math.floor(at), STOPS.length - 2);
   return STOPS[low].map((value, channel) => Math.round(value + (STOPS[low + 1][channel] - value) * (at - low)));
+}
+
+/** [red, green, blue] as CSS writes it. */
+export function css(/** @type {number[]} */ channels) {
+  return `rgb(${channels.join(",")})`;
+}
+
+/**
+ * Show the colours of a scale, from left to right, on an element.
+ * @param {HTMLElement} shown
+ * @param {number[][]} stops
+ */
+export function shade(shown, stops) {
+  shown.style.background = `linear-gradient(to right, ${stops.map(css).join(", ")})`;
 }
 
 /** The two ends of the scale about 0, and its middle. */

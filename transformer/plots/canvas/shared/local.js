@@ -1,6 +1,8 @@
 // What a component draws without the server: the record of the page holds the numbers, the address says which of them.
 // A change is written into the address (history.js), and every component of the page draws from it.
 
+import { masked } from "./cells.js";
+
 /** The event that tells of another record, and the one that tells of another address. */
 export const RECORD = "heedmap-record";
 export const ADDRESS = "heedmap-address";
@@ -10,7 +12,7 @@ const USUAL_THRESHOLD = 0.05;
 const HIGHEST_THRESHOLD = 0.5;
 
 /**
- * One kind of attention: all layers' and heads' weights, -1 where masked, in the form that the page shows.
+ * One kind of attention: all layers' and heads' weights, `MASKED` where the mask hides a cell, in the form that the page shows.
  * @typedef {object} Kind
  * @property {string} name
  * @property {string[]} sites one a layer
@@ -56,7 +58,7 @@ const HIGHEST_THRESHOLD = 0.5;
  * @property {(header: any, record: RecordOfPage, choice: Choice, allowed: any, arrays: Record<string, any>) => Seen | null} seen
  *   null while what is chosen is not here yet
  * @property {(name: string, value: any, choice: Choice, record: RecordOfPage, header: any) => Partial<Said> | null} acted
- * @property {boolean} [owns] whether it owns the keys of the address for the page
+ * @property {boolean} [owns] whether it says the choice again in the address, as it was read
  */
 
 /**
@@ -78,7 +80,7 @@ export function numberOf({ numbers }, layer) {
  * @param {import("./blob.js").Received} received
  */
 export function keepRecord({ header, arrays }) {
-  const kinds = header.kinds.map((/** @type {any} */ kind, /** @type {number} */ order) => ({ ...kind, weights: arrays[`weights_${order}`] }));
+  const kinds = header.kinds.map((/** @type {any} */ kind, /** @type {number} */ order) => ({ ...kind, weights: masked(arrays[`weights_${order}`]) }));
   const [found, mine] = [records(), { ...header, kinds }];
   found.set(header.id, mine);
   window.dispatchEvent(new Event(RECORD));
@@ -98,8 +100,8 @@ export function records() {
 
 /**
  * What a page does with its address: history.js in the dashboard, address.js where there is no server.
- * @typedef {{ arrive: (keys: string[], number: number, values: Values, by: unknown) => void, leave: (by: unknown) => void, arrival: () => number,
- *   values: () => Values, write: (values: Values) => void, settle: (values: Values) => void }} AddressBar
+ * @typedef {{ arrive: (number: number, values: Values) => void, arrival: () => number, values: () => Values,
+ *   write: (values: Values) => void, settle: (values: Values) => void }} AddressBar
  */
 
 /** @returns {AddressBar} */
@@ -151,7 +153,7 @@ export function locally(local, take, tell) {
       if (!found) return false;
       if (!received) listen("addEventListener");
       received = message;
-      addressBar().arrive(found.keys, found.arrival, found.values, local.owns ? listen : null);
+      addressBar().arrive(found.arrival, found.values);
       again();
       return true;
     },
@@ -180,7 +182,6 @@ export function locally(local, take, tell) {
       if (!received) return;
       received = null;
       listen("removeEventListener");
-      if (local.owns) addressBar().leave(listen);
     },
   };
 }
@@ -241,7 +242,7 @@ function usualHead({ head }, { heads }) {
 }
 
 /**
- * The weights of a layer's heads, one after the other: -1 where masked; null where they are not here.
+ * The weights of a layer's heads, one after the other; null where they are not here.
  * @param {Kind} kind
  * @param {number} layer
  */
@@ -301,6 +302,16 @@ export function pairOf(said, { name, queries, keys }) {
  */
 export function pairSaid({ name, queries, keys }, query, key) {
   return `${name}:${queries.labels[query]}|${keys.labels[key]}`;
+}
+
+/**
+ * The change that marks a cell, or takes its mark away.
+ * @param {Choice} choice
+ * @param {number} query
+ * @param {number} key
+ */
+export function toggled({ kind, pair }, query, key) {
+  return { pair: pair?.[0] === query && pair[1] === key ? null : pairSaid(kind, query, key) };
 }
 
 /**

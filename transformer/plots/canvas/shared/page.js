@@ -20,6 +20,20 @@ export function element(tag, className, text, attributes = {}) {
 }
 
 /**
+ * A new element of an SVG; `text` is set as text, never as markup.
+ * @param {string} tag
+ * @param {Record<string, string | number>} attributes
+ * @param {string} [text]
+ * @returns {SVGElement}
+ */
+export function svg(tag, attributes, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+/**
  * A canvas's pen.
  * @param {HTMLCanvasElement} canvas
  */
@@ -224,6 +238,17 @@ export function wrapped(ruler, text, width) {
     else lines.push(shortened(ruler, piece.trimStart(), width));
   }
   return lines;
+}
+
+/**
+ * A sample of a colour or a mark, with what it means.
+ * @param {HTMLElement} patch
+ * @param {string} text
+ */
+export function swatch(patch, text) {
+  const made = element("span", "swatch");
+  made.append(patch, element("span", "", text));
+  return made;
 }
 
 /**

@@ -1,117 +1,127 @@
 // What a saved picture says of itself, alike in every component: its title, of what it is, and what its colours mean.
 
-import { scale } from "./colours.js";
-import { wrapped } from "./page.js";
+import { css, scale } from "./colours.js";
+import { element, pen, save, savePng, sheetOf, wrapped } from "./page.js";
+import { paintScene, shifted, svgOf } from "./scene.js";
 
 const TITLE = { size: 15, line: 21 };
 const LINE = { size: 12, line: 17 };
-const BAR = { wide: 200, tall: 12, ticks: 20 };
+const BAR = { wide: 200, tall: 12, ticks: 20, steps: 64 };
 const MARK = 14;
 const GAP = 10;
+const PAD = 16;
+
+/** @typedef {import("./colours.js").Theme} Theme */
+
+/** @typedef {import("./scene.js").Item} Item */
+
+/** @typedef {{ items: Item[], height: number }} Block What is drawn from its upper left corner, and how high it is. */
 
 /** @typedef {{ title: string, lines: string[], formulas?: string[] }} About What Python says of the picture: About in about.py. */
 
-/** @typedef {{ text: string, x: number, y: number, size: number, bold: boolean }} Written A line, `y` its middle. */
-
 /**
- * What the colours mean: a name, ticks from 0 to 1 along the bar, marks that are no weights, and a last sentence.
+ * What the colours mean: a name, ticks from 0 to 1 along a bar of the `colour` at each share, marks that are no weights,
+ * `wide` where they are not as high as wide, and a last sentence. There is no bar without ticks.
  * @typedef {object} Legend
  * @property {string} name
+ * @property {(share: number) => number[]} [colour]
  * @property {[text: string, position: number][]} ticks
- * @property {[name: string, paint: (context: CanvasRenderingContext2D, x: number, y: number, side: number) => void][]} marks
+ * @property {[name: string, paint: (x: number, y: number, side: number) => Item[], wide?: number][]} marks
  * @property {string} note
  */
 
 /**
- * The lines of a title and of what stands below it, wrapped, and the height that they take up; 0 where nothing is said.
+ * A title and what stands below it, wrapped; of no height where nothing is said.
  * @param {CanvasRenderingContext2D} ruler
  * @param {About} about
  * @param {number} width
- * @param {string} font
- * @returns {{ lines: Written[], height: number }}
+ * @param {Theme} theme
+ * @returns {Block}
  */
-export function titleOf(ruler, { title, lines }, width, font) {
-  /** @type {Written[]} */
-  const found = [];
+export function titleOf(ruler, { title, lines }, width, theme) {
+  /** @type {Item[]} */
+  const items = [];
   let y = 0;
-  for (const [index, text] of [title, ...lines].entries()) {
+  for (const [index, said] of [title, ...lines].entries()) {
     const bold = index === 0;
     const { size, line } = bold ? TITLE : LINE;
-    ruler.font = `${bold ? "600 " : ""}${size}px ${font}`;
-    for (const part of wrapped(ruler, text, width)) {
-      found.push({ text: part, x: 0, y: y + line / 2, size, bold });
+    ruler.font = `${bold ? "600 " : ""}${size}px ${theme.font}`;
+    for (const text of wrapped(ruler, said, width)) {
+      items.push({ kind: "text", text, x: 0, y: y + line / 2, room: width, align: "left", colour: theme.text, size, bold });
       y += line;
     }
   }
-  return { lines: found, height: found.length ? y + GAP : 0 };
+  return { items, height: items.length ? y + GAP : 0 };
 }
 
 /**
- * Write lines on a canvas, the upper left corner of their block at (x, y).
- * @param {CanvasRenderingContext2D} context
- * @param {Written[]} lines
- * @param {number} x
- * @param {number} y
- * @param {import("./colours.js").Theme} theme
+ * Sentences below a picture.
+ * @param {CanvasRenderingContext2D} ruler
+ * @param {string[]} lines
+ * @param {number} width
+ * @param {Theme} theme
  */
-export function writeLines(context, lines, x, y, theme) {
-  context.fillStyle = theme.text;
-  context.textAlign = "left";
-  context.textBaseline = "middle";
-  for (const line of lines) {
-    context.font = `${line.bold ? "600 " : ""}${line.size}px ${theme.font}`;
-    context.fillText(line.text, x + line.x, y + line.y);
-  }
+export function notesOf(ruler, lines, width, theme) {
+  return titleOf(ruler, { title: "", lines }, width, theme);
 }
 
 /**
- * The legend of a picture whose colours are those of the scale: its height at this width, and a way to paint it.
+ * The legend of a picture at this width; its bar is `wide`.
  * @param {CanvasRenderingContext2D} ruler
  * @param {Legend} legend
  * @param {number} width
- * @param {import("./colours.js").Theme} theme
+ * @param {Theme} theme
+ * @returns {Block}
  */
-export function legendOf(ruler, { name, ticks, marks, note }, width, theme) {
-  const head = titleOf(ruler, { title: "", lines: [name] }, width, theme.font);
-  const foot = titleOf(ruler, { title: "", lines: [note] }, width, theme.font);
+export function legendOf(ruler, { name, colour = scale, ticks, marks, note }, width, theme, wide = Math.min(BAR.wide, width - 2 * GAP)) {
+  const [head, foot] = [notesOf(ruler, [name], width, theme), notesOf(ruler, [note], width, theme)];
+  const said = /** @type {const} */ ({ kind: "text", align: "left", room: width, colour: theme.text, size: LINE.size });
+  const items = [...head.items];
   ruler.font = `${LINE.size}px ${theme.font}`;
-  let [x, row] = [0, 0];
-  const placed = marks.map(([text, paint]) => {
-    const wide = MARK + 5 + ruler.measureText(text).width;
-    if (x && x + wide > width) [x, row] = [0, row + 1];
-    const at = { text, paint, x, row };
-    x += wide + GAP;
-    return at;
-  });
-  const bar = head.height + BAR.tall + BAR.ticks;
-  const named = bar + (marks.length ? (row + 1) * (MARK + 4) + 4 : 0);
-  /**
-   * @param {CanvasRenderingContext2D} context
-   * @param {number} left
-   * @param {number} top
-   */
-  const paint = (context, left, top) => {
-    writeLines(context, head.lines, left, top, theme);
-    const wide = Math.min(BAR.wide, width - 2 * GAP);
-    for (let at = 0; at < wide; at++) {
-      context.fillStyle = `rgb(${scale(at / (wide - 1))})`;
-      context.fillRect(left + at, top + head.height, 1.5, BAR.tall);
-    }
-    context.fillStyle = theme.text;
-    context.font = `12px ${theme.font}`;
-    for (const [text, position] of ticks) {
-      context.textAlign = position === 0 ? "left" : "center";
-      context.fillText(text, left + wide * position, top + head.height + BAR.tall + 9);
-    }
-    context.textAlign = "left";
-    context.font = `${LINE.size}px ${theme.font}`;
-    for (const mark of placed) {
-      const y = top + bar + mark.row * (MARK + 4);
-      mark.paint(context, left + mark.x, y, MARK);
-      context.fillStyle = theme.text;
-      context.fillText(mark.text, left + mark.x + MARK + 5, y + MARK / 2);
-    }
-    writeLines(context, foot.lines, left, top + named, theme);
-  };
-  return { height: named + foot.height, paint };
+  for (let step = 0; ticks.length && step < BAR.steps; step++) {
+    const [x, each] = [(wide * step) / BAR.steps, wide / BAR.steps + 0.5];
+    items.push({ kind: "box", x, y: head.height, width: each, height: BAR.tall, colour: css(colour(step / (BAR.steps - 1))) });
+  }
+  for (const [text, position] of ticks) {
+    const own = ruler.measureText(text).width;
+    items.push({ ...said, text, x: Math.min(Math.max(wide * position - own / 2, 0), wide - own), y: head.height + BAR.tall + 9 });
+  }
+  let [x, y] = [0, head.height + (ticks.length ? BAR.tall + BAR.ticks : 0)];
+  for (const [text, paint, own = MARK] of marks) {
+    const taken = own + 5 + ruler.measureText(text).width;
+    if (x && x + taken > width) [x, y] = [0, y + MARK + 4];
+    items.push(...paint(x, y, MARK), { ...said, text, x: x + own + 5, y: y + MARK / 2 });
+    x += taken + GAP;
+  }
+  if (marks.length) y += MARK + 8;
+  items.push(...foot.items.map((item) => shifted(item, 0, y)));
+  return { items, height: y + foot.height };
+}
+
+/**
+ * Let the user keep a picture: its title and lines, what is drawn, and what is said below.
+ * @param {string} name of the file
+ * @param {Theme} theme
+ * @param {number} width
+ * @param {Block[]} blocks below each other
+ * @param {"png" | "svg"} kind
+ */
+export function savePicture(name, theme, width, blocks, kind = "png") {
+  const [wide, high] = [width + 2 * PAD, blocks.reduce((sum, { height }) => sum + height, 2 * PAD)];
+  /** @type {Item[]} */
+  const items = [{ kind: "box", x: 0, y: 0, width: wide, height: high, colour: theme.background }];
+  let y = PAD;
+  for (const block of blocks) {
+    for (const item of block.items) items.push(shifted(item, PAD, y));
+    y += block.height;
+  }
+  if (kind === "svg") return save(new Blob([svgOf(items, wide, high, theme.font)], { type: "image/svg+xml" }), `${name}.svg`);
+  const [canvas, context] = sheetOf(wide, high);
+  paintScene(context, items, theme.font);
+  savePng(canvas, name);
+}
+
+/** A pen that measures texts. */
+export function rulerOf() {
+  return pen(element("canvas"));
 }

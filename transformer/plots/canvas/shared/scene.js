@@ -1,20 +1,31 @@
 // A picture as a list of lines, boxes and texts, painted on a canvas or written as SVG: the two agree.
 
-import { element, pen, shortened } from "./page.js";
+import { element, pen, shortened, svg } from "./page.js";
 
 /**
  * @typedef {{ kind: "line", x0: number, y0: number, x1: number, y1: number, colour: string, alpha: number, width: number,
- *   dash: number[] | null }} Stroke
+ *   dash: number[] | null, down?: boolean }} Stroke from left to right, or `down`
  * @typedef {{ kind: "box", x: number, y: number, width: number, height: number, colour: string, alpha?: number }} Box
- * @typedef {{ kind: "text", text: string, x: number, y: number, room: number, align: "left" | "right", colour: string,
+ * @typedef {{ kind: "text", text: string, x: number, y: number, room: number, align: "left" | "center" | "right", colour: string,
  *   bold?: boolean, size?: number, alpha?: number, upright?: boolean }} Words `upright` ones read from below
  * @typedef {{ kind: "rule", x0: number, y0: number, x1: number, y1: number, colour: string, width: number, alpha?: number }} Rule
  * @typedef {{ kind: "frame", x: number, y: number, width: number, height: number, colour: string, line: number,
- *   alpha?: number }} Edges
- * @typedef {{ kind: "image", image: HTMLCanvasElement, x: number, y: number, width: number, height: number,
- *   alpha?: number }} Image on a canvas alone
- * @typedef {Stroke | Box | Words | Rule | Edges | Image} Item
+ *   alpha?: number, dash?: number[] }} Edges
+ * @typedef {{ kind: "image", image: CanvasImageSource, x: number, y: number, width: number, height: number,
+ *   alpha?: number, crisp?: boolean }} Image on a canvas alone
+ * @typedef {{ kind: "drawing", draw: (context: CanvasRenderingContext2D) => void, x: number, y: number, alpha?: number }} Drawing
+ *   from its own origin, on a canvas alone
+ * @typedef {Stroke | Box | Words | Rule | Edges | Image | Drawing} Item
  */
+
+/**
+ * Where a line bends on its way.
+ * @param {Stroke} line
+ */
+function bends({ x0, y0, x1, y1, down }) {
+  const [x, y] = [(x0 + x1) / 2, (y0 + y1) / 2];
+  return down ? [x0, y, x1, y] : [x, y0, x, y1];
+}
 
 /**
  * Paint `items` on a 2D context, in order.
@@ -29,13 +40,21 @@ export function paintScene(context, items, font) {
       context.strokeStyle = item.colour;
       context.lineWidth = item.width;
       context.setLineDash(item.dash ?? []);
-      const half = (item.x0 + item.x1) / 2;
+      context.lineCap = item.down ? "round" : "butt";
+      const [x, y, last, end] = bends(item);
       context.beginPath();
       context.moveTo(item.x0, item.y0);
-      context.bezierCurveTo(half, item.y0, half, item.y1, item.x1, item.y1);
+      context.bezierCurveTo(x, y, last, end, item.x1, item.y1);
       context.stroke();
     } else if (item.kind === "image") {
+      context.imageSmoothingEnabled = !item.crisp;
       context.drawImage(item.image, item.x, item.y, item.width, item.height);
+    } else if (item.kind === "drawing") {
+      context.save();
+      context.translate(item.x, item.y);
+      context.setLineDash([]);
+      item.draw(context);
+      context.restore();
     } else if (item.kind === "box") {
       context.fillStyle = item.colour;
       context.fillRect(item.x, item.y, item.width, item.height);
@@ -50,18 +69,21 @@ export function paintScene(context, items, font) {
     } else if (item.kind === "frame") {
       context.strokeStyle = item.colour;
       context.lineWidth = item.line;
-      context.setLineDash([]);
+      context.setLineDash(item.dash ?? []);
       context.strokeRect(item.x, item.y, item.width, item.height);
     } else {
       context.font = fontOf(item, font);
       context.fillStyle = item.colour;
       context.textAlign = item.align;
       context.textBaseline = "middle";
-      context.save();
-      context.translate(item.x, item.y);
-      if (item.upright) context.rotate(-Math.PI / 2);
-      context.fillText(shortened(context, item.text, item.room), 0, 0);
-      context.restore();
+      const text = shortened(context, item.text, item.room);
+      if (item.upright) {
+        context.save();
+        context.translate(item.x, item.y);
+        context.rotate(-Math.PI / 2);
+        context.fillText(text, 0, 0);
+        context.restore();
+      } else context.fillText(text, item.x, item.y);
     }
   }
   context.globalAlpha = 1;
@@ -75,50 +97,51 @@ export function paintScene(context, items, font) {
  * @param {string} font
  */
 export function svgOf(items, width, height, font) {
-  const space = "http://www.w3.org/2000/svg";
   const measure = pen(element("canvas"));
-  const make = (/** @type {string} */ tag, /** @type {Record<string, string | number>} */ attributes) => {
-    const made = document.createElementNS(space, tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-    return made;
-  };
-  const short = (/** @type {number} */ number) => Number(number.toFixed(2));
-  const root = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": font });
-  for (const item of items) {
-    if (item.kind === "line") {
-      const half = short((item.x0 + item.x1) / 2);
-      const [y0, y1] = [short(item.y0), short(item.y1)];
-      const d = `M${short(item.x0)} ${y0}C${half} ${y0} ${half} ${y1} ${short(item.x1)} ${y1}`;
-      const path = make("path", { d, fill: "none", stroke: item.colour });
-      path.setAttribute("stroke-width", String(short(item.width)));
-      path.setAttribute("opacity", String(short(item.alpha)));
-      if (item.dash) path.setAttribute("stroke-dasharray", item.dash.join(" "));
-      root.append(path);
-    } else if (item.kind === "box") {
-      const { x, y, width: wide, height: high, colour, alpha } = item;
-      const corner = { x: short(x), y: short(y), width: short(wide), height: short(high) };
-      root.append(make("rect", { ...corner, fill: colour, opacity: alpha ?? 1 }));
-    } else if (item.kind === "rule") {
-      const line = make("line", { x1: short(item.x0), y1: short(item.y0), x2: short(item.x1), y2: short(item.y1), stroke: item.colour });
-      line.setAttribute("stroke-width", String(item.width));
-      root.append(line);
-    } else if (item.kind === "frame") {
-      const { x, y, width: wide, height: high } = item;
-      const frame = make("rect", { x: short(x), y: short(y), width: short(wide), height: short(high), fill: "none", stroke: item.colour });
-      frame.setAttribute("stroke-width", String(item.line));
-      root.append(frame);
-    } else if (item.kind === "text") {
-      measure.font = fontOf(item, font);
-      const anchor = { left: "start", right: "end" }[item.align];
-      const look = { x: short(item.x), y: short(item.y), fill: item.colour, "font-size": item.size ?? 13 };
-      const text = make("text", { ...look, "text-anchor": anchor, "dominant-baseline": "central" });
-      if (item.upright) text.setAttribute("transform", `rotate(-90 ${short(item.x)} ${short(item.y)})`);
-      if (item.bold) text.setAttribute("font-weight", "600");
-      text.textContent = printable(shortened(measure, item.text, item.room));
-      root.append(text);
-    }
-  }
+  const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": font });
+  root.append(...items.flatMap((item) => nodeOf(item, measure, font) ?? []));
   return new XMLSerializer().serializeToString(root);
+}
+
+/**
+ * An item as a node of an SVG; null for one that is on a canvas alone.
+ * @param {Item} item
+ * @param {CanvasRenderingContext2D} measure
+ * @param {string} font
+ */
+export function nodeOf(item, measure, font) {
+  if (item.kind === "line") {
+    const [x0, y0, x1, y1, ...bent] = [item.x0, item.y0, item.x1, item.y1, ...bends(item)].map(short);
+    const d = `M${x0} ${y0}C${bent.join(" ")} ${x1} ${y1}`;
+    const look = { "stroke-width": short(item.width), opacity: short(item.alpha), ...(item.dash && { "stroke-dasharray": item.dash.join(" ") }) };
+    return svg("path", { d, fill: "none", stroke: item.colour, ...look });
+  }
+  if (item.kind === "box") return svg("rect", { ...placeOf(item), fill: item.colour, opacity: item.alpha ?? 1 });
+  if (item.kind === "frame") return svg("rect", { ...placeOf(item), fill: "none", stroke: item.colour, "stroke-width": item.line });
+  if (item.kind === "rule") {
+    const [x1, y1, x2, y2] = [item.x0, item.y0, item.x1, item.y1].map(short);
+    return svg("line", { x1, y1, x2, y2, stroke: item.colour, "stroke-width": item.width });
+  }
+  if (item.kind !== "text") return null;
+  measure.font = fontOf(item, font);
+  const [x, y] = [short(item.x), short(item.y)];
+  const look = { x, y, fill: item.colour, "font-size": item.size ?? 13, "text-anchor": ANCHORS[item.align], "dominant-baseline": "central" };
+  const made = svg("text", look, printable(shortened(measure, item.text, item.room)));
+  if (item.upright) made.setAttribute("transform", `rotate(-90 ${x} ${y})`);
+  if (item.bold) made.setAttribute("font-weight", "600");
+  return made;
+}
+
+const ANCHORS = { left: "start", center: "middle", right: "end" };
+
+/** @param {number} number */
+function short(number) {
+  return Number(number.toFixed(2));
+}
+
+/** @param {Box | Edges} item */
+function placeOf({ x, y, width, height }) {
+  return { x: short(x), y: short(y), width: short(width), height: short(height) };
 }
 
 /**

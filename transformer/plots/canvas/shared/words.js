@@ -14,6 +14,15 @@ export function fill(sentence, fields) {
 }
 
 /**
+ * Texts as one, joined two by two by a sentence with {before} and {after}.
+ * @param {string[]} each
+ * @param {string} sentence
+ */
+export function listed(each, sentence) {
+  return each.reduce((before, after) => fill(sentence, { before, after }));
+}
+
+/**
  * A whole number with a comma between thousands, as both languages write it.
  * @param {number} number
  */

@@ -1,10 +1,11 @@
-// Which lines a head view draws, and where. A line joins a query (left) to a key (right) for one head.
+// Which lines are drawn between two sentences, and where a head view draws them. A line joins a query (left) to a key (right) for one head.
 
-import { headColour, NAN } from "../shared/colours.js";
-import { agrees } from "../shared/decided.js";
+import { MASKED } from "./cells.js";
+import { headColour, NAN } from "./colours.js";
+import { decidedElsewhere, strongestOf } from "./decided.js";
+import { belongs } from "./sides.js";
 
 export const ROW = 24; // CSS pixels a token
-export const MASKED = -1; // no weight is negative
 const NUMBER = 54; // room for a written weight
 const BAR = 4; // room for one head's bar
 const LANES = 16; // the height over which a token's lines spread
@@ -15,7 +16,7 @@ const LANES = 16; // the height over which a token's lines spread
 
 /** @typedef {ReturnType<typeof layout>} Measures */
 
-/** @typedef {import("../shared/colours.js").Theme} Theme */
+/** @typedef {import("./colours.js").Theme} Theme */
 
 /**
  * Where tokens, written weights, bars and lines have their places: `longest` is the width of the longest token, and
@@ -63,14 +64,14 @@ export function besideWhich(weights, [heads, queries, keys]) {
   if (queries !== 1) return 0;
   const all = Array.from({ length: heads }, (_, head) => head);
   const means = Array.from({ length: keys }, (_, key) => mean(weights, [heads, 1, keys], all, 0, key) ?? -1);
-  return means.reduce((best, weight, key) => (weight > means[best] ? key : best), 0);
+  return strongestOf(means);
 }
 
 /**
  * Call `use(flat index)` for every weight of the active heads, or for those of one token.
  * @param {Shape} shape
  * @param {number[]} active
- * @param {import("./choices.js").Position | null} only
+ * @param {import("./sides.js").Position | null} only
  * @param {(at: number) => void} use
  */
 function visit([, queries, keys], active, only, use) {
@@ -88,58 +89,27 @@ function visit([, queries, keys], active, only, use) {
 
 /**
  * The `cap` strongest lines of at least `threshold`, weakest first, and how many there are in all; NaN ones apart.
- * Weights are counted by their leading bits first (positive floats are ordered like integers), so only the few that
- * share the boundary's bits are ever sorted.
  * @param {Float32Array<ArrayBuffer>} weights
  * @param {Shape} shape
  * @param {number[]} active
  * @param {number} threshold
- * @param {import("./choices.js").Position | null} only
+ * @param {import("./sides.js").Position | null} only
  * @param {number} cap
  */
 export function strongest(weights, shape, active, threshold, only, cap) {
-  const bits = new Uint32Array(weights.buffer);
-  const counts = new Uint32Array(1 << 16);
+  /** @type {number[]} */
+  const drawn = [];
   /** @type {number[]} */
   const nan = [];
-  let total = 0;
-  const drawn = (/** @type {number} */ at) => weights[at] > 0 && weights[at] >= threshold;
   visit(shape, active, only, (at) => {
-    if (drawn(at)) {
-      total++;
-      counts[bits[at] >>> 16]++;
-    } else if (Number.isNaN(weights[at]) && nan.length < cap) nan.push(at);
+    if (weights[at] > 0 && weights[at] >= threshold) drawn.push(at);
+    else if (Number.isNaN(weights[at]) && nan.length < cap) nan.push(at);
   });
-  let [boundary, above] = [counts.length - 1, 0];
-  while (boundary > 0 && above + counts[boundary] <= cap) above += counts[boundary--];
-  /** @type {number[]} */
-  const chosen = [];
-  /** @type {number[]} */
-  const ties = [];
-  visit(shape, active, only, (at) => {
-    if (!drawn(at)) return;
-    const bin = bits[at] >>> 16;
-    if (bin > boundary) chosen.push(at);
-    else if (bin === boundary) ties.push(at);
-  });
-  const descending = (/** @type {number} */ a, /** @type {number} */ b) => weights[b] - weights[a];
-  chosen.push(...ties.sort(descending).slice(0, cap - above));
-  chosen.sort(descending).reverse();
-  const line = (/** @type {number} */ at) => lineAt(at, shape, weights[at]);
-  return { lines: chosen.map(line), nan: nan.map(line), total };
-}
-
-/**
- * The line of a flat index.
- * @param {number} at
- * @param {Shape} shape
- * @param {number} weight
- * @returns {Line}
- */
-function lineAt(at, [, queries, keys], weight) {
-  const key = at % keys;
-  const query = Math.floor(at / keys) % queries;
-  return { head: Math.floor(at / (queries * keys)), query, key, weight };
+  const least = Float32Array.from(drawn, (at) => weights[at]).sort().at(-cap) ?? 0; // numbers alone are sorted quickly
+  const chosen = drawn.filter((at) => weights[at] >= least).sort((a, b) => weights[b] - weights[a]).slice(0, cap).reverse();
+  const [, queries, keys] = shape;
+  const line = (/** @type {number} */ at) => ({ head: Math.floor(at / (queries * keys)), query: Math.floor(at / keys) % queries, key: at % keys, weight: weights[at] });
+  return { lines: chosen.map(line), nan: nan.map(line), total: drawn.length };
 }
 
 /**
@@ -147,7 +117,7 @@ function lineAt(at, [, queries, keys], weight) {
  * @param {Line} line
  * @param {Measures} measures
  * @param {Theme} theme
- * @returns {import("../shared/scene.js").Stroke}
+ * @returns {import("./scene.js").Stroke}
  */
 export function stroke(line, measures, theme, emphasised = false) {
   const nan = Number.isNaN(line.weight);
@@ -183,18 +153,17 @@ export function rowOf(weights, [, queries, keys], head, query) {
  * @param {Float32Array} weights
  * @param {Shape} shape
  * @param {number[]} active
- * @param {import("./choices.js").Position | null} focus
+ * @param {import("./sides.js").Position | null} focus
  * @param {Measures} measures
  * @param {Theme} theme
- * @returns {import("../shared/scene.js").Stroke[]}
+ * @returns {import("./scene.js").Stroke[]}
  */
 export function dotted(decided, weights, shape, active, focus, measures, theme) {
   if (active.length !== 1) return [];
-  return decided.flatMap(([key], query) => {
-    const isSeen = !focus || (focus.side === "query" ? query : key) === focus.index;
-    if (key < 0 || !isSeen || agrees(rowOf(weights, shape, active[0], query), key)) return [];
-    const line = stroke({ head: active[0], query, key, weight: 1 }, measures, theme);
-    return [{ ...line, colour: theme.text, alpha: 0.85, width: 2.5, dash: [2, 5] }];
+  const elsewhere = decidedElsewhere(decided, (query) => rowOf(weights, shape, active[0], query));
+  return elsewhere.filter((line) => belongs(line, focus)).map((line) => {
+    const drawn = stroke({ ...line, head: active[0], weight: 1 }, measures, theme);
+    return { ...drawn, colour: theme.text, alpha: 0.85, width: 2.5, dash: [2, 5] };
   });
 }
 
@@ -250,12 +219,12 @@ export function mean(weights, [, queries, keys], active, query, key) {
  * @param {Float32Array} weights
  * @param {Shape} shape
  * @param {number[]} active
- * @param {import("./choices.js").Position | null} focus
+ * @param {import("./sides.js").Position | null} focus
  * @param {Measures} measures
  * @param {Theme} theme
  */
 export function bars(weights, [heads, queries, keys], active, focus, measures, theme) {
-  /** @type {import("../shared/scene.js").Box[]} */
+  /** @type {import("./scene.js").Box[]} */
   const items = [];
   if (!measures.bars || !focus) return items;
   const across = focus.side === "query" ? keys : queries;

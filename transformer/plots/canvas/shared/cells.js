@@ -1,14 +1,15 @@
-// From weights to pixels: the whole map, in blocks where it is long, and over it the part that was asked for.
+// The cells of every matrix of weights: from weights to pixels, or to boxes of a scene. Of a long map the whole lies in
+// blocks below the part that was asked for.
 
-import { bit } from "../shared/blob.js";
-import { between, NAN, rgb, scale } from "../shared/colours.js";
+import { bit } from "./blob.js";
+import { between, css, NAN, rgb, scale } from "./colours.js";
+import { pen } from "./page.js";
 
 /** What a masked cell holds instead of a weight. */
 export const MASKED = -Infinity;
 
-const HIDDEN = 255; // the code of a masked block
-const LARGEST_CODE = 254;
-const STEPS = 1024; // colours of a scale
+const HIDDEN = 255; // the code of a masked cell or block
+export const LARGEST_CODE = 254; // of a weight of 1
 
 /**
  * A rectangle of a map in blocks of `tall` x `wide` cells, by their weights or by codes.
@@ -43,7 +44,7 @@ export function weightAt({ codes, nan, values }, index, largest) {
  * @param {number} weight
  * @param {number} end
  * @param {boolean} centred
- * @param {import("../shared/colours.js").Theme} theme
+ * @param {import("./colours.js").Theme} theme
  */
 export function colourOf(weight, end, centred, theme) {
   const share = end ? weight / end : 0;
@@ -51,23 +52,23 @@ export function colourOf(weight, end, centred, theme) {
 }
 
 /**
- * How weights look on such a scale, as pixels.
+ * How weights look on such a scale, as pixels of so many colours.
  * @param {number} end
  * @param {boolean} centred
- * @param {import("../shared/colours.js").Theme} theme
+ * @param {import("./colours.js").Theme} theme
  * @returns {Look}
  */
-export function lookOf(end, centred, theme) {
+export function lookOf(end, centred, theme, steps = 1024) {
   const pixel = (/** @type {number[]} */ [red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
   const from = centred ? -1 : 0;
-  const table = Uint32Array.from({ length: STEPS + 1 }, (_, step) => pixel(colourOf(from + (step / STEPS) * (1 - from), 1, centred, theme)));
+  const table = Uint32Array.from({ length: steps + 1 }, (_, step) => pixel(colourOf(from + (step / steps) * (1 - from), 1, centred, theme)));
   const nan = pixel(rgb(NAN));
   return {
     pixelOf: (weight) => {
       if (Number.isNaN(weight)) return nan;
       if (weight === MASKED) return 0;
       const share = end ? weight / end : 0;
-      return table[Math.round(Math.min(Math.max((share - from) / (1 - from), 0), 1) * STEPS)];
+      return table[Math.round(Math.min(Math.max((share - from) / (1 - from), 0), 1) * steps)];
     },
     masked: pixel(theme.masked),
     hatch: pixel(theme.hatch),
@@ -103,29 +104,91 @@ export function along(count, from, to, span, length) {
  * @param {Uint32Array} pixels
  * @param {number} width
  * @param {number} height
- * @param {import("./window.js").Window} window
+ * @param {import("../heatmap/window.js").Window} window
  * @param {Layer[]} layers
  * @param {number} largest
  * @param {Look} look
  */
 export function paint(pixels, width, height, [top, bottom, left, right], layers, largest, look) {
-  const placed = layers.map((layer) => {
+  for (const layer of layers) {
     const n = blocks(layer.columns, layer.wide);
-    return {
-      n,
-      colours: Uint32Array.from({ length: n * blocks(layer.rows, layer.tall) }, (_, index) => look.pixelOf(weightAt(layer, index, largest))),
-      down: along(height, top, bottom, layer.rows, layer.tall),
-      across: along(width, left, right, layer.columns, layer.wide),
-    };
-  }).reverse();
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const found = placed.find(({ down, across }) => down[y] >= 0 && across[x] >= 0);
-      if (!found) continue;
-      const colour = found.colours[found.down[y] * found.n + found.across[x]];
-      pixels[y * width + x] = colour || (((x + y) & 3) === 0 ? look.hatch : look.masked);
+    const colours = Uint32Array.from({ length: n * blocks(layer.rows, layer.tall) }, (_, index) => look.pixelOf(weightAt(layer, index, largest)));
+    const down = along(height, top, bottom, layer.rows, layer.tall);
+    const across = along(width, left, right, layer.columns, layer.wide);
+    for (let y = 0; y < height; y++) {
+      for (let x = 0; x < width; x++) {
+        if (down[y] < 0 || across[x] < 0) continue;
+        const colour = colours[down[y] * n + across[x]];
+        pixels[y * width + x] = colour || (((x + y) & 3) === 0 ? look.hatch : look.masked);
+      }
     }
   }
+}
+
+/**
+ * Fill a canvas of `width` x `height` pixels with a window of a map.
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ * @param {import("../heatmap/window.js").Window} window
+ * @param {Layer[]} layers
+ * @param {number} largest
+ * @param {Look} look
+ */
+export function paintOn(canvas, width, height, window, layers, largest, look) {
+  Object.assign(canvas, { width, height });
+  const context = pen(canvas);
+  const image = context.createImageData(width, height);
+  paint(new Uint32Array(image.data.buffer), width, height, window, layers, largest, look);
+  context.putImageData(image, 0, 0);
+}
+
+/**
+ * A map of which every cell is known, as a layer.
+ * @param {Float32Array} values
+ * @param {number} rows
+ * @param {number} columns
+ * @returns {Layer}
+ */
+export function layerOf(values, rows, columns) {
+  return { rows: [0, rows], columns: [0, columns], tall: 1, wide: 1, values };
+}
+
+/**
+ * A cell of a scene, from its upper left corner: masked ones are crossed by a line.
+ * @param {number} weight
+ * @param {number} x
+ * @param {number} y
+ * @param {number} width
+ * @param {number} height
+ * @param {import("./colours.js").Theme} theme
+ * @param {number} end of the colours
+ * @param {boolean} centred
+ * @returns {import("./scene.js").Item[]}
+ */
+export function cellOf(weight, x, y, width, height, theme, end = 1, centred = false) {
+  if (weight !== MASKED) return [{ kind: "box", x, y, width, height, colour: Number.isNaN(weight) ? NAN : css(colourOf(weight, end, centred, theme)) }];
+  return [
+    { kind: "box", x, y, width, height, colour: css(theme.masked) },
+    { kind: "rule", x0: x, y0: y + height, x1: x + width, y1: y, colour: css(theme.hatch), width: 1 },
+  ];
+}
+
+/**
+ * Weights as they are drawn: Python sends -1 for a masked one, as no weight is negative.
+ * @param {Float32Array<ArrayBuffer>} weights
+ */
+export function masked(weights) {
+  return weights.map((weight) => (weight < 0 ? MASKED : weight));
+}
+
+/**
+ * Weights that stand as codes, a byte each: shares of 254, 255 where masked; `nan` has a bit a cell, where there is one.
+ * @param {Uint8Array} codes
+ * @param {Uint8Array} [nan]
+ */
+export function valuesOf(codes, nan) {
+  return Float32Array.from(codes, (code, at) => (bit(nan, at) ? NaN : code === HIDDEN ? MASKED : code / LARGEST_CODE));
 }
 
 /**
