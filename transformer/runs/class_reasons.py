@@ -19,7 +19,7 @@ from transformer.explain.attribution.deletion import Progress, untold
 from transformer.nn.common import refuse_elsewhere
 from transformer.runs.any_model import ModelRun
 from transformer.runs.changed import run_of
-from transformer.runs.classes import classes_of
+from transformer.runs.classes import classes_of, temperature_of
 
 Way = Literal["deletion_removed", "deletion_unknown"]
 
@@ -99,10 +99,8 @@ class ClassQuestion:
 
     def answer(self, model: Any, ids: Int[Tensor, "row token"]) -> Float[Tensor, " row"]:
         """The log-odds that are asked about, calibrated where the checkpoint's probabilities are."""
-        task = self.checkpoint.task
         logits: Tensor = model.outputs(ids)["logits"].double()
-        known = task is not None and len(task.classes) == logits.shape[1]
-        return log_odds(logits / (task.temperature if task and known else 1.0), self.target, self.each)
+        return log_odds(logits / temperature_of(self.checkpoint, logits.shape[1]), self.target, self.each)
 
 
 def _each(checkpoint: Checkpoint, run: ModelRun) -> bool:

@@ -25,6 +25,7 @@ from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
 from transformer.runs.any_model import MAX_POSITIONS, ModelRun, run_any
 from transformer.runs.changed import run_of
+from transformer.runs.class_reasons import log_odds
 from transformer.runs.translate import Translation, reread, translate
 from transformer.sites import Site
 from transformer.text.steps import Candidate, Step
@@ -341,7 +342,7 @@ def logit_effects(
     otherwise those of one class are its logit minus ln sum exp of the others.
     """
     logits = [torch.from_numpy(np.asarray(one)).double() for one in (before, after)]
-    odds = logits if each else [_log_odds(one) for one in logits]
+    odds = [torch.stack([log_odds(one[None], i, each)[0] for i in range(len(one))]) for one in logits]
     chances = [one.sigmoid().tolist() for one in odds]
     rows = zip(names, *chances, (odds[1] - odds[0]).tolist(), strict=True)
     return tuple(ClassEffect(name, (first, then), change) for name, first, then, change in rows)
@@ -355,10 +356,3 @@ def state_effects(before: ModelRun, after: ModelRun) -> tuple[StateEffect, ...]:
     labels = next(each.keys for each in before.record.values()).labels
     rows = zip(labels, *lengths, moved, strict=True)
     return tuple(StateEffect(text, (first, then), far) for text, first, then, far in rows)
-
-
-def _log_odds(logits: Float[Tensor, " classes"]) -> Float[Tensor, " classes"]:
-    if len(logits) == 1:
-        return logits
-    others = [torch.cat((logits[:i], logits[i + 1 :])).logsumexp(0) for i in range(len(logits))]
-    return logits - torch.stack(others)

@@ -28,6 +28,7 @@ import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
  * @property {string} unit what the numbers are
  * @property {boolean} centred whether the scale has its middle at 0
  * @property {{ queries: string, keys: string, notes: string, facts: string[], edges: [number[], number[]] }} axis
+ * @property {boolean} [table] whether rows and columns are called as their axes, and cells are as tall as they have room
  * @property {boolean} dense whether cells shrink until the map fits its room, and not each query and key is named
  * @property {number | null} [end] where the colours end, if maps share a scale
  * @property {boolean} [fixed] whether the scale is not the reader's to change
@@ -236,7 +237,11 @@ function told(view, cell) {
   const [query, key] = cell;
   const weight = layers[0].values?.[query * keys.texts.length + key] ?? NaN;
   const value = weight === MASKED ? words.masked : written(weight, 3, words.nan);
-  const said = fill(words.told, { query: queries.labels[query], key: keys.labels[key], value });
+  const [row, column] = [queries.labels[query], keys.labels[key]];
+  const { queries: query_axis, keys: key_axis } = header.axis;
+  const said = header.table
+    ? fill(words.cell, { query_axis, query: row, key_axis, key: column, weight: value })
+    : fill(words.told, { query: row, key: column, value });
   return pair && same(pair, cell) ? `${said} ${words.marks}` : said;
 }
 
