@@ -86,7 +86,7 @@ def softmax(one: AttentionMap, head: int) -> np.ndarray:
     scores = (source.q[0, head] @ source.k[0, head].T).double().numpy() * source.scale
     hidden = np.triu(np.ones(one.shape, bool), 1) if source.mask.causal else np.zeros(one.shape, bool)
     exponents = np.where(hidden, 0.0, np.exp(scores))
-    return np.where(hidden, -1.0, exponents / exponents.sum(1, keepdims=True))
+    return np.where(hidden, -np.inf, exponents / exponents.sum(1, keepdims=True))
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -32,7 +32,7 @@ from transformer.lessons.sentences import Sentence
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
 from transformer.nn.search import teacher_forced
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.plots.lessons import curves, grouped_bars, number_map
+from transformer.plots.lessons import curves, grouped_bars
 from transformer.text.batch import pad
 from transformer.training.translation import Pair, ParallelText, pairs
 
@@ -186,13 +186,11 @@ def test_norm_shares_are_the_lengths_of_what_is_added():
 @pytest.mark.parametrize("dark", [False, True])
 def test_figures_show_the_arrays_themselves(dark: bool):
     table = position_table("paper", 5, 6)
-    np.testing.assert_array_equal(number_map(table, "position", "dimension", "value", dark=dark).data[0].z, table)
     drawn = curves({"<b>one</b>": table[:, 0], "two": table[:, 1]}, "x", "y", dark=dark)
     np.testing.assert_array_equal(drawn.data[1].y, table[:, 1])
     assert drawn.data[0].name == "&lt;b&gt;one&lt;/b&gt;"
     bars = grouped_bars({"a": table[0]}, list("uvwxyz"), "y", dark=dark)
     np.testing.assert_array_equal(bars.data[0].y, table[0])
-    assert number_map(np.zeros((2, 3)), "a", "b", "c").data[0].zmax == 1
 
 
 @pytest.mark.parametrize(

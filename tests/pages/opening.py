@@ -184,6 +184,13 @@ def matrices(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return {matrix["name"]: matrix for matrix in header["matrices"]}, arrays
 
 
+def marked(at: AppTest) -> dict[str, Any]:
+    """What the matrices were told to mark."""
+    sent = next(part.proto.json for part in at.get("bidi_component") if '"selected"' in part.proto.json)
+    found: dict[str, Any] = json.loads(sent)
+    return found
+
+
 def figure(at: AppTest, number: int = 0) -> dict[str, Any]:
     """One of the page's figures, as Plotly gets it."""
     made: dict[str, Any] = json.loads(at.get("plotly_chart")[number].proto.spec)

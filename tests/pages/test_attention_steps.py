@@ -1,6 +1,5 @@
 """The page "Attention, step by step": first paint, every control, the address, other languages, hostile input."""
 
-import json
 import re
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import address_of, figure, fine, matrices, numbers, opened, words_of
+from tests.pages.opening import address_of, figure, fine, marked, matrices, numbers, opened, words_of
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
 from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.runs.parity import attention_maps
@@ -50,7 +49,7 @@ def test_the_page_starts_at_the_first_step_and_next_leads_through_all():
     for number, (stage, names) in enumerate(STAGES.items()):
         found, arrays = drawn(at)
         assert found == names
-        assert (address_of(at).get("stage"), options(at)["example"]) == (stage if number else None, True)
+        assert (address_of(at).get("stage"), marked(at)["example"]) == (stage if number else None, True)
         assert "For example" in words_of(at)
         assert ("at_head" in [one.key for one in at.selectbox]) == (stage not in HEADLESS)
         if stage == "scores":
@@ -133,15 +132,8 @@ def test_the_words_in_formulas_are_of_the_language(lang: str, words: str):
     assert ("may see key" in formula) == (lang == "en")
 
 
-def options(at: AppTest) -> dict[str, Any]:
-    """What the matrices were told to mark."""
-    sent = next(part.proto.json for part in at.get("bidi_component") if '"selected"' in part.proto.json)
-    found: dict[str, Any] = json.loads(sent)
-    return found
-
-
 @pytest.mark.parametrize(
-    ("address", "marked"),
+    ("address", "expected"),
     [
         ({"stage": "scores"}, ["S0", 1, 2]),
         ({"stage": "mask"}, ["M0", 1, 2]),
@@ -158,9 +150,9 @@ def options(at: AppTest) -> dict[str, Any]:
         ({"screen": "board", "at_head": "1"}, ["S1", 1, 2]),
     ],
 )
-def test_the_picked_cell_travels(address: dict[str, str], marked: list[Any]):
-    found = options(fine(page(**{"cell": "S0.1.2", **address})))
-    assert found["selected"] == marked
+def test_the_picked_cell_travels(address: dict[str, str], expected: list[Any]):
+    found = marked(fine(page(**{"cell": "S0.1.2", **address})))
+    assert found["selected"] == expected
     assert not found["example"]
 
 

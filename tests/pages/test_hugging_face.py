@@ -72,12 +72,6 @@ def test_a_model_of_one_stack_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(drawn(page), record["encoder.1.self"].weights(2), atol=1e-6)
 
 
-def test_every_panel_opens() -> None:
-    page = opened("your_model", "mine/gpt2")
-    page = page.button_group(key="show").set_value("tensors").run()
-    assert not page.exception
-
-
 def test_without_the_library_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
     extra.library.cache_clear()

@@ -51,7 +51,7 @@ def test_all_heads_of_every_kind_are_sent_as_the_page_shows_them(form: dict[str,
             assert said["sites"][layer] == site
             for head in range(record()[site].n_heads):
                 picture = record()[site].picture(head, not form, not form)
-                expected = np.where(picture.visible, picture.values, -1).astype(np.float32)
+                expected = np.where(picture.visible, picture.values, -np.inf).astype(np.float32)
                 np.testing.assert_array_equal(weights[layer, head], expected)
             assert said["queries"]["labels"] == list(picture.queries.labels)
             assert said["keys"]["texts"] == list(picture.keys.texts)

@@ -1,7 +1,6 @@
 """The page "Inside a layer": first paint, every step, the address, trained models, what has no such layer."""
 
 import io
-import json
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import address_of, fine, matrices, opened, words_of
+from tests.pages.opening import address_of, fine, marked, matrices, opened, words_of
 from tests.pages.tiny import save_tiny, save_tiny_recurrent, tiny_tokenizer
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.nn.encoder import Encoder, EncoderConfig
@@ -62,13 +61,6 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def text(at: AppTest) -> str:
     return words_of(at).replace("\\", "")
-
-
-def marked(at: AppTest) -> dict[str, Any]:
-    """What the matrices were told to mark."""
-    sent = next(part.proto.json for part in at.get("bidi_component") if '"selected"' in part.proto.json)
-    found: dict[str, Any] = json.loads(sent)
-    return found
 
 
 def test_the_page_starts_at_the_first_step_and_next_leads_through_all():

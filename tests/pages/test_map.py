@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -61,6 +62,16 @@ def drawn(**address: str) -> tuple[Any, dict[str, Any], dict[str, np.ndarray]]:
     at = fine(opened("map", **address))
     header, arrays = sent(at, "map")
     return at, header, arrays
+
+
+def as_table(at: Any) -> pd.DataFrame:
+    """The map as a table, which is made once it is unfolded."""
+    folded = len(at.dataframe)
+    at.session_state["parts-open"] = True
+    tables = fine(at.run()).dataframe
+    assert len(tables) == folded + 1
+    found: pd.DataFrame = tables[-1].value
+    return found
 
 
 def message(at: Any) -> bytes:
@@ -225,7 +236,7 @@ def test_a_part_opens_with_its_numbers_and_leads_on(part: str) -> None:
 
 def test_the_table_says_what_the_map_shows() -> None:
     at, header, arrays = drawn(at_word="3")
-    table = at.dataframe[-1].value
+    table = as_table(at)
     parts = header["parts"]
     assert list(table["part"]) == [part["title"] for part in parts]
     last = max(i for i, part in enumerate(parts) if part["kind"] == "sum")
@@ -341,7 +352,7 @@ def test_the_encoder_speaks_of_the_word_that_is_looked_at_most_or_was_clicked() 
         chosen = int(lights.argmax()) if clicked is None else clicked
         at, header, _ = drawn(text=SENTENCE, word=found.axes.written.merged().labels[step], **address)
         names = [part["facts"][-1].split(": ")[1] for part in header["parts"]]
-        table = at.dataframe[-1].value
+        table = as_table(at)
         number = names.index("encoder.1.feed_forward_residual")
         assert table["share"][number] == pytest.approx(expected[chosen], rel=1e-5)
         at, header, _ = drawn(text=SENTENCE, word="Hunde", part="encoder.1.feed_forward", **address)

@@ -4,7 +4,6 @@ import csv
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,14 +24,18 @@ from ui.store import store
 page = partial(opened, "positions")
 
 
-def plotted(at: AppTest) -> dict[str, Any]:
-    """The first line or map of the page's first figure."""
-    trace: dict[str, Any] = figure(at)["data"][0]
-    return trace
+def shown(at: AppTest, key: str = "plot.positions") -> np.ndarray:
+    """The table that is drawn, whose rows and columns count from 0."""
+    header, arrays = sent(at, key)
+    assert header["table"]
+    assert header["centred"]
+    shape = [len(header[side]["labels"]) for side in ("queries", "keys")]
+    assert [header["queries"]["labels"][-1], header["keys"]["labels"][-1]] == [str(count - 1) for count in shape]
+    return arrays["weights"].reshape(shape)
 
 
 def test_the_first_paint_is_the_table_of_the_paper():
-    np.testing.assert_allclose(numbers(plotted(fine(page()))["z"]), position_table("paper", 100, 64))
+    np.testing.assert_allclose(shown(fine(page())), position_table("paper", 100, 64), atol=1e-6)
 
 
 def table_of(variant: str, length: int, d_model: int, base: float = 10_000.0) -> np.ndarray:
@@ -46,7 +49,7 @@ def table_of(variant: str, length: int, d_model: int, base: float = 10_000.0) ->
 def test_the_table_follows_every_control_and_what_is_said_is_counted_in_it(variant: str):
     at = fine(page(variant=variant, d_table="7", n_rows="9", base="100"))
     expected = table_of(variant, 9, 7, 100.0)
-    np.testing.assert_allclose(numbers(plotted(at)["z"]), expected)
+    np.testing.assert_allclose(shown(at), expected, atol=1e-6)
     still = sum(max(column) - min(column) < 0.01 for column in expected.T)
     assert f"over these 9 positions: {still} of {expected.shape[1]}." in words_of(at)
 
@@ -196,7 +199,7 @@ def test_without_a_learned_table_the_variants_say_where_one_can_come_from():
 
 def test_the_learned_table_of_the_small_translator_is_told_as_far_as_it_was_trained():
     at = fine(page(variant="learned", n_rows="64"))
-    np.testing.assert_allclose(numbers(plotted(at)["z"]), trained_table().table)
+    np.testing.assert_allclose(shown(at), trained_table().table, atol=1e-6)
     assert "learned from 28,991 captions" in words_of(at)
     assert "From position 62 on no training sentence" in words_of(at)
     assert "no training sentence" not in words_of(fine(page(variant="learned", n_rows="62")))
@@ -250,12 +253,6 @@ def test_the_words_in_formulas_are_of_the_language(variant: str, lang: str, word
     assert [word in formula for word in words] == [variant == "doubled"] * 2 + [variant == "learned"]
 
 
-def test_an_odd_size_has_no_rotation():
-    at = page(screen="rotation", d_table="7")
-    assert not at.exception
-    assert "choose an even number" in at.warning[0].value
-
-
 @pytest.mark.parametrize("how", LATER)
 def test_every_way_on_the_same_words(how: str):
     at = fine(page(screen="later", how=how))
@@ -276,6 +273,8 @@ def test_without_positions_no_words_output_moves(made: str):
 def test_the_learned_table_ends_with_a_clear_sentence():
     at = fine(page(screen="end", ready="16", asked="17"))
     assert "positions 0 to 15; there is no row for position 16" in at.error[0].value
+    np.testing.assert_allclose(shown(at, "plot.fixed"), position_table("paper", 17, 64), atol=1e-6)
+    np.testing.assert_allclose(shown(at, "plot.learned"), trained_table().table[:16], atol=1e-6)
     assert not fine(page(screen="end", ready="16", asked="16")).error
 
 

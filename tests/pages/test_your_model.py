@@ -18,6 +18,7 @@ from tests.pages.opening import brought, chosen, fine, head_shown, matrix_sent, 
 from tests.pages.test_chinese import english
 from transformer import AttentionMap, Intervention, Record, intervening, recording
 from transformer.attention.record_files.contents import is_record
+from transformer.checkpoint.worker import isolated
 from ui.store import user_folder
 from ui.store.upload_quota import LEDGER, UploadLimits
 
@@ -323,7 +324,9 @@ def test_records_count_among_what_a_session_may_hold(net: Net, monkeypatch: pyte
     monkeypatch.setenv("HEEDMAP_SESSION_MB", "1")
     monkeypatch.setattr(UploadLimits, "of", classmethod(lambda cls, _: cls(session_bytes=int(1.5 * len(data)))))
     page = dropped(opened("your_model"), one=data)
-    page = dropped(page, two=data)
+    with monkeypatch.context() as patch:
+        patch.setattr(isolated, "open_record", lambda *_: pytest.fail("what has no room is not read"))
+        page = dropped(page, two=data)
     assert "remove a checkpoint first" in problems(page)[0]
     assert page.selectbox(key="model").options[0] == "record/one"
     assert "record/two" not in page.selectbox(key="model").options

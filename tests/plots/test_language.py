@@ -23,7 +23,7 @@ from transformer.plots.distribution import attention_of_step, next_tokens
 from transformer.plots.export import csv, html
 from transformer.plots.heads import offset_profile, tree_of_heads
 from transformer.plots.heatmap import heatmap
-from transformer.plots.lessons import curves, grouped_bars, number_map, table_grid
+from transformer.plots.lessons import curves, grouped_bars, table_grid
 from transformer.plots.logo import logo
 from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
@@ -80,7 +80,6 @@ DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
     "tracks": (sequence_tracks, lambda: sequence_tracks(TRACKS)),
     "logo": (logo, lambda: logo("ACGT", np.array([[0.5, 0.0]] * 4), ["1", "2"])),
     "histogram": (histogram, lambda: histogram(np.array([2, 3]), np.array([0.0, 1.0, 2.0]), "张量")),
-    "number map": (number_map, lambda: number_map(np.eye(3), "行", "列", "值")),
     "table grid": (table_grid, lambda: table_grid({"甲": np.eye(3), "乙": np.eye(3)}, {"乙": np.eye(3)}, ("行", "列"))),
     "curves": (curves, lambda: curves({"甲": np.ones(3)}, "横", "纵", mark=1.0)),
     "source and prefix": (source_share_bars, lambda: source_share_bars(chinese().queries, np.linspace(0.0, 1.0, 5))),

@@ -13,21 +13,6 @@ from transformer.plots.labels import safe
 from transformer.plots.theme import ink, legend, scale, theme
 
 
-def number_map(
-    values: Float[np.ndarray, "row column"], row_name: str, column_name: str, unit: str, *, dark: bool = False
-) -> go.Figure:
-    """A table as colours about 0, the first row on top; the scale ends at the largest number on either side."""
-    colours = theme(dark)
-    largest = float(np.abs(values).max()) or 1.0
-    heat = go.Heatmap(
-        z=values, zmin=-largest, zmax=largest, colorscale=scale(colours.diverging),
-        colorbar=dict(title=dict(text=unit, side="right"), thickness=14),
-        hovertemplate=f"{row_name} %{{y}}<br>{column_name} %{{x}}<br>%{{z:.4f}}<extra></extra>",
-    )  # fmt: skip
-    figure = ink(go.Figure(heat, layout=_layout(column_name, row_name)), colours)
-    return figure.update_yaxes(autorange="reversed")
-
-
 def table_grid(
     tables: Mapping[str, Float[np.ndarray, "row column"]],
     differences: Mapping[str, Float[np.ndarray, "row column"]],

@@ -10,9 +10,10 @@ from ui.texts import t
 
 
 def table_panel(found: Drawing, step: int, source: int) -> None:
-    """Folded at first; it opens with everything that the map says of its parts at this step."""
-    with st.expander(t("map.as_table"), icon=":material/table_rows:"):
-        st.dataframe(parts_table(found, step, source), hide_index=True, key="parts", placeholder="-")
+    """Folded at first, when nothing of it is made; it opens with all that the map says of its parts at this step."""
+    with st.expander(t("map.as_table"), icon=":material/table_rows:", key="parts-open", on_change="rerun") as shown:
+        if shown.open:
+            st.dataframe(parts_table(found, step, source), hide_index=True, key="parts", placeholder="-")
 
 
 def parts_table(found: Drawing, step: int, source: int) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from tests.checkpoint.huggingface.families import write_folder
 from tests.safe.hostile import corpus
 from transformer import attention_maps, load, report
 from transformer.checkpoint import ReadLimits
-from transformer.checkpoint.huggingface.library import OFFLINE
+from transformer.checkpoint.huggingface.library import OFFLINE, library
 from transformer.checkpoint.worker import isolated, pool
 from transformer.errors import CheckpointError, InputError
 
@@ -254,12 +254,12 @@ def test_nothing_is_fetched(folder: Path) -> None:
     assert done.stdout.splitlines() == ["('decoder.0.self', 'decoder.1.self')", "1 1 1"], done.stderr
 
 
-def test_without_the_library_a_sentence_says_what_to_install(folder: Path) -> None:
-    code = f"import sys; sys.modules['transformers'] = None\nfrom transformer import load\nload({str(folder)!r})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    last = done.stderr.strip().splitlines()[-1]
-    assert "which is not installed" in last
-    assert "pip install -r requirements-hf.txt" in last
+def test_without_the_library_a_sentence_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    library.cache_clear()
+    with pytest.raises(CheckpointError, match=r"which is not installed.*pip install -r requirements-hf\.txt"):
+        load(folder)
+    library.cache_clear()
 
 
 def test_answers_and_reports(folder: Path) -> None:

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { rowAt, sceneOf, sizeOf } from "../../../ui/components/alignments/canvas.js";
 import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js";
 import { aspect, cellSide } from "../../../transformer/plots/canvas/all_heads/thumbnails.js";
-import { MASKED, marked, layerOf, valuesOf } from "../../../transformer/plots/canvas/shared/cells.js";
+import { MASKED, marked, valuesOf, wholeOf } from "../../../transformer/plots/canvas/shared/cells.js";
 import { strongestOf } from "../../../transformer/plots/canvas/shared/decided.js";
 import { elision, zoomFor } from "../../../ui/components/matrices/canvas.js";
 import { cellAt } from "../../../ui/components/matrices/pointer.js";
@@ -27,7 +27,7 @@ test("a thumbnail is as wide as its numbers are, up to twice", () => {
 test("codes of thumbnails are weights, masked or no numbers, and only marks that occur are found", () => {
   assert.deepEqual([...valuesOf(new Uint8Array([0, 127, 254, 255]))], [0, 0.5, 1, MASKED]);
   assert.deepEqual([...valuesOf(new Uint8Array([0, 255, 0]), new Uint8Array([0b00100000]))], [0, MASKED, NaN]);
-  const found = (codes, nan) => marked([layerOf(valuesOf(new Uint8Array(codes), nan), 1, 2)]);
+  const found = (codes, nan) => marked([wholeOf(valuesOf(new Uint8Array(codes), nan), 1, 2)]);
   assert.deepEqual(found([0, 254]), { masked: false, nan: false });
   assert.deepEqual(found([0, 255], new Uint8Array([128])), { masked: true, nan: true });
 });

@@ -120,7 +120,7 @@ test("a late run's end leaves the record of the newer run, and the last one's en
   globalThis.window = Object.assign(new EventTarget(), {});
   try {
     const header = { id: "r", kinds: [{ name: "encoder.self" }], arrays: [["weights_0", "float32", 2]] };
-    const data = message(header, [new Float32Array([0.5, -1])]);
+    const data = message(header, [new Float32Array([0.5, MASKED])]);
     const [late, newer] = [keepRecord({ data }), keepRecord({ data })];
     late();
     assert.deepEqual([...records().get("r").kinds[0].weights], [0.5, MASKED]);

@@ -31,7 +31,7 @@ def test_the_browser_is_sent_every_weight_of_every_moment() -> None:
     assert (header["columns"], header["same_rows"], header["masked"]) == (["a", "b", "c"], True, True)
     assert set(arrays) == {"0.0", "0.1", "1.0"}
     np.testing.assert_array_equal(arrays["0.0"].reshape(5, 3), panels[0].weights.astype(np.float32))
-    np.testing.assert_array_equal(arrays["0.1"].reshape(2, 3)[:, 2], [-1, -1])
+    np.testing.assert_array_equal(arrays["0.1"].reshape(2, 3)[:, 2], [-np.inf, -np.inf])
     np.testing.assert_array_equal(arrays["0.1"].reshape(2, 3)[:, :2], panels[1].weights[:, :2].astype(np.float32))
 
 

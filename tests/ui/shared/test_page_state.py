@@ -1,6 +1,5 @@
 """The visit: what wins when, what is written once a run, and that what was not moved follows the address."""
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +9,7 @@ from streamlit.elements.lib import policies
 from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.testing.v1 import AppTest
 
+from tests.ui.shared.test_address import address, shown
 from ui.shared.page_state import PageState
 
 ROOT = Path(__file__).parents[3]
@@ -65,16 +65,6 @@ def opened_again(before: AppTest) -> AppTest:
 def fine(page: AppTest) -> AppTest:
     assert not page.exception
     return page
-
-
-def shown(page: AppTest) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(page.json[0].value)
-    return found
-
-
-def address(page: AppTest) -> dict[str, str]:
-    found = dict(page.query_params)
-    return {name: value if isinstance(value, str) else value[0] for name, value in found.items()}
 
 
 def gone(page: AppTest, **address: str) -> AppTest:

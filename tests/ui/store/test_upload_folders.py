@@ -12,6 +12,7 @@ from streamlit.runtime.scriptrunner import StopException
 
 from tests.checkpoint.huggingface.families import write_folder
 from tests.ui.store.test_session_resources import stop
+from tests.ui.store.test_uploads import Brought
 from transformer.checkpoint.worker.trial import Trial
 from transformer.errors import CheckpointError
 from transformer.safe.unpacked import PrivateFolder
@@ -28,14 +29,6 @@ def mine(monkeypatch: pytest.MonkeyPatch) -> SessionResources:
     monkeypatch.setattr(session_resources, "mine", lambda: held)
     monkeypatch.setattr(upload_quota, "LEDGER", Ledger())
     return held
-
-
-class Brought(io.BytesIO):
-    """A file as the framework gives it."""
-
-    def __init__(self, name: str, data: bytes) -> None:
-        super().__init__(data)
-        self.name, self.size = name, len(data)
 
 
 def take(limits: UploadLimits | None = None, **files: bytes) -> CheckpointRef:

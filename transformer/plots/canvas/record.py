@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from transformer.plots.canvas import blob
 
-MASKED = -1.0
-"""What stands for a masked cell: no weight is negative."""
+MASKED = -np.inf
+"""What stands for a masked cell."""
 
 
 @dataclass(frozen=True)

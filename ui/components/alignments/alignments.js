@@ -2,7 +2,6 @@
 // Several moments (the snapshots of a training) are played in the browser; nothing is asked of the server meanwhile.
 
 import { activate } from "../../../transformer/plots/canvas/shared/active.js";
-import { masked } from "../../../transformer/plots/canvas/shared/cells.js";
 import { shade, STOPS, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { agreement, strongestOf } from "../../../transformer/plots/canvas/shared/decided.js";
@@ -91,8 +90,7 @@ function receive(view, received) {
   const { panels } = moments[view.moment];
   const same = before.length === panels.length && panels.every(({ rows }, i) => sameTexts(rows, before[i].rows));
   if (!same || !sameTexts(columns, view.header.columns)) view.pointed = null;
-  const arrays = Object.fromEntries(Object.entries(received.arrays).map(([name, weights]) => [name, masked(weights)]));
-  Object.assign(view, { header: received.header, arrays });
+  Object.assign(view, received);
 }
 
 /** @param {View} view */

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from transformer.errors import InputError
 from transformer.plots.canvas import blob
 from transformer.plots.canvas.about import About
+from transformer.plots.canvas.record import MASKED
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("alignments")
@@ -92,7 +93,7 @@ def alignments(
 def alignments_message(
     moments: Sequence[Moment], columns: Sequence[str], same_rows: bool
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What the browser is sent: texts, and each panel's weights in 32 bits, -1 where there is no such key.
+    """What the browser is sent: texts, and each panel's weights in 32 bits, `MASKED` where there is no such key.
 
     Raises:
         InputError: as `alignments`.
@@ -109,7 +110,7 @@ def alignments_message(
             shown = blob.mask_like(panel.weights, panel.visible)
             blob.refuse_outside_unit(panel.title, panel.weights, shown)
             masked = masked or not bool(shown.all())
-            arrays[f"{i}.{j}"] = np.where(shown, panel.weights, -1.0).astype(np.float32)
+            arrays[f"{i}.{j}"] = np.where(shown, panel.weights, MASKED).astype(np.float32)
     header = {
         "columns": list(columns),
         "same_rows": same_rows,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from transformer.attention.zoom import View
 from transformer.errors import InputError
@@ -123,6 +124,22 @@ def heatmap_of(
         arrays=arrays,
         options={"pair": None if selected is None else [int(place) for place in selected], "relative": relative},
         events={"picked": pick if on_pick else None},
+    )
+
+
+def table_of_numbers(
+    values: Float[np.ndarray, "row column"], title: str, names: tuple[str, str], unit: str, *, key: str, file_name: str
+) -> None:
+    """A table drawn alike, on a scale that is centred at 0; `names` are those of its axes, which count from 0."""
+    rows, columns = ({"labels": labels, "texts": labels} for labels in (list(map(str, range(n))) for n in values.shape))
+    axis = {"queries": names[0], "keys": names[1], "notes": "", "facts": [], "edges": [[], []]}
+    header = {"title": title, "unit": unit, "centred": True, "axis": axis, "queries": rows, "keys": columns}
+    component(
+        key=key,
+        header={**header, "table": True, "file_name": file_name, "dense": True, "save_csv": "", "end": None},
+        arrays={"weights": values.astype(np.float32)},
+        options={"pair": None, "relative": False},
+        events={},
     )
 
 

@@ -10,7 +10,7 @@ from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.positions import Variant
 from transformer.plots.export import plot_config
-from transformer.plots.lessons import number_map
+from ui.components.heatmap.component import table_of_numbers
 from ui.lessons import shared
 from ui.lessons.shared import in_formula
 from ui.texts import plain
@@ -26,10 +26,10 @@ def plot(figure: go.Figure, key: str = "positions") -> None:
     st.plotly_chart(figure, key=f"plot.{key}", config=plot_config(key, "svg"))
 
 
-def table_plot(table: np.ndarray, key: str = "positions") -> None:
+def table_plot(table: np.ndarray, title: str, key: str = "positions") -> None:
     """A whole table of positions as colours."""
-    names = plain("positions.position"), plain("positions.dimension"), plain("positions.value")
-    plot(number_map(table, *names, dark=dark()), key)
+    names = plain("positions.position"), plain("positions.dimension")
+    table_of_numbers(table, title, names, plain("positions.value"), key=f"plot.{key}", file_name=key)
 
 
 def counted(n: int) -> tuple[str, ...]:

@@ -104,13 +104,11 @@ def end_panel(bar: DeltaGenerator) -> None:
     fixed = past_the_end("sinusoidal", ready, known.shape[1], asked)
     left, right = st.columns(2)
     with left:
-        st.markdown(f"**{t('positions.fixed_table')}**")
-        table_plot(fixed, "fixed")
+        table_plot(fixed, plain("positions.fixed_table"), "fixed")
         if asked > ready:
             st.success(t("positions.goes_on", position=asked - 1), icon=":material/check:")
     with right:
-        st.markdown(f"**{t('positions.learned_table')}**")
-        table_plot(known[: min(ready, asked)], "learned")
+        table_plot(known[: min(ready, asked)], plain("positions.learned_table"), "learned")
         if asked > ready:
             st.error(t("positions.ends", last=ready - 1, position=asked - 1), icon=":material/block:")
         else:
@@ -138,7 +136,7 @@ def share_panel(bar: DeltaGenerator) -> None:
     with left:
         plot(grouped_bars(bars, sentence.labels, plain("positions.norm"), dark=dark()))
         if (table := stored_table(chosen)) is not None:
-            table_plot(table, "stored")
+            table_plot(table, plain("positions.screen_table"), "stored")
         st.dataframe(columns, hide_index=True, width="content", column_config=numbers)
         shared.matrix_downloads(Board.of([]), [], {"norms": columns})
     with right:

@@ -45,7 +45,7 @@ def table_panel(d_model: int, length: int, base: float, bar: DeltaGenerator) -> 
     n_still, (rows, width) = int((np.ptp(shown.table, axis=0) < STILL).sum()), shown.table.shape
     left, right = shared.columns()
     with left:
-        table_plot(shown.table)
+        table_plot(shown.table, plain(f"positions.variant_{chosen}"))
         table_downloads({"table": shown.table})
     with right:
         formula(chosen)

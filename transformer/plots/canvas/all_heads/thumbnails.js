@@ -1,6 +1,6 @@
 // One small picture a head.
 
-import { LARGEST_CODE, layerOf, lookOf, MASKED, paintOn } from "../shared/cells.js";
+import { LARGEST_CODE, lookOf, MASKED, paintOn, wholeOf } from "../shared/cells.js";
 import { element } from "../shared/page.js";
 
 /** The colour bar's ticks. */
@@ -47,7 +47,7 @@ export function aspect([, , queries, keys]) {
  */
 export function paint(canvas, weights, [, , queries, keys], head, look, size) {
   const side = cellSide(queries, keys, size);
-  const layer = layerOf(weights.subarray(head * queries * keys, (head + 1) * queries * keys), queries, keys);
+  const layer = wholeOf(weights.subarray(head * queries * keys, (head + 1) * queries * keys), queries, keys);
   paintOn(canvas, keys * side, queries * side, [0, queries, 0, keys], [layer], 1, look);
 }
 

@@ -3,7 +3,7 @@
 import { MASKED } from "../shared/cells.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
-import { button, element, pen, say, screenRatio, toolbar } from "../shared/page.js";
+import { button, element, pen, resized, say, screenRatio, toolbar } from "../shared/page.js";
 import { sameTexts } from "../shared/words.js";
 import { paintScene } from "../shared/scene.js";
 import { makeChips, updateChips } from "./chips.js";
@@ -238,16 +238,13 @@ function drawTokens(view, active) {
  */
 function drawCanvas(view, active) {
   const { canvas, scroller, measures, theme } = view;
-  const ratio = screenRatio();
   const [width, height] = [measures.width, scroller.clientHeight];
   canvas.style.height = `${height}px`;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
   const top = scroller.scrollTop;
   const inView = (/** @type {import("../shared/scene.js").Item} */ item) =>
     item.kind === "line" ? Math.max(item.y0, item.y1) > top && Math.min(item.y0, item.y1) < top + height : true;
-  const context = pen(canvas);
-  context.setTransform(ratio, 0, 0, ratio, 0, -top * ratio);
+  const context = resized(canvas, width, height, screenRatio());
+  context.translate(0, -top);
   paintScene(context, sceneOf(view, active).filter(inView), theme.font);
 }
 

@@ -2,7 +2,7 @@
 // that Python sends, or a long map that is seen through a window. Point at a cell, or walk there, to read its number.
 
 import { activate } from "../shared/active.js";
-import { layerOf, MASKED } from "../shared/cells.js";
+import { MASKED, wholeOf } from "../shared/cells.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { agreement } from "../shared/decided.js";
@@ -28,6 +28,7 @@ import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
  * @property {string} unit what the numbers are
  * @property {boolean} centred whether the scale has its middle at 0
  * @property {{ queries: string, keys: string, notes: string, facts: string[], edges: [number[], number[]] }} axis
+ * @property {boolean} [table] whether rows and columns are called as their axes, and cells are as tall as they have room
  * @property {boolean} dense whether cells shrink until the map fits its room, and not each query and key is named
  * @property {number | null} [end] where the colours end, if maps share a scale
  * @property {boolean} [fixed] whether the scale is not the reader's to change
@@ -147,7 +148,7 @@ function receive(view, header, arrays) {
   const [rows, columns] = shape;
   view.layers = header.long
     ? header.layers.map((layer, order) => ({ ...layer, codes: arrays[`codes_${order}`], nan: arrays[`nan_${order}`], values: arrays[`values_${order}`] }))
-    : [layerOf(arrays.weights, rows, columns)];
+    : [wholeOf(arrays.weights, rows, columns)];
   if (isNew || !header.long) view.window = all(view);
   if (isNew) Object.assign(view, { told: null, asked: [], pair: null });
   if (view.current[0] >= rows || view.current[1] >= columns) Object.assign(view, { current: [0, 0], pointed: null });
@@ -236,7 +237,11 @@ function told(view, cell) {
   const [query, key] = cell;
   const weight = layers[0].values?.[query * keys.texts.length + key] ?? NaN;
   const value = weight === MASKED ? words.masked : written(weight, 3, words.nan);
-  const said = fill(words.told, { query: queries.labels[query], key: keys.labels[key], value });
+  const [row, column] = [queries.labels[query], keys.labels[key]];
+  const { queries: query_axis, keys: key_axis } = header.axis;
+  const said = header.table
+    ? fill(words.cell, { query_axis, query: row, key_axis, key: column, weight: value })
+    : fill(words.told, { query: row, key: column, value });
   return pair && same(pair, cell) ? `${said} ${words.marks}` : said;
 }
 

@@ -14,6 +14,7 @@ const LEAST = 15; // and where there are many: wider maps scroll
 const SMALLEST = 3; // of a dense map
 const ROW = 24; // CSS pixels of a row where cells have shrunk and rows are few
 const TALLEST = 560; // of all rows
+const TABLE = 320; // and of those of a table, whose cells need not be square
 const LABEL = 140; // the longest label
 const LETTERS = 12;
 const AXIS = 20; // an axis title's line
@@ -56,8 +57,10 @@ function whole({ header, theme }, room) {
   const [rows, columns] = [longest(queries.texts), longest(keys.texts)];
   const left = Math.round(AXIS + rows + 4);
   const wide = (room - left - 12) / keys.texts.length;
-  const cell = Math.floor(Math.max(Math.min(LARGEST, wide, TALLEST / queries.texts.length), header.dense ? SMALLEST : LEAST));
-  const tall = header.dense ? Math.max(cell, Math.min(ROW, Math.floor(TALLEST / 3 / queries.texts.length))) : cell;
+  const most = header.table ? wide : Math.min(wide, TALLEST / queries.texts.length);
+  const cell = Math.floor(Math.max(Math.min(LARGEST, most), header.table ? 2 : header.dense ? SMALLEST : LEAST));
+  const fitting = (/** @type {number} */ height) => Math.min(ROW, Math.floor(height / queries.texts.length));
+  const tall = header.table ? Math.max(2, fitting(TABLE)) : header.dense ? Math.max(cell, fitting(TALLEST / 3)) : cell;
   const upright = columns + 4 > cell;
   const top = Math.round(AXIS + (upright ? columns : LETTERS + 4) + 4);
   return { left, top, cell, tall, upright, named: true, rows, columns, across: cell * keys.texts.length, down: tall * queries.texts.length };

@@ -5,7 +5,7 @@ import { bit } from "./blob.js";
 import { between, css, NAN, rgb, scale } from "./colours.js";
 import { pen } from "./page.js";
 
-/** What a masked cell holds instead of a weight. */
+/** What a masked cell holds instead of a weight, as Python sends it. */
 export const MASKED = -Infinity;
 
 const HIDDEN = 255; // the code of a masked cell or block
@@ -144,13 +144,13 @@ export function paintOn(canvas, width, height, window, layers, largest, look) {
 }
 
 /**
- * A map of which every cell is known, as a layer.
+ * A map of which every cell is known, as one layer.
  * @param {Float32Array} values
  * @param {number} rows
  * @param {number} columns
  * @returns {Layer}
  */
-export function layerOf(values, rows, columns) {
+export function wholeOf(values, rows, columns) {
   return { rows: [0, rows], columns: [0, columns], tall: 1, wide: 1, values };
 }
 
@@ -172,14 +172,6 @@ export function cellOf(weight, x, y, width, height, theme, end = 1, centred = fa
     { kind: "box", x, y, width, height, colour: css(theme.masked) },
     { kind: "rule", x0: x, y0: y + height, x1: x + width, y1: y, colour: css(theme.hatch), width: 1 },
   ];
-}
-
-/**
- * Weights as they are drawn: Python sends -1 for a masked one, as no weight is negative.
- * @param {Float32Array<ArrayBuffer>} weights
- */
-export function masked(weights) {
-  return weights.map((weight) => (weight < 0 ? MASKED : weight));
 }
 
 /**

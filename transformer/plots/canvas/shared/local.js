@@ -1,8 +1,6 @@
 // What a component draws without the server: the record of the page holds the numbers, the address says which of them.
 // A change is written into the address (history.js), and every component of the page draws from it.
 
-import { masked } from "./cells.js";
-
 /** The event that tells of another record, and the one that tells of another address. */
 export const RECORD = "heedmap-record";
 export const ADDRESS = "heedmap-address";
@@ -80,7 +78,7 @@ export function numberOf({ numbers }, layer) {
  * @param {import("./blob.js").Received} received
  */
 export function keepRecord({ header, arrays }) {
-  const kinds = header.kinds.map((/** @type {any} */ kind, /** @type {number} */ order) => ({ ...kind, weights: masked(arrays[`weights_${order}`]) }));
+  const kinds = header.kinds.map((/** @type {any} */ kind, /** @type {number} */ order) => ({ ...kind, weights: arrays[`weights_${order}`] }));
   const [found, mine] = [records(), { ...header, kinds }];
   found.set(header.id, mine);
   window.dispatchEvent(new Event(RECORD));
