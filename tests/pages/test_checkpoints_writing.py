@@ -88,7 +88,7 @@ def test_a_text_is_continued_and_every_view_shows_the_step() -> None:
         assert drawn.shape == weights.shape == (found.prompt + 2,) * 2
         assert head is not None
         seen = found.at(2).record[f"decoder.{layer}.self"]
-        np.testing.assert_allclose(drawn, np.where(seen.mask(), seen.weights(head), -1), atol=1e-6)
+        np.testing.assert_allclose(drawn, np.where(seen.mask(), seen.weights(head), -np.inf), atol=1e-6)
 
 
 def test_writing_on_can_be_stopped_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_checkpoints_writes_on_and_an_old_link_to_its_heads_shows_them(folder: P
     (_, layer, head), (_, drawn) = chosen(page), head_shown(page)
     assert (str(layer), str(head)) == ("1", "2")
     seen = found.run.record["decoder.1.self"]
-    np.testing.assert_allclose(drawn, np.where(seen.mask(), seen.weights(2), -1), atol=1e-6)
+    np.testing.assert_allclose(drawn, np.where(seen.mask(), seen.weights(2), -np.inf), atol=1e-6)
 
 
 @pytest.mark.parametrize("part", ["decoder.1.self_attention", "encoder.1.self_attention"])

@@ -104,7 +104,7 @@ def test_rows_stay_at_home_unless_they_may_be_examples(data: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ("id\tletters\nx\tA\n", "columns id, sequence, label"),
+        ("id\tletters\nx\tA\n", "columns id, sequence and label"),
         ("id\tsequence\tlabel\n", "at least one row"),
         ("id\tsequence\tlabel\nx\tACG\tN\ny\tACG\n", "no sequence or no label in line 3"),
         ("id\tsequence\tlabel\nx\tACG\tN\ny\tACG\tN\n", "needs two classes"),
