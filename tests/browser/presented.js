@@ -6,7 +6,8 @@
   /** @type {Map<HTMLCanvasElement, Map<string, number>>} */
   const written = new Map();
   CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
-    const size = parseFloat(/([\d.]+)px/.exec(this.font)?.[1] ?? "0") * this.getTransform().a;
+    const { a, b } = this.getTransform(); // turned texts have their scale in both
+    const size = parseFloat(/([\d.]+)px/.exec(this.font)?.[1] ?? "0") * Math.hypot(a, b);
     if (/\d/.test(text)) written.set(this.canvas, (written.get(this.canvas) ?? new Map()).set(text, size));
     return write.call(this, text, ...rest);
   };
