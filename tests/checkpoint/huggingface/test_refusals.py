@@ -262,6 +262,13 @@ def test_without_the_library_a_sentence_says_what_to_install(folder: Path, monke
     library.cache_clear()
 
 
+def test_a_library_that_would_ignore_the_cache_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformer.checkpoint.huggingface.library.version", lambda name: "5.23.4")
+    library.cache_clear()
+    with pytest.raises(CheckpointError, match=r"5\.24 or newer, and 5\.23\.4 is installed: run `pip install"):
+        load(folder)
+
+
 def test_answers_and_reports(folder: Path) -> None:
     with pytest.raises(CheckpointError, match="leave out n_heads"):
         load(folder, n_heads=3)

@@ -52,7 +52,7 @@ def test_greedy_search_writes_what_the_library_generates(checkpoints: dict[str, 
     never = [[checkpoint.model.config.pad_id]]
     theirs = checkpoint.model.net.generate(
         source, max_new_tokens=9, num_beams=1, do_sample=False, bad_words_ids=never, forced_eos_token_id=None,
-        attention_mask=torch.ones_like(source), past_key_values=EncoderDecoderCache(DynamicCache(), DynamicCache()),
+        attention_mask=torch.ones_like(source), cache=EncoderDecoderCache(DynamicCache(), DynamicCache()),
     )  # fmt: skip
     for row, found in enumerate(decode(checkpoint.model, source, DecodingOptions(beam=1, max_length=9))):
         assert list(found.ids) == theirs[row, 1 : 1 + len(found.ids)].tolist()

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from threading import RLock
 from typing import Any
 
@@ -20,15 +20,23 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_T
 REQUIREMENTS = "requirements-hf.txt"
 """Where the extra is pinned."""
 
+OLDEST = (5, 24)
+"""The first release whose models take a key/value cache by the name `cache`; older ones may ignore it in silence."""
+
 
 def check_installed() -> None:
-    """Say what to install where the library is missing; it is not imported.
+    """Say what to install where the library is missing or too old; it is not imported.
 
     Raises:
-        CheckpointError: it is not installed.
+        CheckpointError: it is not installed, or it is older than `OLDEST`.
     """
-    if find_spec("transformers") is None:
-        raise _missing(Message("no_such_module"))
+    try:
+        found = version("transformers")
+    except PackageNotFoundError:
+        raise _missing(Message("no_such_module")) from None
+    if tuple(map(int, found.split(".")[:2])) < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise CheckpointError("library_too_old", found=found, needed=needed, requirements=REQUIREMENTS)
 
 
 @cache
@@ -36,8 +44,9 @@ def library() -> Any:
     """The library.
 
     Raises:
-        CheckpointError: it is not installed.
+        CheckpointError: as `check_installed`.
     """
+    check_installed()
     return _imported("transformers")
 
 

@@ -301,10 +301,10 @@ class HuggingFaceReader(HuggingFaceModel):
             output = self.net(
                 input_ids=new if cached else cache.ids,
                 attention_mask=torch.ones_like(cache.ids),
-                past_key_values=cache.past,
+                cache=cache.past,
                 use_cache=True,
             )
-        cache.past = getattr(output, "past_key_values", None)
+        cache.past = getattr(output, "cache", None)
         return output.logits[:, -1]
 
     def word_scores(self, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position vocab"]:
@@ -357,7 +357,7 @@ class HuggingFaceTranslator(HuggingFaceModel):
                 encoder_outputs=MoEModelOutput(last_hidden_state=cache.memory),
                 attention_mask=cache.real.long(),
                 decoder_input_ids=new,
-                past_key_values=cache.past,
+                cache=cache.past,
                 use_cache=True,
             ).logits[:, -1:]
         first = cache.length == 0
