@@ -28,7 +28,8 @@ SECTION = "The first screen, 1280 x 800"
 
 PICTURES = (
     ".map svg .box, .bitext path, .all-heads .cell canvas, .head-view canvas, .alignments canvas, .matrices canvas, "
-    ".heatmap canvas, .js-plotly-plot .heatmaplayer image, .js-plotly-plot .scatterlayer path, .atlas .profile i"
+    ".heatmap canvas, .tracks canvas, .js-plotly-plot .heatmaplayer image, .js-plotly-plot .scatterlayer path, "
+    ".atlas .profile i"
 )
 """What holds the numbers of a picture, in every component and in Plotly's charts."""
 

@@ -1,5 +1,6 @@
 """What a scan costs: the windows of a long sequence that may hold a splice site, and every one, on both strands."""
 
+import time
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,8 @@ CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "splice-junctions"
 MEASURED = {False: 60_000, True: 10_000}
 """Letters of the scans that are measured, by whether every window is read."""
 
-MEGABASE = 1_000_000
+MEGABASE, GOAL = 1_000_000, 40
+"""Letters of the goal, and seconds that two cores may take for those of their windows that may hold a site."""
 
 
 def random_letters(length: int) -> str:
@@ -37,10 +39,12 @@ def measure() -> list[Result]:
     results = []
     for every, length in MEASURED.items():
         plan = plan_scan(checkpoint, task.alphabet.read(random_letters(length)), every=every)
+        started = time.perf_counter()
         seconds = cpu_seconds(partial(scan, plan, workers=2))
+        wall, cpu = (taken * MEGABASE / length for taken in (time.perf_counter() - started, seconds))
         what = "every window" if every else "windows with GT or AG"
-        rate, minutes = plan.reads / seconds, seconds * MEGABASE / length / 60
-        whole = f"{what}, a million letters (from {length:,})"
-        results.append(Result(SECTION, what, f"{rate:,.0f} windows a CPU second"))
-        results.append(Result(SECTION, whole, f"{minutes:.1f} min of CPU time"))
+        whole = f"{what}, a million letters by two threads (from {length:,})"
+        results.append(Result(SECTION, what, f"{plan.reads / seconds:,.0f} windows a CPU second"))
+        goal = () if every else (f"at most {GOAL} s", wall <= GOAL)
+        results.append(Result(SECTION, whole, f"{wall:.0f} s ({cpu:.0f} s of CPU time)", *goal))
     return results

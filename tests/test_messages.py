@@ -108,7 +108,7 @@ SAYING = ("Message", "words", "refused", *ERRORS)
 
 FROM_SCRIPTS = (
     *("canvas_", "decided_", "all_heads_", "head_view_", "alignments_", "matrices_", "bitext_"),
-    *("cells_", "row_bars_", "map_", "head_choice_", "heatmap_", "tiles_"),
+    *("cells_", "row_bars_", "map_", "head_choice_", "heatmap_", "tiles_", "tracks_"),
 )
 """How the codes begin that scripts of components ask for; a test of theirs finds unused ones."""
 

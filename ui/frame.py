@@ -23,7 +23,8 @@ STYLE = "".join(path.read_text(encoding="utf-8") for path in sorted(Path(__file_
 """What the page says before anything is drawn: the frame's own, and the heights that each page's panels keep, which
 stand with them."""
 
-_SCRIPTS = ("shared/address.js", "path/keys.js", *(["patches/history.js"] if apply("history") else []))
+_OWN = ("shared/address.js", "shared/placed.js", "path/keys.js")
+_SCRIPTS = (*_OWN, *(["patches/history.js"] if apply("history") else []))
 _TEXTS = [(Path(__file__).parent / name).read_text(encoding="utf-8") for name in _SCRIPTS]
 SCRIPT = "".join(f"<script>{text}</script>" for text in (*_TEXTS, terms.script()))
 """What runs before anything else does; `ui.guard` lets it."""

@@ -13,9 +13,9 @@ from transformer.atlas.accumulators import Accumulator, Example, Moments
 from transformer.atlas.adapters import Counts, SequenceSubject, TranslatorSubject
 from transformer.atlas.layout import average_linkage, clusters, distance_matrix
 from transformer.atlas.maps import Maps, batch_weights
-from transformer.atlas.statistics import OFFSETS, SHARES, TextKeys, Totals, pairs_of, text_totals
+from transformer.atlas.statistics import OFFSETS, SHARES, TextKeys, pairs_of, text_totals
 from transformer.attention.capture import recording
-from transformer.attention.measures import HeadMeasures, measure
+from transformer.attention.measures import HeadMeasures, Totals, measure
 from transformer.checkpoint import Checkpoint, load
 from transformer.runs.sequences.classify import classify
 from transformer.runs.translate import translate

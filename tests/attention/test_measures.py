@@ -54,9 +54,10 @@ def test_an_empty_row_has_no_entropy_and_no_distance() -> None:
 
 def test_normalised_entropy_counts_visible_keys_only() -> None:
     causal = np.array([[1, 0, 0], [0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3]])
-    assert np.isnan(measures.normalised_entropy(causal, PAST)[0])
-    assert measures.normalised_entropy(causal, PAST)[1:] == pytest.approx([1, 1])
-    assert measures.normalised_entropy(causal, ALL)[1] == pytest.approx(math.log(2) / math.log(3))
+    entropies = measures.entropy(causal)
+    assert np.isnan(measures.normalised_entropy(entropies, PAST)[0])
+    assert measures.normalised_entropy(entropies, PAST)[1:] == pytest.approx([1, 1])
+    assert measures.normalised_entropy(entropies, ALL)[1] == pytest.approx(math.log(2) / math.log(3))
 
 
 def test_distance_in_tokens() -> None:
@@ -66,38 +67,71 @@ def test_distance_in_tokens() -> None:
 
 
 def test_the_share_of_a_neighbour() -> None:
-    assert measures.share_at(PREVIOUS, ALL, -1) == 1
-    assert measures.share_at(PREVIOUS, ALL, 0) == pytest.approx(1 / 3)
-    assert measures.share_at(np.array([[0.1, 0.9], [0.3, 0.7]]), np.ones((2, 2), bool), 1) == pytest.approx(0.9)
-    assert np.isnan(measures.share_at(SAME, ALL, 3))
+    assert measures.share_at(PREVIOUS, ALL, (-1, 0)).mean == pytest.approx([1, 1 / 3])
+    next_of = measures.share_at(np.array([[0.1, 0.9], [0.3, 0.7]]), np.ones((2, 2), bool), (1,))
+    assert next_of.mean == pytest.approx([0.9])
+    assert np.isnan(measures.share_at(SAME, ALL, (3,)).mean).all()
 
 
 def test_queries_without_a_choice_and_masked_neighbours_do_not_count() -> None:
     causal = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.1, 0.2, 0.7]])
-    assert measures.share_at(causal, PAST, 0) == pytest.approx((0.5 + 0.7) / 2)
-    assert np.isnan(measures.share_at(causal, PAST, 1))
-    assert measures.share_on(causal, PAST, np.array([True, False, False])) == pytest.approx((0.5 + 0.1) / 2)
-    assert measures.confidence(causal, PAST, np.array([True, True, False])) == pytest.approx((0.5 + 0.2) / 2)
+    same, following = measures.share_at(causal, PAST, (0, 1)).mean
+    assert same == pytest.approx((0.5 + 0.7) / 2)
+    assert np.isnan(following)
+    first = np.array([[True], [False], [False]])
+    assert measures.share_on(causal, PAST, first).mean == pytest.approx([(0.5 + 0.1) / 2])
+    assert measures.confidence(causal, PAST, np.array([True, True, False])).mean == pytest.approx([(0.5 + 0.2) / 2])
 
 
 def test_confidence_is_the_mean_of_the_largest_weights_of_real_keys() -> None:
     weights = np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]])
     visible = np.ones((2, 3), dtype=bool)
-    assert measures.confidence(weights, visible, np.array([True, True, True])) == pytest.approx(0.6)
-    assert measures.confidence(weights, visible, np.array([False, True, True])) == pytest.approx(0.35)
-    assert np.isnan(measures.confidence(weights, visible, np.array([False] * 3)))
+    assert measures.confidence(weights, visible, np.array([True, True, True])).mean == pytest.approx([0.6])
+    assert measures.confidence(weights, visible, np.array([False, True, True])).mean == pytest.approx([0.35])
+    assert np.isnan(measures.confidence(weights, visible, np.array([False] * 3)).mean).all()
 
 
 def test_advance_is_one_for_reading_in_step_and_minus_one_for_reading_backwards() -> None:
-    assert measures.advance(np.eye(4)) == pytest.approx(1)
-    assert measures.advance(np.eye(4)[::-1]) == pytest.approx(-1)
-    assert np.isnan(measures.advance(EVEN))
-    assert np.isnan(measures.advance(np.eye(2)))
+    assert measures.advance(measures.centre(np.eye(4))) == pytest.approx(1)
+    assert measures.advance(measures.centre(np.eye(4)[::-1])) == pytest.approx(-1)
+    assert np.isnan(measures.advance(measures.centre(EVEN)))
+    assert np.isnan(measures.advance(measures.centre(np.eye(2))))
 
 
 def test_advance_leaves_out_queries_that_see_nothing() -> None:
     weights = np.insert(np.eye(4), 2, 0, axis=0)
-    assert measures.advance(weights) == pytest.approx(np.corrcoef([0, 1, 3, 4], [0, 1, 2, 3])[0, 1])
+    assert measures.advance(measures.centre(weights)) == pytest.approx(np.corrcoef([0, 1, 3, 4], [0, 1, 2, 3])[0, 1])
+
+
+def test_maps_in_a_batch_measure_what_each_does_alone() -> None:
+    """Two sentences of three heads each; in the second one the last query and the last two keys are padding."""
+    visible = np.ones((2, 1, 5, 7), dtype=bool)
+    visible[1, :, 4], visible[1, ..., 5:] = False, False
+    scores = np.random.default_rng(3).normal(size=(2, 3, 5, 7))
+    powers = np.exp(scores) * visible
+    weights = powers / np.maximum(powers.sum(-1, keepdims=True), 1e-9)
+    marked = np.arange(7) % 3 == 0
+    entropies, centres = measures.entropy(weights), measures.centre(weights)
+    normalised = measures.normalised_entropy(entropies, visible)
+    at = measures.share_at(weights, visible, (-2, 0, 6)).mean
+    on = measures.share_on(weights, visible, marked[:, None]).mean
+    sure = measures.confidence(weights, visible, marked).mean
+    advances = measures.advance(centres)
+    for sentence, head in np.ndindex(2, 3):
+        n_queries, n_keys = (5, 7) if sentence == 0 else (4, 5)
+        alone = weights[sentence, head, :n_queries, :n_keys]
+        here = (sentence, head, slice(0, n_queries))
+        assert entropies[here] == pytest.approx(measures.entropy(alone))
+        assert normalised[here] == pytest.approx(measures.entropy(alone) / math.log(n_keys))
+        assert centres[here] == pytest.approx(alone @ np.arange(n_keys))
+        expected = [np.mean([alone[q, q + d] for q in range(n_queries) if 0 <= q + d < n_keys] or [np.nan])
+                    for d in (-2, 0, 6)]  # fmt: skip
+        assert at[sentence, head] == pytest.approx(expected, nan_ok=True)
+        assert on[sentence, head] == pytest.approx([alone[:, marked[:n_keys]].sum() / n_queries])
+        assert sure[sentence, head] == pytest.approx([alone[:, marked[:n_keys]].max(1).mean()])
+        correlation = np.corrcoef(np.arange(n_queries), alone @ np.arange(n_keys))[0, 1]
+        assert advances[sentence, head] == pytest.approx(correlation)
+    assert np.isnan([entropies[1, :, 4], normalised[1, :, 4], centres[1, :, 4]]).all()
 
 
 def test_measure_gathers_all_of_it() -> None:

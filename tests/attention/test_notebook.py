@@ -80,7 +80,7 @@ def message(page: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def softmax(one: AttentionMap, head: int) -> np.ndarray:
-    """The weights by the book, -1 where the mask hides a key."""
+    """The weights by the book, minus infinity where the mask hides a key."""
     source = one.source
     assert isinstance(source, AttentionInputs)
     scores = (source.q[0, head] @ source.k[0, head].T).double().numpy() * source.scale

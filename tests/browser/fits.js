@@ -130,7 +130,7 @@ async () => {
   const draw = (root) => {
     for (const node of root.querySelectorAll("*")) {
       if (node.shadowRoot) draw(node.shadowRoot);
-      if (!node.matches("canvas, svg, img")) continue;
+      if (!node.matches("canvas, svg, img, .profile")) continue; // the last: bars of elements, as on a card
       const box = node.getBoundingClientRect();
       if (box.width >= 90 && Math.min(box.bottom, innerHeight) - Math.max(box.top, 0) >= 50) pictures.push(node.tagName);
     }

@@ -36,9 +36,12 @@ class Watched:
         else:
             self.visit.move(url)
 
-    def stopped(self) -> list[str]:
-        """What was stopped since this was asked last, and is not known to do without."""
-        self.page.wait_for_timeout(300)
+    def stopped(self, patience: int = 300) -> list[str]:
+        """What was stopped since this was asked last, and is not known to do without; a page may do more for a while.
+
+        It is waited for `patience` milliseconds.
+        """
+        self.page.wait_for_timeout(patience)
         known = FALLS_BACK.format(address=self.page.evaluate("location.origin"))
         found = [one for one in self.page.evaluate("window.stopped.splice(0)") if not one.startswith(known)]
         return [*found, *self.told, *self.visit.errors]

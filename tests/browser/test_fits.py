@@ -46,6 +46,20 @@ SHIFTS = """() => {
 }"""
 """Adds up how far what is drawn moves from now on (cumulative layout shift)."""
 
+MOVED = """() => new Promise((done) => {
+  let moved = 0;
+  const add = (seen) => seen.getEntries().forEach((one) => (moved += one.hadRecentInput ? 0 : one.value));
+  new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => done(moved), 100);
+})"""
+"""How far what is drawn has moved since the page was loaded (cumulative layout shift)."""
+
+MOST_MOVED = 0.05
+"""Half of what Web Vitals call good."""
+
+LOADS = 4
+"""How often a page is loaded that moves: on a busy machine its scripts arrive apart from each other."""
+
 
 @pytest.fixture(scope="module")
 def reader(browser: Browser, serve: Callable[[Path], str]) -> Iterator[Watched]:
@@ -78,7 +92,8 @@ def test_every_view_fits_its_window_and_can_be_read(reader: Watched, page: str) 
                 reader.page.wait_for_timeout(500)  # a chart may not have its new width yet
             problems += [f"{address} {language} {width}: {one}" for one in wrong]
         _can_be_read(reader.page, address, scheme)
-        assert reader.stopped() == [], address
+        assert reader.stopped(patience=0) == [], address
+    assert reader.stopped() == [], f"a view of /{page}, late"
     assert not problems, "\n".join(problems)
 
 
@@ -115,6 +130,21 @@ def _too_much(address: str, found: dict[str, Any], width: int, language: str) ->
         count = found["words"] if what == "words" else len(said)
         if count > known.get(what, FIRST_SCREEN[what]):
             yield f"{count} {what}: {said}"
+
+
+@pytest.mark.parametrize("page", LISTED["views"])
+def test_little_moves_while_a_view_loads(reader: Watched, page: str) -> None:
+    """Every view in a wide window, the first one of a page in a narrow one too."""
+    root, views = reader.page.evaluate("location.origin"), LISTED["views"][page]
+    for view, width in (*((view, 1280) for view in views), (views[0], 390)):
+        _resize(reader, width)
+        moved = list[float]()
+        while min(moved, default=1) > MOST_MOVED and len(moved) < LOADS:
+            with reader.visit.run():
+                reader.page.goto(f"{root}/{page}?{view}")
+            reader.page.evaluate(LOOK)  # which waits until it is drawn
+            moved.append(reader.page.evaluate(MOVED))
+        assert min(moved) <= MOST_MOVED, (page, view, width, moved)
 
 
 def test_another_head_moves_nothing(reader: Watched) -> None:

@@ -51,6 +51,9 @@ SEEN = """() => {
   const said = (selector, text) => [...document.querySelectorAll(`[data-testid=stMain] ${selector}`)].map(text);
   if (!said("h1", (one) => one).length || said("[data-testid=stSkeleton]", (one) => one).length) return null;
   if (document.querySelector("[data-testid=stApp]").dataset.testScriptState !== "notRunning") return null;
+  // What stands under a picture is hidden until the picture is there.
+  const blocks = said("[data-testid=stElementContainer], [data-testid=stLayoutWrapper]", getComputedStyle);
+  if (blocks.some((one) => one.visibility === "hidden")) return null;
   return [
     said("[data-testid=stMainBlockContainer]", (one) => one.innerText),
     said("[aria-checked=true], [aria-selected=true], [data-selected=true]", (one) => one.innerText),

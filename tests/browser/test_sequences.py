@@ -1,6 +1,7 @@
 """What a person does on the Sequences page: paste, click a site, pick a head, reload, take tracks away."""
 
 import io
+import json
 import re
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def test_from_letters_to_the_tracks_on_disk(opened, example, expected) -> None:
     again = opened(page.url.split("/", 3)[3]).page
     expect(again.get_by_role("heading", name=verdict(expected))).to_be_visible()
     expect(again.get_by_text("encoder.1.self, head 2")).to_be_visible()
-    expect(again.locator(".st-key-tracks .js-plotly-plot")).to_be_visible()
+    expect(again.locator(".st-key-tracks .tracks canvas")).to_be_visible()
 
     table = pd.read_csv(io.BytesIO(saved(again, "Tracks (CSV)")))
     assert "".join(table["letter"]) == expected.letters.text
@@ -146,13 +147,17 @@ def test_a_gene_is_pasted_its_donor_is_clicked_and_read_and_left_again(opened) -
     here = opened(f"{ADDRESS}&sequence=ACGTACGTACGT")
     page = here.page
     run_text(here, text.replace(">HBB", ">mine"))
-    track = page.locator(".st-key-scan-track .js-plotly-plot")
+    track = page.locator(".st-key-scan-track .tracks canvas")
     expect(track).to_be_visible()
     expect(page.get_by_text("4 of 4 known sites")).to_be_visible()
-    at = """plot => { const { xaxis: x, yaxis: y } = plot._fullLayout;
-      return { x: x._offset + x.l2p(568), y: y._offset + y.l2p(0.924) }; }"""
+    row = json.loads(track.get_attribute("data-rows") or "")[-1]
+    left, each = (float(track.get_attribute(f"data-{name}") or "") for name in ("left", "each"))
+    place = {"x": left + (568 - 0.5) * each, "y": row["low"] + 0.924 * (row["high"] - row["low"])}
+    track.hover(position=place)
+    reading = page.locator(".st-key-scan-track .reading")
+    expect(reading).to_have_text("intron begins at 568 (+): 0.924")
     with here.run():
-        track.click(position=track.evaluate(at))
+        track.click(position=place)
     expect(page).to_have_url(re.compile(r"site=538-597"))
     with here.run():
         page.get_by_role("button", name="intron begins at 568").click()
@@ -162,4 +167,45 @@ def test_a_gene_is_pasted_its_donor_is_clicked_and_read_and_left_again(opened) -
     with here.run():
         page.get_by_role("button", name="Back to mine").click()
     expect(track).to_be_visible()
+    assert not here.errors
+
+
+def test_the_track_is_zoomed_by_dragging_walked_by_keys_and_saved(opened) -> None:
+    here = opened()
+    page = here.page
+    track = page.locator(".st-key-scan-track .tracks canvas")
+    expect(track).to_be_visible()
+    until(page, lambda: track.get_attribute("data-each") is not None)
+    left, each = (float(track.get_attribute(f"data-{name}") or "") for name in ("left", "each"))
+    box = track.bounding_box()
+    ends = [box["x"] + left + (place - 0.5) * each for place in (540, 620)]
+    page.mouse.move(ends[0], box["y"] + 150)
+    page.mouse.down()
+    page.mouse.move(ends[1], box["y"] + 150, steps=4)
+    expect(page.locator(".st-key-scan-track .focus.band")).to_be_visible()
+    with here.run():
+        page.mouse.up()
+    found = re.search(r"letters=(\d+)-(\d+)", page.url)
+    assert found is not None
+    assert [int(one) for one in found.groups()] == pytest.approx([540, 620], abs=2)
+    assert "site=" not in page.url, "a drag is no click"
+    reading = page.locator(".st-key-scan-track .reading")
+    track.focus()
+    for key, says in (
+        ("ArrowRight", "intron begins at 552 (+): 0.995"),
+        ("ArrowRight", "intron begins at 568 (+): 0.924"),
+    ):
+        page.keyboard.press(key)
+        expect(reading).to_have_text(says)
+        expect(track.locator("[role=option]")).to_have_text(says)
+    with here.run():
+        page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"site=538-597"))
+    with page.expect_download() as download:
+        page.locator(".st-key-scan-track").get_by_role("button", name="Save SVG").click()
+    assert download.value.suggested_filename == "HBB-scan.svg"
+    picture = Path(download.value.path()).read_text("utf-8")
+    for text in ("letter of HBB", "probability", "EI, donor GT +", "560", "Checkpoint: splice-junctions"):
+        assert f">{text}<" in picture
+    assert picture.count("<circle") == 2
     assert not here.errors

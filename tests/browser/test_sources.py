@@ -30,7 +30,7 @@ def test_a_word_its_sources_and_what_is_known_of_the_methods(serve, visit):
     expect(page.get_by_text("The other methods are measured against it. On 1,014 sentences")).to_be_visible()
     expect(page.get_by_text("Measured on 1,014 sentences")).to_be_visible()
     expect(page.get_by_text("Agreement of the two")).to_be_visible()
-    expect(page.locator(".js-plotly-plot .main-svg .barlayer .point").last).to_be_visible()  # nothing moves any more
+    expect(page.locator(".bars .split").last).to_be_visible()  # nothing moves any more
     expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)
     drawn = page.locator(".heatmap canvas").first
     drawn.scroll_into_view_if_needed()

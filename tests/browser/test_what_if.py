@@ -90,3 +90,24 @@ def test_a_head_a_row_a_sweep_back_and_the_copied_address(opened: Callable[..., 
     again = opened(changed[0].split("/", 3)[3])
     expect(again.page.locator(".row-bars .track").nth(0)).to_have_attribute("aria-valuetext", "1.000")
     until(again.page, lambda: texts(again.page) == changed[1])
+
+
+def test_a_bar_opens_its_step_and_leaves_the_rest_of_the_address(opened: Callable[..., Visit]) -> None:
+    """Back shows the step of before."""
+    here = opened(f"{START.removesuffix('&lang={language}')}&step=1")
+    page = here.page
+    rows = page.get_by_test_id("bars-effects").locator("tbody tr")
+    expect(rows).to_have_count(5)
+    expect(rows.nth(1)).to_have_attribute("aria-current", "true")
+    before = urlsplit(page.url)
+    with here.run():
+        rows.nth(3).click()
+    until(page, lambda: parse_qs(urlsplit(page.url).query)["step"] == ["3"])
+    after = urlsplit(page.url)
+    assert parse_qs(after.query) == {**parse_qs(before.query), "step": ["3"]}
+    expect(rows.nth(3)).to_have_attribute("aria-current", "true")
+    expect(rows.nth(1)).not_to_have_attribute("aria-current", "true")
+    with here.run():
+        page.go_back()
+    expect(rows.nth(1)).to_have_attribute("aria-current", "true")
+    expect(page).to_have_url(before.geturl())

@@ -89,36 +89,9 @@ def test_some_lines_are_spread_over_the_file(
         return translate(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(faithfulness, "translate", noted)
-    asked = ("--rows", 2, "--methods", "weights", "--out", tmp_path / "some.json")
+    asked = ("--rows", 2, "--out", tmp_path / "some.json")
     assert run(folder, "--source", source, *asked) == 0
     assert ran == [LINES[0], LINES[2]]
-
-
-def test_methods_that_are_measured_alone_leave_what_is_known_of_others(
-    folder: Path, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each says on how many sentences it rests; its figures are those that it has among all methods."""
-    whole, some = tmp_path / "whole.json", tmp_path / "some.json"
-    assert run(folder, "--source", source, "--out", whole) == 0
-    known = json.loads(whole.read_text(encoding="utf-8"))
-    stale = json.loads(json.dumps(known))
-    for name in ("weights", "integrated_gradients"):
-        stale["methods"][name]["area"] = 77.0
-    some.write_text(json.dumps(stale), encoding="utf-8")
-    asked = ("--methods", "weights", "integrated_gradients")
-    assert run(folder, "--source", source, "--rows", 2, *asked, "--out", some) == 0
-    part = json.loads(some.read_text(encoding="utf-8"))
-    assert part["methods"].keys() == known["methods"].keys()
-    fewer = {name for name, fare in part["methods"].items() if fare["sentences"] == 2}
-    assert fewer == {"weights", "integrated_gradients"}
-    assert all(fare["area"] != 77.0 for fare in part["methods"].values())
-    for name in ("norms", "random", "deletion"):
-        assert part["methods"][name] == known["methods"][name]
-    assert run(folder, "--source", source, *asked, "--out", some) == 0
-    assert json.loads(some.read_text(encoding="utf-8")) == known
-    capsys.readouterr()
-    assert run(folder, "--source", source, "--methods", "saliency", "--out", some) == 2
-    assert "there is no method saliency" in capsys.readouterr().err
 
 
 def test_nothing_that_could_be_run_is_said(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.errors import CheckpointError, HeedmapError, InputError
-from transformer.lessons.architectures.costs import EncoderCosts, costs_of, crossing, encoder_costs
+from transformer.lessons.architectures.costs import EncoderCosts, costs_of, crossing
 from transformer.lessons.conventions import (
     CONVENTIONS,
     HIDDEN,
@@ -222,7 +222,7 @@ def counted(run: object, source: torch.Tensor) -> int:
 
 def test_a_transformers_multiply_adds_are_those_that_pytorch_counts() -> None:
     model = Seq2Seq(transformer_config()).eval()
-    costs = encoder_costs(model.config)
+    costs = costs_of(model.config, "model")
     assert counted(model.encode, torch.randint(3, 29, (1, TOKENS))) == costs.layers * costs.multiply_adds(TOKENS)
     assert costs.layers == 3
 
@@ -233,7 +233,7 @@ LSTM = dict(cell="lstm", n_encoder_layers=2, bidirectional=True, copy_states=Tru
 @pytest.mark.parametrize("changes", [{}, {"bidirectional": True}, {"bidirectional": True, "n_encoder_layers": 2}])
 def test_a_recurrent_nets_multiply_adds_are_those_that_pytorch_counts(changes: dict[str, object]) -> None:
     model = Recurrent(recurrent_config(**changes)).eval()
-    costs = encoder_costs(model.config)
+    costs = costs_of(model.config, "model")
     found = counted(lambda ids: model.encoder(model.source_embedding(ids)), torch.randint(3, 29, (1, TOKENS)))
     assert found == costs.multiply_adds(TOKENS)
 
@@ -245,7 +245,7 @@ def test_the_formula_on_the_page_gives_the_same_number() -> None:
         recurrent_config(bidirectional=True),
         recurrent_config(**LSTM),
     ):
-        costs = encoder_costs(config)
+        costs = costs_of(config, "model")
         written = (
             costs.formula.replace("·", "*")
             .replace("²", "**2")
@@ -258,7 +258,7 @@ def test_the_formula_on_the_page_gives_the_same_number() -> None:
 
 
 def test_attention_joins_the_ends_at_once_and_recurrence_step_by_step() -> None:
-    attention, recurrence = encoder_costs(transformer_config()), encoder_costs(recurrent_config())
+    attention, recurrence = (costs_of(config, "model") for config in (transformer_config(), recurrent_config()))
     assert [attention.path_length(n) for n in (1, 2, TOKENS)] == [0, 1, 1]
     assert [recurrence.path_length(n) for n in (1, 2, TOKENS)] == [0, 1, 12]
     assert [attention.sequential_steps(n) for n in (1, TOKENS)] == [3, 3]

@@ -22,6 +22,7 @@ from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import Sentence
 from transformer.lessons.toy import toy_layers, toy_sentences, toy_words
 from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.norms import norm_kind
 from transformer.nn.seq2seq import Seq2Seq, preset
 from ui.components.matrices.readable import readable
 
@@ -139,7 +140,7 @@ def test_every_form_of_the_norm_is_that_of_its_source_and_the_own_one_is_what_ra
         eps: Any = sub.residual.norm.eps
         for kind in norms.KINDS:
             close(board[norms.RESULT[kind]].values, layer_norm(board["X"].values, gain, shift, eps, kind))
-        own = norms.kind_of(sub.residual.norm)
+        own = norm_kind(sub.residual.norm)
         assert own == ("annotated" if "annotated" in name else "torch")
         x, found = sub.x[None], sub.found[None]
         ran = sub.residual.reads(x) if sub.residual.norm_first else sub.residual(x, found)

@@ -32,7 +32,8 @@ from transformer.lessons.sentences import Sentence
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
 from transformer.nn.search import teacher_forced
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.plots.lessons import curves, grouped_bars
+from transformer.plots.bars import grouped_bars
+from transformer.plots.curves import curves
 from transformer.text.batch import pad
 from transformer.training.translation import Pair, ParallelText, pairs
 

@@ -148,7 +148,9 @@ def test_a_linear_map_is_that_of_torch_and_equal_to_rounding_where_a_pass_may_be
     with torch.inference_mode():
         expected = torch.nn.functional.linear(x, ours.weight, ours.bias)
         assert torch.equal(ours(x), expected)
+        assert torch.equal(ours.relu(x), expected.clamp(min=0))
         with changed_context(is_quick=True):
             torch.testing.assert_close(ours(x), expected, atol=2e-6, rtol=1e-5)
+            torch.testing.assert_close(ours.relu(x), expected.clamp(min=0), atol=2e-6, rtol=1e-5)
             ours, x = ours.double(), x.double()
             assert torch.equal(ours(x), torch.nn.functional.linear(x, ours.weight, ours.bias))

@@ -13,9 +13,9 @@ from torch import Tensor
 from transformer.errors import CheckpointError, InputError
 from transformer.nn.common import log_probs
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.search import decode, likeliest, teacher_forced
+from transformer.nn.search import MAX_BEAM, DecodingOptions, decode, likeliest, teacher_forced
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.text.beams import MAX_BEAM, BeamTree, DecodingOptions
+from transformer.text.beams import BeamTree
 
 PAD, BOS, EOS = 0, 1, 2
 

@@ -2,9 +2,11 @@
 
 import base64
 import json
+import re
 from functools import partial
+from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -189,6 +191,33 @@ def marked(at: AppTest) -> dict[str, Any]:
     sent = next(part.proto.json for part in at.get("bidi_component") if '"selected"' in part.proto.json)
     found: dict[str, Any] = json.loads(sent)
     return found
+
+
+class DrawnBar(NamedTuple):
+    """A row of bars as the page gets it: its classes, what is said on hover, the name, the value, what is written."""
+
+    look: str
+    note: str
+    name: str
+    value: float
+    text: str
+
+
+def bars_of(at: AppTest, key: str) -> list[DrawnBar]:
+    """The rows of one of the page's bar charts."""
+    bodies = (part.proto.body for part in at.get("html"))
+    return bar_rows(next(one for one in bodies if f'data-testid="bars-{key}"' in one))
+
+
+def bar_rows(body: str) -> list[DrawnBar]:
+    """The rows of a bar chart's HTML."""
+    rows = re.findall(
+        '<tr class="(.*?)" title="(.*?)".*?<bdi>(.*?)</bdi>.*?<data value="(.*?)">(.*?)</td></tr>', body, re.DOTALL
+    )
+    return [
+        DrawnBar(look, unescape(note), unescape(name), float(value), unescape(text.replace("</data>", "")).strip())
+        for look, note, name, value, text in rows
+    ]
 
 
 def figure(at: AppTest, number: int = 0) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import PATIENCE, ROOT, figure, matrix_sent, ran, sent
+from tests.pages.opening import PATIENCE, ROOT, bars_of, figure, matrix_sent, ran, sent
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
 from transformer import DecodingOptions
 from transformer.errors import InputError
@@ -137,7 +137,7 @@ def test_the_line_above_the_maps_is_made_from_the_run() -> None:
         decided = runs.deciding(
             NAME, page.text_area(key="text").value, DecodingOptions(), "Zwei Hunde spielen im Schnee.", None
         )
-        assert written["decided"] == decided.columns.tolist()
+        assert written["decided"] == [[key] for key in decided.columns.tolist()]
         assert len(written["decided"]) == len(written["rows"])
 
 
@@ -213,9 +213,11 @@ def test_looking_never_runs_a_model(passes: list[str]) -> None:
 
 def test_the_agreement_drawn_is_the_one_of_the_two_maps() -> None:
     page = opened(screen="agreement", head1="2.3")
-    bars = figure(page)["data"][0]
+    drawn = bars_of(page, "agreement")
     difference, _ = matrix_sent(page, "difference")
-    assert len(bars["x"]) == len(figure(page)["layout"]["xaxis"]["ticktext"])
+    assert [row.look for row in drawn] == [""] * (len(drawn) - 1) + ["faint"], "the end mark is set apart"
+    assert float(page.metric[0].value) == pytest.approx(np.mean([row.value for row in drawn[:-1]]), abs=1e-3)
+    assert all("looks more at" in row.note for row in drawn)
     assert difference["centred"]
     assert 0 < float(page.metric[0].value) < 1
 

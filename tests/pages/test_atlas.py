@@ -39,9 +39,15 @@ def words(name: str = TRANSLATOR) -> pd.DataFrame:
 LINK = r'href="atlas\?model=[\w-]+&screen=head&kind=([\w.]+)(?:&layer=(\d))?&head=(\d)'
 
 
+def importance() -> pd.DataFrame:
+    """What was measured of the translator's heads."""
+    found = json.loads((CHECKPOINTS / TRANSLATOR / "importance.json").read_text(encoding="utf-8"))
+    return pd.DataFrame(found["heads"]["final"])
+
+
 def test_it_opens_with_the_heads_that_matter_most_or_have_a_role_of_all_kinds() -> None:
     page = fine(opened("atlas"))
-    lost = pd.read_csv(CHECKPOINTS / TRANSLATOR / "importance" / "heads.csv").query("snapshot == 'final'")
+    lost = importance()
     lost["lost"] = -lost["zero"]
     known = heads().merge(lost[["site", "head", "lost"]], on=["site", "head"]).sort_values("lost")
     first = [i < 6 or len(roles) > 0 for i, roles in enumerate(known["roles"])]
@@ -184,7 +190,7 @@ def test_work_that_a_button_stops_is_drawn_by_the_page() -> None:
 def test_importance_and_alignment_errors_stand_beside_what_a_head_does() -> None:
     """On its card, in the table, and on its page with a link to Align; numbers are those of the files."""
     folder = CHECKPOINTS / TRANSLATOR
-    lost = pd.read_csv(folder / "importance" / "heads.csv").query("snapshot == 'final'")
+    lost = importance()
     ours = lost.query("site == 'decoder.2.cross' and head == 1")["zero"].item()
     place = 1 + int((lost["zero"] > ours).sum())
     counts = json.loads((folder / "alignment_error.json").read_text())["methods"]["weights.2.1"]

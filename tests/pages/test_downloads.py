@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.attention.test_notebook import message
 from tests.pages.opening import fine, opened, sent
 from transformer import DecodingOptions
 from transformer.lessons.expressions.board import Matrix
@@ -75,10 +76,28 @@ def test_a_table_is_the_map_on_screen_and_says_so(files: Files, form: dict[str, 
     assert f"Sentence: {SENTENCE} | Checkpoint: {NAME}" in corner
     assert said in corner
     assert_holds(numbers, picture)
-    page = files["html"][1]().replace("\\u003cbr\\u003e", " ")  # lines of its titles, broken for narrow screens
-    assert f"<p>Sentence: {SENTENCE}</p>" in page
-    assert ("the scale ends at the largest weight" in page) == ("relative" in form)
-    assert ("before the mask" in page) == ("scores" in form)
+
+
+@pytest.mark.parametrize("form", [{}, {"words": "false"}, {"special": "false"}])
+def test_a_page_holds_all_heads_as_they_are_on_screen_and_begins_with_the_one_shown(
+    files: Files, form: dict[str, str]
+) -> None:
+    fine(opened("translate", **HERE, **form, view="downloads"))
+    record = runs.translation(NAME, SENTENCE, DecodingOptions(beam=2, max_length=15), None).record
+    name, make = files["html"]
+    assert name == f"Two-dogs-are-playing-in_{NAME}_all-maps.html"
+    text = make()
+    assert len(text) < 1_000_000
+    header, arrays = message(text)
+    assert header["facts"] == [f"Model: {NAME}", f"Text: {SENTENCE}"]
+    usual, kinds = header["record"]["usual"], header["record"]["kinds"]
+    assert (kinds[usual["kind"]]["name"], usual["layer"], usual["head"]) == ("decoder.cross", 1, 2)
+    for number, kind in enumerate(kinds):
+        for layer, site in enumerate(kind["sites"]):
+            pictures = record[site].pictures("words" not in form, "special" not in form)[:-1]
+            expected = [np.where(one.visible, one.values, -np.inf) for one in pictures]
+            shape = len(kind["sites"]), *np.shape(expected)
+            np.testing.assert_array_equal(arrays[f"weights_{number}"].reshape(shape)[layer], np.float32(expected))
 
 
 def test_one_zip_holds_every_head_of_every_site_and_says_what_each_is(files: Files) -> None:
@@ -104,7 +123,9 @@ def test_a_hostile_sentence_is_text_in_every_file(files: Files) -> None:
     assert not [name for name in names if re.search(r"[^\w.-]|\.\.|^[-.]", name)]
     for row in csv.reader(io.StringIO(files["csv"][1]())):
         assert not row[0].startswith(("=", "+", "-", "@"))
-    assert "&lt;b&gt;</p>" in files["html"][1]()
+    text = files["html"][1]()
+    assert "<b>" not in text
+    assert message(text)[0]["facts"][1].endswith("../../x <b>")
 
 
 def test_no_table_of_a_page_runs_what_somebody_named() -> None:

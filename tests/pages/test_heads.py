@@ -10,7 +10,7 @@ import transformers
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_gpt2_tokenizer
-from tests.pages.opening import fine, opened, table
+from tests.pages.opening import bars_of, fine, opened, table
 from transformer import load, run_any
 from transformer.checkpoint.huggingface.library import quiet
 from ui.store import user_folder
@@ -115,9 +115,7 @@ def test_classes_of_tokens(folders: Path) -> None:
     np.testing.assert_allclose(found["p(glad)"], odds[:, 2], atol=1e-5)
     last = table(of_map, "output", "probability")
     np.testing.assert_allclose(last["probability"], np.sort(odds[-1])[::-1], atol=1e-5)
-    assert any(
-        label in words(what_if) or label in str(what_if.get("plotly_chart")[0].proto.spec) for label in ("glad", "sad")
-    )
+    assert any(label in row.name for row in bars_of(what_if, "effects") for label in ("glad", "sad"))
 
 
 def test_words_that_fill_a_place(folders: Path) -> None:

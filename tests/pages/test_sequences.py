@@ -9,12 +9,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import figure, gone, numbers, opened, options, ran, sent
+from tests.pages.opening import gone, opened, options, ran, sent
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.nn.kmer import KmerClassifier
 from transformer.runs.sequences.attribution import mutations
 from transformer.runs.sequences.classify import classify
+from transformer.sequences.folding import folded
 
 EXAMPLE = ">first EI\nACGTTGCANGTGTCAGTTGACGT"
 SET = "".join(f">s{i} {'EI' if i % 2 else 'N'}\n{'ACGTTGCAAGTGTCAGTTGACG'[i:]}{'ACGTTGCA'[:i]}\n" for i in range(8))
@@ -63,11 +64,26 @@ def test_first_paint_is_an_example_with_its_class_and_tracks(shipped: Checkpoint
     np.testing.assert_allclose(table["as given"], run.probabilities)
     other = classify(shipped, shipped.task.alphabet.reverse_complement(run.letters.text))
     np.testing.assert_allclose(table["other strand"], other.probabilities)
-    drawn = figure(at)["data"]
-    assert [trace["type"] for trace in drawn] == ["bar", "bar", "heatmap", "scatter"]
-    expected = mutations(shipped, run.letters, run.predicted).change
-    shown = numbers(drawn[2]["z"])
-    np.testing.assert_allclose(shown[~np.isnan(shown)], expected[~np.isnan(shown)])
+    header, arrays = sent(at, "tracks")
+    attention, changes = header["tracks"]
+    assert [attention["form"], changes["form"]] == ["bars", "cells"]
+    pooling = run.record["pooling"]
+    received = np.mean([pooling.received(head) for head in range(pooling.n_heads)], axis=0)
+    track = folded(received, run.spans, len(run.letters))
+    bars = [arrays[f"0.{i}.values"] for i in range(len(track.widths))]
+    np.testing.assert_allclose(bars, track.share / track.even.sum(axis=0), rtol=1e-5)
+    assert [one["name"] for one in attention["series"]] == [f"windows of {width}" for width in track.widths]
+    assert (attention["lines"], attention["ends"][1]) == ([1], pytest.approx(np.sum(bars, axis=0).max()))
+    expected = mutations(shipped, run.letters, run.predicted)
+    assert [one["name"] for one in changes["series"]] == list(expected.letters)
+    limit = np.abs(expected.change).max()
+    assert changes["ends"] == pytest.approx([-limit, limit])
+    for i, new in enumerate(expected.letters):
+        given = np.array([letter == new for letter in run.letters.text])
+        assert list(arrays[f"1.{i}.places"]) == list(range(1, 24))
+        np.testing.assert_allclose(arrays[f"1.{i}.values"][~given], expected.change[i][~given], rtol=1e-5)
+        assert np.isnan(arrays[f"1.{i}.values"][given]).all()
+    assert header["axis"] == {"first": 1, "last": 23, "title": "letter", "letters": run.letters.text}
     text = " ".join(caption.value for caption in at.caption)
     assert "the header says EI" in text
     assert "N (1; any of A, C, G, T)" in text
@@ -124,8 +140,10 @@ def test_every_text_has_its_chinese() -> None:
     at = fine(page(lang="zh"))
     assert at.title[0].value == "序列"
     assert "概率" in at.subheader[0].value
-    titles = [note["text"] for note in figure(at)["layout"]["annotations"]]
-    assert any("突变" in title for title in titles)
+    header, _ = sent(at, "tracks")
+    assert [one["title"] for one in header["tracks"]] == ["得到的注意力（以均分为 1）", "突变：N 对数几率的变化，nat"]  # noqa: RUF001
+    assert header["tracks"][0]["series"][0]["name"].startswith("宽 ")
+    assert header["axis"]["title"] == "字母"
     assert any("池化，各头平均" in part.value for part in at.markdown)  # noqa: RUF001
 
 
@@ -169,7 +187,7 @@ def test_what_cannot_be_read_gets_a_sentence(lang: str) -> None:
     for text, says in REFUSED[lang].items():
         ran(at, sequence=text)
         assert says in at.warning[0].value.lower()
-        assert not at.get("plotly_chart")
+        assert not [part for part in at.get("bidi_component") if part.key == "tracks"]
 
 
 def test_a_classifier_that_averages_its_windows_has_a_page(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import figure
+from tests.pages.opening import sent
 from tests.pages.test_sequences import fine, page, shipped
 from transformer import Checkpoint
 from transformer.checkpoint.ours.folder import save_folder
@@ -15,10 +15,10 @@ __all__ = ["shipped"]  # a fixture that every test here takes
 
 def test_known_letters_are_boxed_only_where_they_stand() -> None:
     at = fine(page())
-    assert [shape["x0"] for shape in figure(at)["layout"]["shapes"] if shape["type"] == "rect"] == [10.5] * 2
+    assert sent(at, "tracks")[0]["spans"] == [{"first": 12, "last": 13, "name": "donor GT"}]
     at.text_area(key="sequence").set_value("ACGTTGCANGTACCAGTTGACGT")
     fine(at.button(key="FormSubmitter:sequence-form-Run").click().run())
-    assert not [shape for shape in figure(at)["layout"]["shapes"] if shape["type"] == "rect"]
+    assert not sent(at, "tracks")[0]["spans"]
     said = " ".join(caption.value for caption in at.caption)
     assert "Not as known: donor GT (from letter 12, AC stands there)." in said
 

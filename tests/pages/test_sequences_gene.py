@@ -2,22 +2,20 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import figure, opened
+from tests.pages.opening import figure, opened, sent
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.plots.scan import ScanPicture, scan_track
 from transformer.runs.sequences import held_out
 from transformer.runs.sequences.classify import classify
 from transformer.runs.sequences.held_out import HeldOut, Point
 from transformer.sequences.alphabet import DNA
-from ui.sequences import gene, source
+from ui.sequences import gene, sites, source
 from ui.store import session_resources
 
 WIDTH, MARK = 23, 11
@@ -51,23 +49,22 @@ def said(at: AppTest) -> str:
 
 
 def test_the_track_and_the_sites_are_those_of_the_classifier(small, monkeypatch) -> None:
-    drawn = list[ScanPicture]()
-
-    def seen(picture: ScanPicture, **options: Any) -> Any:
-        drawn.append(picture)
-        return scan_track(picture, **options)
-
-    monkeypatch.setattr(gene, "scan_track", seen)
     monkeypatch.setattr(gene, "THRESHOLDS", (0.9, 0.3))
     at = fine(opened("sequences", strands="other", least="0.3", letters="40-80"))
-    picture = drawn[-1]
-    assert (picture.signs, picture.classes, picture.shown) == ("-", ["EI, donor GT", "IE", "N"], (40, 80))
-    assert picture.letters == GENE[39:80]
-    assert [(one.name, list(one.exons)) for one in picture.genes] == [("a", [(21, 40), (91, 120)])]
+    header, arrays = sent(at, sites.TRACK)
+    assert header["axis"] == {"first": 40, "last": 80, "title": "letter of g", "letters": GENE[39:80]}
+    exons, track = header["tracks"]
+    named = [[("exon a: 21-40", 21, 40), ("exon a: 91-120", 91, 120)]]
+    assert [[(one["name"], one["first"], one["last"]) for one in group] for group in exons["boxes"]] == named
+    assert (track["ends"], track["lines"]) == ([-1, 0], [-0.3])
+    assert [one["name"] for one in track["series"]] == ["EI, donor GT -", "IE -", "N -"]
+    assert track["series"][0]["said"] == "EI, donor GT, other strand, one window"
     for column, offset in ((0, WIDTH - MARK), (1, WIDTH // 2 + 1)):  # from a window's start to the place of its class
-        for place, value in zip(picture.places[0, column], picture.values[0, column], strict=True):
+        for place, value in zip(arrays[f"1.{column}.places"], arrays[f"1.{column}.values"], strict=True):
             part = GENE[place - offset : place - offset + WIDTH]
-            assert value == pytest.approx(classify(small, DNA.reverse_complement(part)).probabilities[column], abs=1e-4)
+            assert -value == pytest.approx(
+                classify(small, DNA.reverse_complement(part)).probabilities[column], abs=1e-4
+            )
     table = at.dataframe[0].value
     assert list(table["probability"]) == sorted(table["probability"], reverse=True)
     for _, row in table.iterrows():
@@ -82,20 +79,29 @@ def test_the_track_and_the_sites_are_those_of_the_classifier(small, monkeypatch)
 def test_a_shipped_gene_is_judged_by_its_exons_a_site_is_read_and_left_again() -> None:
     at = fine(opened("sequences"))
     assert "4 of 4 known sites** are found, as number 1, 2, 7, 14 of 15 hits" in said(at)
-    assert len(figure(at)["layout"]["shapes"]) == 1 + 1 + 3  # the threshold, the introns' line, three exons
-    titles = [figure(at, number)["layout"]["title"]["text"] for number in (1, 2)]
+    exons, track = sent(at, sites.TRACK)[0]["tracks"]
+    assert [len(group) for group in exons["boxes"]] == [3]
+    assert (track["lines"], track["ends"]) == ([0.9], [0, 1])
+    known = sorted(mark["place"] for mark in track["marks"] if mark["full"])
+    assert known == [568, 697, 921, 1770]
+    assert not any(mark["chosen"] for mark in track["marks"])
+    assert not at.get("plotly_chart"), "until it is asked for"
+    fine(at.toggle(key="logos").set_value(True).run())
+    titles = [figure(at, number)["layout"]["title"]["text"] for number in (0, 1)]
     assert titles == ["60 examples of EI", "8 new hits of EI here"]
+    assert at.query_params["logos"] == "True"
     table = at.dataframe[0].value
     assert sum(table["site"].str.contains("begins") & (table["exons say"] == "new")) == 8
     assert table["site"][0] == "intron ends at 1,770 (+)"
     assert list(table["exons say"]).count("known") == 4
     at = fine(opened("sequences", site="538-597(+)"))
+    chosen = [mark["said"] for mark in sent(at, sites.TRACK)[0]["tracks"][1]["marks"] if mark["chosen"]]
+    assert chosen == ["intron begins at 568 (+): 0.924"]
     fine(at.button(key="open-window").click().run())
     assert at.query_params["window"] == "538-597(+)"
     assert at.subheader[0].value == "EI, probability 0.924"
-    axis = figure(at)["layout"]["xaxis"]
-    assert [text for text in axis["ticktext"] if "570" in text] == ["T<br>570"]
-    assert axis["ticktext"].index("T<br>570") == 570 - 538
+    axis = sent(at, "tracks")[0]["axis"]
+    assert (axis["first"], axis["last"], axis["letters"][570 - 538]) == (538, 597, "T")
     back = next(one for one in at.button if one.label == "Back to HBB")
     fine(back.click().run())
     assert "window" not in at.query_params
@@ -104,9 +110,9 @@ def test_a_shipped_gene_is_judged_by_its_exons_a_site_is_read_and_left_again() -
 
 def test_a_window_of_the_other_strand_keeps_its_letters_numbers() -> None:
     at = fine(opened("sequences", window="300-359(-)"))
-    ticks = figure(at)["layout"]["xaxis"]["ticktext"]
-    assert ticks[0].endswith("<br>359")
-    assert ticks.index(next(text for text in ticks if text.endswith("310"))) == 359 - 310
+    header, arrays = sent(at, "tracks")
+    assert (header["axis"]["first"], header["axis"]["last"]) == (359, 300)
+    assert list(arrays["0.0.places"]) == list(range(359, 299, -1))
     assert "no window of this sequence" in opened("sequences", window="300-3590(-)").warning[0].value
 
 
@@ -117,12 +123,14 @@ def test_a_change_is_answered_with_both_probabilities_and_a_wrong_one_with_a_sen
     assert list(table["before"].round(2)) == [0.92, 0.06]
     assert list(table["after"].round(2)) == [0.09, 0.94] or list(table["after"].round(2)) == [0.09, 0.95]
     assert list(table["letters"]) == ["GT → AT", "GG → AG"]
-    assert len([one for one in figure(at)["layout"]["annotations"] if one.get("arrowhead")]) == 2
+    arrows = sent(at, sites.TRACK)[0]["tracks"][1]["arrows"]
+    assert [(one["place"], one["said"][:6]) for one in arrows] == [(568, "568 G>"), (678, "677 G>")]
+    assert [round(arrows[0][when], 2) for when in ("before", "after")] == [0.92, 0.09]
     at = opened("sequences", variant="1769 A>G")
     assert "cells need AG" in at.warning[0].value
     at = opened("sequences", variant="568 C>A")
     assert "the sequence has G there" in at.error[0].value
-    assert at.get("plotly_chart")
+    assert sent(at, sites.TRACK)
 
 
 def test_dropped_files_bring_a_sequence_its_exons_and_changes(small) -> None:
@@ -133,8 +141,9 @@ def test_dropped_files_bring_a_sequence_its_exons_and_changes(small) -> None:
     files = [("o.fa", f">other\nA{GENE}\n"), ("o.gff", exons), ("o.vcf", changes)]
     uploader = at.file_uploader(key=source.UPLOADED)
     fine(uploader.set_value([(name, text.encode(), "text/plain") for name, text in files]).run())
-    assert figure(at)["layout"]["xaxis"]["title"]["text"] == "letter of other"
-    assert [shape["x0"] for shape in figure(at)["layout"]["shapes"] if shape["type"] == "rect"] == [20.5, 90.5]
+    header, _ = sent(at, sites.TRACK)
+    assert header["axis"]["title"] == "letter of other"
+    assert [one["first"] for one in header["tracks"][0]["boxes"][0]] == [21, 91]
     assert at.dataframe[0].value["change"][0].startswith("43 ")
     assert at.query_params[source.DROPPED] == "1"
     assert "drop it again" in opened("sequences", dropped="1").warning[0].value
@@ -145,14 +154,14 @@ def test_a_long_scan_says_what_it_costs_waits_shows_what_is_read_and_can_be_stop
     monkeypatch.setattr("transformer.runs.sequences.scan.BLOCK", 40)
     at = fine(opened("sequences", sequence=f">x\n{GENE}"))
     assert f"{len(GENE) - WIDTH + 1:,} windows are to be read" in at.info[0].value
-    assert not at.get("plotly_chart")
+    assert not [part for part in at.get("bidi_component") if part.key == sites.TRACK]
     (held,) = at.session_state[session_resources.STATE].results[gene.JOB]._values.values()
     held.start()
     held.advance(0.0)
     held.cancel()
     fine(at.run())
     assert f"Stopped by you after {held.done / held.total:.0%} of the letters" in said(at)
-    assert at.get("plotly_chart")
+    assert sent(at, sites.TRACK)
 
 
 def test_what_is_unlike_the_training_data_is_said_before_the_class(small) -> None:

@@ -1,23 +1,28 @@
 """The page What if: first paint, heads switched off and on, the address, bad input; in both languages."""
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import address_of, fine, is_whole, moved, opened, sent
+from tests.pages.opening import address_of, fine, is_whole, moved, opened, problems, sent
 from tests.pages.what_if import NAME, SENTENCE, chips, translator, unchanged, words
 from transformer import DecodingOptions, Intervention, intervening, load, translate
 from transformer.attention.interventions.text import from_text
+from transformer.errors import InputError
 from transformer.plots.canvas.blob import unpack
 from transformer.plots.export import csv
 from transformer.runs.donors import donor_of, log_odds
 from transformer.runs.sequences.classify import classify
-from transformer.runs.what_if import same_target
+from transformer.runs.what_if import same_target, source_sweep
 from ui.shared.changes import DONOR
 from ui.shared.files import Origin
+from ui.store import cache
 from ui.store.shipped import CHECKPOINTS
+from ui.what_if import runs
 from ui.what_if.runs import Sweep
 
 OFF = "decoder.3.cross~mean~h3~~decoder.2.cross~mean~h1"
@@ -203,9 +208,11 @@ def test_a_sweep_shows_every_head_and_can_be_cancelled(monkeypatch: pytest.Monke
         assert any("Cancelled after 1 of 5" in part.value for part in page.caption)
     page.button(key="sweep-resume").click().run()
     assert not [button for button in fine(page).button if str(button.key).startswith("sweep-")], "it is done"
-    assert any("dogs" in chart.proto.spec for chart in page.get("plotly_chart"))
+    header, arrays = sent(page, "sweep-grid")
+    assert header["queries"]["labels"][1] == "dogs"
     table = next(frame.value for frame in page.dataframe if frame.value.iloc[0, 0] == "Two")
     np.testing.assert_allclose(table.iloc[:, 1], table.iloc[:, 2:].sum(axis=1))
+    np.testing.assert_allclose(arrays["weights"], table.iloc[:, 2:].to_numpy(float).ravel(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", [one.parent.name for one in CHECKPOINTS.glob("*/config.json")])
@@ -363,3 +370,19 @@ def test_a_sentence_unlike_the_training_is_announced(page: str, names: int) -> N
     assert "captions" in told[0]
     known = opened(page, text="Two dogs are playing in the snow.").warning
     assert not [one for one in known if one.icon == ":material/travel_explore:"]
+
+
+def test_a_sweep_that_fails_says_why_keeps_what_it_has_and_goes_on_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(checkpoint: Any, before: Any) -> Iterator[Any]:
+        yield next(iter(source_sweep(checkpoint, before)))
+        raise InputError("no_tokens")
+
+    monkeypatch.setattr(runs, "source_sweep", failing)
+    cache.clear()
+    page = opened("what_if", text="Two dogs run.", sweep="source", do=OFF)
+    for _ in range(2):  # it is said again, and nothing begins anew
+        page = page.run()
+        assert not page.exception
+        assert "divided by spaces" in problems(page)[-1]
+        assert not [button for button in page.button if str(button.key).startswith("sweep-")]
+        assert any(frame.value.iloc[0, 0] == "Two" for frame in page.dataframe)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from csv import DictReader, reader
+from csv import reader
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import address_of, fine, numbers, opened
+from tests.pages.opening import address_of, bars_of, fine, opened
 from tests.pages.what_if import NAME, SENTENCE, chips, translator, unchanged, words
 from transformer import DecodingOptions, Intervention, intervening, translate
 from transformer.attention.interventions.text import from_text, to_text
@@ -42,9 +42,7 @@ def effects(changes: Sequence[Intervention], text: str = SENTENCE) -> np.ndarray
 
 def bars(page: AppTest) -> list[float]:
     """The change of log p of each token, as it is drawn."""
-    chart = next(part for part in page.get("plotly_chart") if part.key == "effects")
-    found: list[float] = numbers(json.loads(chart.proto.spec)["data"][0]["x"]).tolist()
-    return found
+    return [row.value for row in bars_of(page, "effects")]
 
 
 def test_a_layer_is_switched_off_and_on_and_the_choice_is_what_new_switches_write() -> None:
@@ -126,11 +124,12 @@ def test_what_is_in_force_is_all_that_no_run_refuses(draw: int) -> None:
 
 
 def test_what_zero_and_mean_cost_is_counted_from_what_was_measured() -> None:
-    with (CHECKPOINTS / NAME / "importance" / "heads.csv").open(encoding="utf-8") as file:
-        rows = [row for row in DictReader(file) if row["snapshot"] == "final"]
-    zero, mean = (np.array([float(row[name]) for row in rows]) for name in ("zero", "mean"))
+    rows = json.loads((CHECKPOINTS / NAME / "importance.json").read_text(encoding="utf-8"))["heads"]["final"]
+    zero, mean = (np.array([row[name] for row in rows]) for name in ("zero", "mean"))
     assert ((mean > zero).sum(), len(rows)) == (39, 48)
-    page = fine(opened("what_if"))
+    assert not fine(opened("what_if")).get("plotly_chart"), "until it is asked for"
+    page = fine(opened("what_if", measure="bleu"))  # as older addresses ask
+    assert page.get("plotly_chart")
     told = " ".join(one.value for one in page.caption)
     more, less = int((mean > zero).sum()), int((mean < zero).sum())
     assert f"each of its {len(rows)} heads off alone" in told
@@ -159,10 +158,7 @@ def test_a_margin_names_the_best_other_token_of_each_run() -> None:
     assert f"rank 1, {margins[0]:.2f} logits ahead of “{names[0]}”" in said
     assert f"rank 2, {-margins[1]:.2f} logits behind “{names[1]}”" in said
     for key, name in zip(("before_top", "after_top"), names, strict=True):
-        spec = next(part.proto.spec for part in page.get("plotly_chart") if part.key == key)
-        drawn = json.loads(spec)
-        bars_of = list(zip(numbers(drawn["data"][0]["x"]), drawn["layout"]["yaxis"]["ticktext"], strict=True))
-        rivals = [bar for bar in bars_of[:-1] if not bar[1].startswith("<b>")]  # the written one
+        rivals = [(row.value, row.name) for row in bars_of(page, key)[:-1] if "written" not in row.text]
         assert max(rivals)[1] == name, "the likeliest other token of its picture"
     file = effects_csv(same_target(translator(), unchanged(text), changes).steps, Origin(NAME, text, changes))
     row = list(reader(file.splitlines()))[1 + step]

@@ -8,7 +8,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.attention.interventions.readers import model_of
-from tests.pages.opening import address_of, figure, fine, is_whole, moved, numbers, opened
+from tests.pages.opening import address_of, bars_of, fine, is_whole, moved, opened
 from tests.pages.tiny import tiny_tokenizer
 from transformer import intervening, load, run_any
 from transformer.attention.interventions.text import from_text
@@ -82,7 +82,7 @@ def test_a_model_of_next_tokens_follows_its_own_text_and_a_chosen_token(folder: 
     chosen = int(np.argsort(-was[-1])[1])
     page = fine(opened("what_if", model="next", do=off, following=str(chosen)))
     expected = [now[i, token] - was[i, token] for i, token in enumerate([*ids[1:], chosen])]
-    np.testing.assert_allclose(numbers(figure(page)["data"][0]["x"]), expected, atol=1e-5)
+    np.testing.assert_allclose([row.value for row in bars_of(page, "effects")], expected, atol=1e-5)
     assert f"first token: {sum(expected[:-1]):+.2f} nats" in captions(page)
     assert "Same text" in " ".join(part.value for part in page.markdown)
     wrong = opened("what_if", model="next", do="decoder.0.cross~zero", lang="zh")
@@ -94,7 +94,7 @@ def test_positions_without_an_order_follow_what_was_likeliest(folder: Path) -> N
     was, now = (log_softmax(logits) for logits in both(folder, "positions", "logits"))
     page = fine(opened("what_if", model="positions", do=OFF))
     expected = [now[i, token] - was[i, token] for i, token in enumerate(was.argmax(1))]
-    np.testing.assert_allclose(numbers(figure(page)["data"][0]["x"]), expected, atol=1e-5)
+    np.testing.assert_allclose([row.value for row in bars_of(page, "effects")], expected, atol=1e-5)
     assert "first token" not in captions(page)
 
 

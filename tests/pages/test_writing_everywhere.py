@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.checkpoint.huggingface.families import CONFIGS, random_model, write_bert_tokenizer, write_folder
-from tests.pages.opening import address_of, figure, fine, numbers, opened, sent, table
+from tests.pages.opening import address_of, bars_of, fine, opened, sent, table
 from transformer import Continuation, ContinueOptions, Intervention, continue_text, fill, intervening, run_any
 from transformer.attention.interventions.text import to_text
 from transformer.checkpoint.huggingface.library import quiet
@@ -125,7 +125,7 @@ def test_what_if_shows_what_it_would_have_written() -> None:
         changed = store.checkpoint("mine/llama").model.outputs(torch.tensor([ids]))["log_probs"][0].double()
     plain = torch.from_numpy(was.run.outputs["log_probs"]).double()
     expected = [float(changed[i, token] - plain[i, token]) for i, token in enumerate(ids[1:])]
-    np.testing.assert_allclose(numbers(figure(page)["data"][0]["x"])[:-1], expected, atol=1e-5)
+    np.testing.assert_allclose([row.value for row in bars_of(page, "effects")][:-1], expected, atol=1e-5)
     assert len(expected) == was.prompt + len(was.written) - 1
     row = Intervention("decoder.0.self", "knock_out", queries=(was.prompt + 1,), keys=(0,))
     assert fine(opened("what_if", model="mine/llama", text=TEXT, do=to_text([row]), **HOW)).slider(key="at")
@@ -147,13 +147,13 @@ def test_what_if_shows_gaps_and_named_classes_of_tokens_before_and_after() -> No
         np.testing.assert_allclose(one.iloc[:, 3], np.log(one.iloc[:, 2] / one.iloc[:, 1]), atol=1e-9)
     tokens = fine(opened("what_if", model="mine/tokens", text=TEXT, do=to_text([change])))
     held = run_any(store.checkpoint("mine/tokens"), TEXT).outputs["logits"].argmax(1)
-    drawn = str(figure(tokens))
-    assert all(f"→ {LABELS[i]}" in drawn for i in held)
+    drawn = [row.name for row in bars_of(tokens, "effects")]
+    assert all(name.endswith(f"→ {LABELS[i]}") for name, i in zip(drawn, held, strict=True))
 
 
 def test_a_class_is_explained_by_its_words() -> None:
     page = fine(opened("your_model", model="mine/classes", input=TEXT))
-    assert not any("log-odds" in str(chart.proto.spec) for chart in page.get("plotly_chart"))
+    assert not [part for part in page.get("html") if "bars-" in part.proto.body]
     page.toggle(key="why").set_value(True)
     page = fine(page.run())
     checkpoint = store.checkpoint("mine/classes")
@@ -168,7 +168,8 @@ def test_a_class_is_explained_by_its_words() -> None:
             assert {"why": "True", "class": str(other), "reasons": way}.items() <= address_of(page).items()
         found = class_reasons(checkpoint, run, target, way)  # type: ignore[arg-type]
         for one in (page, fine(opened("your_model", **address_of(page)))):
-            bars = figure(one)
-            np.testing.assert_allclose(numbers(bars["data"][0]["x"]), found.added, atol=1e-4)
-            assert list(bars["layout"]["yaxis"]["ticktext"]) == ["the", "dog", "runs", "."]
-            assert LABELS[target] in bars["layout"]["xaxis"]["title"]["text"]
+            bars = bars_of(one, "reasons")
+            np.testing.assert_allclose([row.value for row in bars], found.added, atol=1e-4)
+            assert [row.name for row in bars] == ["the", "dog", "runs", "."]
+            (drawn,) = (part.proto.body for part in one.get("html") if "bars-reasons" in part.proto.body)
+            assert f"log-odds of {LABELS[target]} (nats)" in drawn

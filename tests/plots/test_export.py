@@ -2,7 +2,6 @@
 
 import csv as csv_format
 import io
-import re
 from dataclasses import replace
 from typing import Literal
 
@@ -14,8 +13,7 @@ from hypothesis import strategies as st
 
 from tests.plots.examples import HOSTILE, picture
 from transformer.plots.axes import Axis
-from transformer.plots.export import PLOT_CONFIG, csv, html, plot_config, table_csv
-from transformer.plots.heatmap import heatmap
+from transformer.plots.export import PLOT_CONFIG, csv, plot_config, table_csv
 from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
 
@@ -95,29 +93,7 @@ def test_an_empty_picture_has_a_header_only() -> None:
     assert line == "query: source | key: source | a.0.self · head 0 | attention weight (probability)"
 
 
-def test_the_page_holds_plotly_and_asks_for_nothing_else() -> None:
-    page = html(heatmap(picture(texts=HOSTILE), dark=True))
-    assert page.startswith('<!DOCTYPE html>\n<html lang="en">')
-    assert len(page) > 3_000_000, "plotly.js is in it"
-    assert not re.search(r"<(?:script|link|img|iframe)[^>]*\s(?:src|href)=", page)
-    assert "<title>decoder.1.cross · head 2</title>" in page
-    assert "background: #10171e" in page
-
-
-def test_a_page_says_below_the_figure_what_it_is_of() -> None:
-    page = html(heatmap(picture()), ["“<b>A man</b>”", "a-checkpoint"])
-    assert "\n<p>“&lt;b&gt;A man&lt;/b&gt;”</p>\n<p>a-checkpoint</p>\n</body>" in page
-
-
-def test_a_title_cannot_leave_its_tag() -> None:
-    figure = heatmap(replace(picture(), site="</title><script>alert(1)</script>"))
-    assert "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt; · head 2</title>" in html(figure)
-
-
 def test_no_figure_offers_to_upload_itself() -> None:
-    page = html(heatmap(picture()))
-    assert '"modeBarButtonsToRemove": ["sendChartToCloud"' in page
-    assert '"displaylogo": false' in page
     assert "sendChartToCloud" in PLOT_CONFIG["modeBarButtonsToRemove"]
     assert PLOT_CONFIG["displaylogo"] is False
 

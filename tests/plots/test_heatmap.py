@@ -16,7 +16,6 @@ from tests.browser.parts import box
 from tests.browser.visiting import until
 from tests.plots.examples import HOSTILE, picture
 from transformer.plots.axes import Axis
-from transformer.plots.export import html
 from transformer.plots.heatmap import heatmap
 from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
@@ -30,12 +29,9 @@ def bar(figure: go.Figure) -> str:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("relative", [False, True])
-def test_the_array_that_is_drawn_is_the_pictures_own_and_masked_cells_have_no_colour(
-    dtype: type, relative: bool
-) -> None:
+def test_the_array_that_is_drawn_is_the_pictures_own_and_masked_cells_have_no_colour(dtype: type) -> None:
     drawn = picture(causal=True, dtype=dtype)
-    z = heatmap(drawn, relative=relative, dark=True).data[0].z
+    z = heatmap(drawn, dark=True).data[0].z
     assert z.dtype == drawn.values.dtype
     np.testing.assert_array_equal(z, np.where(drawn.visible, drawn.values, np.nan))
 
@@ -53,18 +49,6 @@ def test_the_scale_of_weights_is_fixed_from_0_to_1() -> None:
     assert (figure.data[0].zmin, figure.data[0].zmax) == (0, 1)
     assert bar(figure) == "attention weight (probability)"
     assert figure.data[0].colorscale[0][1] == "#440154"
-
-
-def test_a_relative_scale_begins_at_0_ends_at_the_largest_number_that_is_seen_and_says_so() -> None:
-    drawn = picture(3, 3, causal=True)
-    drawn.values[0, 2], drawn.values[2, 0] = 9, np.nan
-    largest = float(np.nanmax(np.tril(drawn.values)))
-    figure = heatmap(drawn, relative=True)
-    assert (figure.data[0].zmin, figure.data[0].zmax) == (0, pytest.approx(largest))
-    assert f"relative: the scale ends at the largest weight here, {largest:.3g}" in bar(figure)
-    nothing = heatmap(replace(picture(2, 2), values=np.zeros((2, 2))), relative=True)
-    assert (nothing.data[0].zmin, nothing.data[0].zmax) == (0, 1)
-    assert "no weight here is above 0" in bar(nothing)
 
 
 def test_scores_have_a_scale_centred_at_0_that_names_its_range() -> None:
@@ -140,7 +124,7 @@ Shown = Callable[[go.Figure], Page]
 
 @pytest.fixture
 def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
-    """`shown(figure)` is its exported page, drawn; a request or an error of the page fails the test."""
+    """`shown(figure)` is it as a page, drawn; a request or an error of the page fails the test."""
     context = browser.new_context(viewport={"width": 1100, "height": 1000})
     page, wrong = context.new_page(), list[str]()
     page.set_default_timeout(60_000)
@@ -159,7 +143,7 @@ def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
 
     def draw(figure: go.Figure) -> Page:
         file = tmp_path / "figure.html"
-        file.write_text(html(figure), encoding="utf-8")
+        figure.write_html(file)
         page.goto(file.as_uri())
         page.wait_for_selector(".js-plotly-plot .main-svg .heatmaplayer .hm")
         return page

@@ -6,7 +6,6 @@ import json
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -16,23 +15,19 @@ from tests.plots.test_beams import TREE
 from transformer import plots
 from transformer.messages import LANGUAGES, Message, catalogue, speaking
 from transformer.plots.axes import Axis
-from transformer.plots.bars import agreement_bars, effect_bars, effect_grid, histogram, source_share_bars
+from transformer.plots.bars import grouped_bars, histogram
 from transformer.plots.beams import beam_tree
-from transformer.plots.curves import Line, growth, histories, removal_curves, training
-from transformer.plots.distribution import attention_of_step, next_tokens
-from transformer.plots.export import csv, html
+from transformer.plots.curves import curves, training
+from transformer.plots.export import csv
 from transformer.plots.heads import offset_profile, tree_of_heads
 from transformer.plots.heatmap import heatmap
-from transformer.plots.lessons import curves, grouped_bars, table_grid
+from transformer.plots.lessons import table_grid
 from transformer.plots.logo import logo
 from transformer.plots.picture import Picture
 from transformer.plots.quantity import Quantity
-from transformer.plots.scan import ScanPicture, scan_track
-from transformer.plots.sequence_tracks import Span, Tracks, sequence_tracks
-from transformer.text.steps import Candidate, Step
 
-NAMES = ("decoder.1.cross", "softmax", "log", "nan", "nat", "bit", "cells", "patches", "EI", "GT")
-"""What a Chinese figure writes in Latin letters: sites, terms of the field, units, classes, traces never shown."""
+NAMES = ("decoder.1.cross", "softmax", "log", "nan", "nat", "bit", "cells", "patches")
+"""What a Chinese figure writes in Latin letters: sites, terms of the field, units, traces never shown."""
 
 SHOWN = {"text", "title", "name", "hovertext", "hovertemplate", "customdata", "ticktext"}
 """Keys of a figure that hold what a person reads."""
@@ -54,55 +49,37 @@ def empty() -> Picture:
     return Picture("decoder.1.cross", "头", np.zeros((0, 0)), np.zeros((0, 0), dtype=bool), none, none)
 
 
-TRACKS = Tracks("ACGT", (3,), np.ones((1, 4)), "EI", "ACGT", np.ones((4, 4)), spans=(Span(0, 2, "供体 GT"),))
-STEP = Step("狗", 0.25, 1, (Candidate("猫", 0.5), Candidate("狗", 0.25)))
-MEAN = replace(chinese(), head=Message("quantity_score_noun"))
-
 DRAWN: dict[str, tuple[Callable[..., go.Figure], Callable[[], go.Figure]]] = {
     "heatmap": (heatmap, lambda: heatmap(chinese())),
-    "relative": (heatmap, lambda: heatmap(chinese(), relative=True)),
-    "relative to nothing": (heatmap, lambda: heatmap(replace(chinese(), values=np.zeros((5, 5))), relative=True)),
     "scores": (heatmap, lambda: heatmap(chinese(Quantity.SCORE))),
     "large": (heatmap, lambda: heatmap(chinese(n=101))),
     "empty": (heatmap, lambda: heatmap(empty())),
-    "next tokens": (next_tokens, lambda: next_tokens(STEP)),
-    "step": (attention_of_step, lambda: attention_of_step(chinese(), MEAN, 2)),
     "beams": (beam_tree, lambda: beam_tree(TREE, lambda token: f"▁{token}")),
-    "agreement": (
-        agreement_bars,
-        lambda: agreement_bars(chinese().queries, np.ones(5), 0.5, ["好"] * 5, quantity="一致", mean_name="平均"),
+    "marked curves": (
+        curves,
+        lambda: curves(
+            {"模型": [1.0, 2e6]}, "词元数", "乘加", x=[2, 4], log_x=True, log_y=True, mark=3.0, mark_name="这句"
+        ),
     ),
-    "growth": (growth, lambda: growth([Line("模型", [2, 4], [1.0, 2.0])], "乘加", length=3, length_name="这句")),
     "training": (
         training,
         lambda: training([0, 9], {"对": [0.0, 1.0]}, {"损失": [None, 1.0]}, ("学习率", [0.1, 0.1]), at=9, axis="更新"),
     ),
-    "tracks": (sequence_tracks, lambda: sequence_tracks(TRACKS)),
     "logo": (logo, lambda: logo("ACGT", np.array([[0.5, 0.0]] * 4), ["1", "2"])),
     "histogram": (histogram, lambda: histogram(np.array([2, 3]), np.array([0.0, 1.0, 2.0]), "张量")),
     "table grid": (table_grid, lambda: table_grid({"甲": np.eye(3), "乙": np.eye(3)}, {"乙": np.eye(3)}, ("行", "列"))),
     "curves": (curves, lambda: curves({"甲": np.ones(3)}, "横", "纵", mark=1.0)),
-    "source and prefix": (source_share_bars, lambda: source_share_bars(chinese().queries, np.linspace(0.0, 1.0, 5))),
-    "effects": (effect_bars, lambda: effect_bars(["词", "字"], [-0.5, 0.25], 1)),
-    "many effects": (effect_grid, lambda: effect_grid(np.array([[0.5, -0.25]]), ["层"], ["甲", "乙"])),
-    "removal": (removal_curves, lambda: removal_curves([Line("顺序", [0, 10], [1.0, 2.0])], "损失")),
     "offsets": (
         offset_profile,
         lambda: offset_profile(
             [-1, 0, 1], np.ones(3), np.ones(3), np.ones(3), names=("份额", "均匀"), axis="偏移", quantity="份额"
         ),
     ),
-    "histories": (histories, lambda: histories(["50"], {"甲": np.ones(1)}, axis="更新", quantity="份额")),
+    "curves over names": (curves, lambda: curves({"甲": np.ones(1)}, "更新", "份额", x=["50"], dots=[0], dashed=True)),
     "tree of heads": (
         tree_of_heads,
         lambda: tree_of_heads(
             np.array([[0.0, 1.0, 0.5, 2.0]]), ["甲", "乙"], ["注", "记"], np.array([0, 1]), 0.2, axis="距离"
-        ),
-    ),
-    "scan": (
-        scan_track,
-        lambda: scan_track(
-            ScanPicture("染色体", ["甲"], "+-", np.full((2, 1, 2), 1), np.full((2, 1, 2), 0.5), 7, 0.9, (1, 2))
         ),
     ),
     "grouped bars": (grouped_bars, lambda: grouped_bars({"甲": np.ones(2)}, ["子", "丑"], "纵")),
@@ -160,17 +137,13 @@ def test_every_function_that_draws_is_drawn_above() -> None:
             public = not name.startswith("_") and one.__module__ == module.name
             if public and inspect.signature(one).return_annotation in {go.Figure, "go.Figure"}:
                 found.add(inspect.unwrap(one).__name__)
-    assert found == {inspect.unwrap(drawn).__name__ for drawn, _ in DRAWN.values()} | {"ink", "token_rows"}
+    assert found == {inspect.unwrap(drawn).__name__ for drawn, _ in DRAWN.values()} | {"ink"}
 
 
-def test_what_is_saved_of_a_figure_is_chinese_as_well() -> None:
+def test_a_table_of_a_picture_is_chinese_as_well() -> None:
     with speaking("zh"):
-        picture, page = chinese(), html(next_tokens(STEP))
-        head = csv(picture).splitlines()[0]
+        head = csv(chinese()).splitlines()[0]
     assert head.startswith("查询\uff1a被屏蔽 | 键\uff1a写出 | decoder.1.cross · 权重 | 注意力权重")
-    assert '<html lang="zh">' in page
-    assert "<title>注意力</title>" in page
-    assert '<html lang="en">' in html(next_tokens(STEP))
 
 
 @pytest.mark.parametrize("quantity", Quantity)

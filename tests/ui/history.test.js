@@ -48,13 +48,14 @@ function browser(path) {
     pushState: (state, title, url) => entries.splice((at += 1), Infinity, url),
     replaceState: (state, title, url) => (entries[at] = url),
   };
-  const addEventListener = (kind, told) => (listeners[kind] = told); // the last one to listen
+  const addEventListener = (kind, told) => (listeners[kind] ??= []).push(told);
+  const hear = (event) => listeners[event.type].forEach((told) => told(event));
   const told = [];
-  const dispatchEvent = ({ type }) => (type === "popstate" ? listeners.popstate({ type }) : told.push(type));
-  const context = { history, location, addEventListener, dispatchEvent, HTMLAnchorElement: Link, URL, URLSearchParams };
+  const dispatchEvent = ({ type }) => (type === "popstate" ? hear({ type }) : told.push(type));
+  const context = { history, location, addEventListener, dispatchEvent, HTMLAnchorElement: Link, HTMLElement: Link, URL, URLSearchParams };
   Object.assign(context, { Event, PopStateEvent: Event });
   runInNewContext(SCRIPT, context);
-  const act = (type, more = {}) => listeners[type]({ type, button: 0, composedPath: () => [], ...more });
+  const act = (type, more = {}) => hear({ type, button: 0, composedPath: () => [], ...more });
   return {
     entries,
     push: (url) => history.pushState({}, "", url),
@@ -68,13 +69,13 @@ function browser(path) {
     press: (more = {}) => act("keydown", more),
     go: (move) => {
       at += move;
-      listeners.popstate({ type: "popstate" });
+      hear({ type: "popstate" });
     },
     /** Back or Forward of a real browser; whether Streamlit hears of it. */
     goTrusted: (move) => {
       let heard = true;
       at += move;
-      listeners.popstate({ type: "popstate", isTrusted: true, stopImmediatePropagation: () => (heard = false) });
+      hear({ type: "popstate", isTrusted: true, stopImmediatePropagation: () => (heard = false) });
       return heard;
     },
     address: context.heedmapAddress,
@@ -248,4 +249,13 @@ test("the menu leads to a page as its scripts left it, and to the open one as it
   one.click("translate?text=dogs");
   one.push("/translate?text=dogs");
   assert.equal(one.here(), "/translate?text=dogs");
+});
+
+test("a press on what sets a key changes the address that is open by then, and keeps what stands behind #", () => {
+  const one = browser("/what_if?text=dogs&cell=1-1#head=2");
+  const row = new Link("", "", { sets: "step=3" });
+  one.act("pointerup");
+  one.act("click", { composedPath: () => [{}, row] });
+  assert.equal(one.here(), "/what_if?text=dogs&cell=1-1&step=3#head=2");
+  assert.equal(one.entries.length, 2);
 });

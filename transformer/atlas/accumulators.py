@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from transformer.atlas.looks import Looked, Tally, drawn
-from transformer.atlas.statistics import Totals
+from transformer.attention.measures import Totals
 
 Key = tuple[str, str]
 """A kind of attention and a measure."""

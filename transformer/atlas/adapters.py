@@ -12,10 +12,11 @@ from torch import Tensor
 
 from transformer.atlas.looks import WORDS, Tally, window_tallies, word_tally
 from transformer.atlas.maps import Maps, groups_of, maps_of
-from transformer.atlas.statistics import SHARES, TextKeys, Totals, text_totals
+from transformer.atlas.statistics import SHARES, TextKeys, text_totals
 from transformer.atlas.vocabulary import Vocabulary
 from transformer.atlas.windows import WindowKeys, window_totals
 from transformer.attention.capture import Recording, recording
+from transformer.attention.measures import Totals
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.nn.protocols import written_length, written_pad

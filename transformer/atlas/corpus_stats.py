@@ -42,9 +42,12 @@ def survey(checkpoint: Checkpoint, corpus: Corpus) -> Survey:
     """Look through a corpus.
 
     Raises:
-        InputError: it is empty, its sides differ in length, hardly a line of it is text, or it is in another language.
+        InputError: it is text for a classifier of sequences, or sequences for another model; it is empty, its sides
+            differ in length, hardly a line of it is text, or it is in another language.
         CheckpointError: the checkpoint cannot read it.
     """
+    if corpus.fasta != checkpoint.reads_sequences:
+        raise InputError("atlas_needs_text" if corpus.fasta else "atlas_needs_sequences", name=checkpoint.name)
     if checkpoint.reads_sequences:
         n_lines = sum(1 for _ in corpus.lines())
         if not n_lines:

@@ -83,8 +83,6 @@ class Making:
             InputError: it is in another language, or not for this checkpoint.
             CheckpointError: the checkpoint cannot read it.
         """
-        if corpus.fasta != checkpoint.reads_sequences:
-            raise InputError("atlas_needs_text" if corpus.fasta else "atlas_needs_sequences", name=checkpoint.name)
         self._looked = survey(checkpoint, corpus)
         self._subject = subject_of(checkpoint, self._looked.counts)
         self._chunks: Sequence[Chunk] = tuple(corpus.chunks(LINES_A_STEP))

@@ -67,10 +67,10 @@ def word_tally(maps: Maps, ids: Int[Tensor, "sentence key"], n_tokens: int) -> T
     """
     n_sentences, n_heads, _ = maps.best.shape
     looked = np.take_along_axis(ids.numpy(), maps.best.reshape(n_sentences, -1), 1).reshape(maps.best.shape)
-    rows = np.broadcast_to(maps.choosing.numpy()[:, None], looked.shape)
+    rows = np.broadcast_to(maps.choosing[:, None], looked.shape)
     cells = looked + np.arange(n_heads)[:, None] * (n_tokens + 1)
     counted = np.bincount(cells[rows], minlength=n_heads * (n_tokens + 1)).reshape(n_heads, -1).astype(np.float64)
-    even = (maps.weights[:, -1] * maps.choosing[:, :, None]).sum(1).double().numpy()
+    even = (maps.weights[:, -1].numpy() * maps.choosing[:, :, None]).sum(1)
     counted[-1] = np.bincount(ids.numpy().ravel(), weights=even.ravel(), minlength=n_tokens + 1)
     return counted[:, :-1]
 
@@ -84,7 +84,7 @@ def window_tallies(
     """
     starts, widths = (np.array(values) for values in zip(*[(one.start, one.width) for one in spans], strict=True))
     n_sentences, n_heads, _ = maps.best.shape
-    rows = np.broadcast_to(maps.choosing.numpy()[:, None], maps.best.shape)
+    rows = np.broadcast_to(maps.choosing[:, None], maps.best.shape)
     count = np.zeros((n_sentences, n_heads, len(spans)))
     sentences = np.broadcast_to(np.arange(n_sentences)[:, None, None], rows.shape)
     heads = np.broadcast_to(np.arange(n_heads)[:, None], rows.shape)

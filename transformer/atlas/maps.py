@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from transformer.attention.capture import Recording
 from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs
-from transformer.attention.softmax_inputs import Weights
+from transformer.attention.measures import choosing
+from transformer.attention.softmax_inputs import Weights, every_weight
 from transformer.nn.masks import masked_softmax
 from transformer.sites import Site
 
@@ -38,9 +38,9 @@ class Maps:
     n_keys: Int[Tensor, " sentence"]
 
     @property
-    def choosing(self) -> Bool[Tensor, "sentence query"]:
+    def choosing(self) -> Bool[np.ndarray, "sentence query"]:
         """Queries with a choice: they see at least two keys."""
-        return self.visible.sum(-1) > 1
+        return choosing(self.visible.numpy())
 
     @cached_property
     def best(self) -> Int[np.ndarray, "sentence head query"]:
@@ -70,7 +70,7 @@ def maps_of(
     weights = [batch_weights(source) for source in sources]
     past = all(isinstance(source, Weights) and source.mask is None for source in sources)
     if past and weights[0].shape[-1] > int(keys.max()):
-        weights, keys = [_folded(one, keys) for one in weights], keys + 1
+        weights, keys = [Weights(one).folded(keys).values for one in weights], keys + 1
     rows, columns = weights[0].shape[2:]
     real_query = torch.arange(rows) < queries[:, None]
     real_key = torch.arange(columns) < keys[:, None]
@@ -93,27 +93,9 @@ def batch_weights(source: SoftmaxInputs) -> Float[Tensor, "batch head query key"
     if isinstance(source, Weights):
         return source.values.float()
     if isinstance(source, ChangedAttentionInputs) or source.bias is not None:
-        rows, keys = slice(0, source.n_queries), slice(0, source.n_keys)
-        parts = [
-            torch.stack([source.weights(i, head, rows, keys) for head in range(source.n_heads)])
-            for i in range(source.n_sentences)
-        ]
-        return torch.stack(parts).float()
+        return every_weight(source).float()
     k = source.k
     if k.shape[1] != source.n_heads:
         k = k.repeat_interleave(source.n_heads // k.shape[1], dim=1)  # grouped queries: Ainslie et al. 2023
     scores = ((source.q * source.scale) @ k.transpose(-1, -2)).float()
     return masked_softmax(scores, source.mask.dense(source.n_queries, source.n_keys, scores.device))
-
-
-def _folded(
-    weights: Float[Tensor, "batch head query position"], n_keys: Int[Tensor, " batch"]
-) -> Float[Tensor, "batch head query key"]:
-    """The keys of each sentence, and after its last one the sum of all weights past it."""
-    inside = torch.arange(weights.shape[-1]) < n_keys[:, None]
-    kept = weights * inside[:, None, None]
-    beyond = (weights * ~inside[:, None, None]).sum(-1)
-    longest = int(n_keys.max())
-    found = F.pad(kept, (0, max(0, longest + 1 - kept.shape[-1])))[..., : longest + 1].clone()
-    where = n_keys[:, None, None, None].expand(*found.shape[:3], 1)
-    return found.scatter_(-1, where, beyond[..., None])

@@ -229,10 +229,6 @@ def _rates(checkpoint: Checkpoint, links: Links) -> tuple[Rates, int]:
 
 
 def _check_kind(checkpoint: Checkpoint, request: Request) -> None:
-    """Refuse sequences for a model of text, text for a classifier of sequences, targets and links for no writer."""
-    corpus = request.corpus
-    if corpus.fasta != checkpoint.reads_sequences:
-        name = checkpoint.name
-        raise InputError("atlas_needs_sequences" if checkpoint.reads_sequences else "atlas_needs_text", name=name)
-    if not checkpoint.translates and (corpus.target is not None or request.links is not None):
+    """Refuse targets and links for a model that writes no translation."""
+    if not checkpoint.translates and (request.corpus.target is not None or request.links is not None):
         raise InputError("atlas_needs_no_target", name=checkpoint.name)

@@ -18,7 +18,8 @@ from transformer.atlas.accumulators import Accumulator, Example, Moments
 from transformer.atlas.adapters import Counts, Observed, Reading, Subject, subject_of
 from transformer.atlas.corpus import Chunk, text_of
 from transformer.atlas.looks import Looked, Tally, drawn, drawn_by, looked
-from transformer.atlas.statistics import NEIGHBOURS, Totals
+from transformer.atlas.statistics import NEIGHBOURS
+from transformer.attention.measures import Totals
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.load import load
 from transformer.checkpoint.ours.folder import CONFIG, TOKENIZER, WEIGHTS, is_folder, load_snapshot

@@ -46,7 +46,8 @@ class AlignmentComparison:
     @property
     def mean(self) -> float:
         """Mean agreement of the target's words; NaN where there is none."""
-        return _mean_agreement(self.first, self.agreement)
+        words = self.agreement[~np.array(self.first.queries.special, dtype=bool)]
+        return float(words.mean()) if len(words) else float("nan")
 
 
 def heads_of(record: Record) -> tuple[Head, ...]:
@@ -133,8 +134,3 @@ def _widened(picture: Picture, n_keys: int) -> Picture:
         values=np.pad(picture.values, ((0, 0), (0, more))),
         visible=np.pad(picture.visible, ((0, 0), (0, more))),
     )
-
-
-def _mean_agreement(picture: Picture, agreements: np.ndarray) -> float:
-    words = [value for value, special in zip(agreements, picture.queries.special, strict=True) if not special]
-    return float(np.mean(words)) if words else float("nan")

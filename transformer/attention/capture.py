@@ -18,7 +18,7 @@ from transformer.attention.changed import SoftmaxInputs, changed_output, kept_in
 from transformer.attention.interventions.active import active, interventions
 from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record import AttentionMap
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights, every_weight
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.nn.attention import DotProductAttention
@@ -130,17 +130,7 @@ class Recording:
             RecordError: outputs were not kept, or a fused attention ran more than once.
         """
         outputs = {site: self.outputs(site) for site in self.sites}
-        weights = {}
-        for site in self.sites:
-            source = self.source(site)
-            rows, keys = slice(0, source.n_queries), slice(0, source.n_keys)
-            weights[site] = torch.stack(
-                [
-                    torch.stack([source.weights(batch, head, rows, keys) for head in range(source.n_heads)])
-                    for batch in range(len(outputs[site]))
-                ]
-            )
-        return Donor(name, weights, outputs)
+        return Donor(name, {site: every_weight(self.source(site)) for site in self.sites}, outputs)
 
 
 Model = TypeVar("Model", bound=Watchable)

@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.attention.blocks import block_maxima
-from transformer.attention.interventions.active import active
+from transformer.attention.interventions.active import asked_at
 from transformer.attention.interventions.edits import (
     OF_WEIGHTS,
     Place,
@@ -25,7 +24,7 @@ from transformer.attention.interventions.edits import (
     selected,
 )
 from transformer.attention.interventions.value import Intervention
-from transformer.attention.softmax_inputs import AttentionInputs, Weights, row_groups
+from transformer.attention.softmax_inputs import AttentionInputs, Weights, block_maxima, row_groups
 from transformer.nn.attention import DotProductAttention
 from transformer.nn.recurrent_attention import SourceStates
 from transformer.nn.run_context import run_context
@@ -99,25 +98,6 @@ SoftmaxInputs = AttentionInputs | Weights
 """What a record keeps of one attention."""
 
 
-def changed_attention(
-    site: Site,
-    kept: Callable[[], AttentionInputs],
-    v: Float[Tensor, "batch key_head key d_v"],
-    output: Float[Tensor, "batch head query d_v"],
-    means: Float[Tensor, "head d_v"] | None = None,
-) -> Float[Tensor, "batch head query d_v"]:
-    """What the heads of a site give on under the caller's interventions; `output` itself where there are none.
-
-    `kept` makes the inputs of the softmax; it is asked only where weights change. `means` are the heads' mean outputs.
-
-    Raises:
-        InputError: an intervention does not fit the site.
-    """
-    asked = active()
-    here = () if asked is None else asked.at(site)
-    return with_changes(here, _first_row(site), kept, v, output, means) if here else output
-
-
 def with_changes(
     here: tuple[Intervention, ...],
     first: int | None,
@@ -127,6 +107,8 @@ def with_changes(
     means: Float[Tensor, "head d_v"] | None = None,
 ) -> Float[Tensor, "batch head query d_v"]:
     """What heads give on under some interventions of their site; `first` is the first query's row, None if all run.
+
+    `kept` makes the inputs of the softmax; it is asked only where weights change. `means` are the heads' mean outputs.
 
     Raises:
         InputError: an intervention does not fit the site.
@@ -148,8 +130,7 @@ def with_changes(
 
 def kept_inputs(site: Site, base: AttentionInputs) -> AttentionInputs:
     """What a record keeps of one softmax: its inputs, with the caller's interventions at this site if there are any."""
-    asked = active()
-    here = () if asked is None else asked.at(site)
+    here = asked_at(site)
     return ChangedAttentionInputs.of(base, here, _first_row(site)) if here else base
 
 
@@ -161,23 +142,26 @@ def changed_output(
     Raises:
         InputError: an intervention does not fit the site.
     """
+    here = asked_at(site)
+    if not here:
+        return output
     if isinstance(module, DotProductAttention):
         q, k, v, mask = inputs
-        return changed_attention(site, lambda: AttentionInputs(q, k, mask, module.scale), v, output, means)
-    return _changed_step(site, inputs[2], output, means)
+        return with_changes(here, _first_row(site), lambda: AttentionInputs(q, k, mask, module.scale), v, output, means)
+    return _changed_step(here, _first_row(site), inputs[2], output, means)
 
 
 def _changed_step(
-    site: Site, source: SourceStates, output: tuple[Tensor, Tensor], means: Tensor | None
+    here: tuple[Intervention, ...],
+    first: int | None,
+    source: SourceStates,
+    output: tuple[Tensor, Tensor],
+    means: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """One step of a recurrent decoder's attention: one head, one row, weights that are there already."""
-    asked = active()
-    here = () if asked is None else asked.at(site)
-    if not here:
-        return output
     mixed, weights = output
     check_positions(here, 1, 1, weights.shape[3])
-    place = Place((0,), _first_row(site) or 0)
+    place = Place((0,), first or 0)
     of_weights = tuple(one for one in here if one.action in OF_WEIGHTS)
     rows = [selected(one, place, 1, weights.device) for one in of_weights]
     if rows and bool(torch.stack(rows).any()):

@@ -1,17 +1,19 @@
 """Numbers that sum up attention: how spread it is, how far it reaches, what it rests on, and what a head seems to do.
 
-Every measure is a function of weights (rows are queries and sum to 1) and of which keys each query may see. Means over
-queries count only queries with a choice: those that see at least two keys. What has no answer is NaN, never 0.
+Every measure is a function of weights (rows are queries and sum to 1) and of which keys each query may see, over one
+map or over any leading axes of maps: heads of a record, batches of a corpus. Means over queries count only queries with
+a choice: those that see at least two keys. What has no answer is NaN, never 0.
 
 `strongest_head` chooses what a page shows first, `agreement` compares two models, `measure_all` is for whoever studies
-all heads of a record at once.
+all heads of a record at once; an atlas (`atlas.statistics`) adds up the same measures over a corpus.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from transformer.attention.record import AttentionMap, Record
 from transformer.errors import RecordError
@@ -29,73 +31,160 @@ BROAD = 0.9
 ALIGNED = 0.9
 """A cross-attention head is aligned from this correlation of query position and centre of attention on."""
 
+TINY = 1e-30
+"""The least number that a logarithm is taken of, so that 0 ln 0 is 0; a much smaller one is slow (denormal)."""
 
-def entropy(weights: Float[np.ndarray, "query key"]) -> Float[np.ndarray, " query"]:
+STILL = 1e-6
+"""A centre of attention that moves by less, in tokens, does not move: weights have the precision of float32."""
+
+
+class Totals(NamedTuple):
+    """A measure before it is divided: for each map the sum over all rows that count, and how many they are.
+
+    A mean is a total over a count: dividing waits until everything is added up, so that it does not matter who adds
+    what first. What is measured of several things at once (classes of keys, offsets) has them in the last axis.
+    """
+
+    total: Float[np.ndarray, "*maps width"]
+    counted: Int[np.ndarray, "*#maps #width"]
+
+    @classmethod
+    def of(cls, values: Float[np.ndarray, "*maps query"], rows: Bool[np.ndarray, "*#maps #query"]) -> "Totals":
+        """The total over `rows` of what each row has; a row without an answer (NaN) does not count."""
+        counted = rows & ~np.isnan(values)
+        total = np.where(counted, values, 0.0).sum(-1, keepdims=True, dtype=np.float64)
+        return cls(total, counted.sum(-1, keepdims=True))
+
+    @property
+    def mean(self) -> Float[np.ndarray, "*maps width"]:
+        """The mean over all rows that count; NaN where none does."""
+        return np.divide(self.total, self.counted, where=self.counted > 0, out=np.full_like(self.total, np.nan))
+
+
+def choosing(visible: Bool[np.ndarray, "*maps query key"]) -> Bool[np.ndarray, "*maps query"]:
+    """Queries with a choice: they see at least two keys."""
+    return visible.sum(-1) > 1
+
+
+def sum_p_log_p(weights: Float[np.ndarray, "*rows key"]) -> Float[np.ndarray, "*rows"]:
+    """The sum of p ln p of each row, in nats: 0 where p is 0. NumPy's logarithm takes half of PyTorch's time."""
+    terms = np.maximum(weights, TINY)
+    np.log(terms, out=terms)
+    terms *= weights
+    return np.asarray(terms.sum(-1))
+
+
+def entropy(weights: Float[np.ndarray, "*rows key"]) -> Float[np.ndarray, "*rows"]:
     """Shannon entropy of each row in nats: 0 for one key alone, log(n) for n equal weights; NaN for an empty row."""
-    from scipy.special import entr  # -p log p, 0 at 0; not at the top, where the start of every page would wait for it
-
-    rows = np.asarray(weights, dtype=np.float64)
-    return np.where(rows.sum(axis=1) > 0, entr(rows).sum(axis=1), np.nan)
+    return np.where(weights.sum(-1) > 0, 0.0 - sum_p_log_p(weights), np.nan)
 
 
 def normalised_entropy(
-    weights: Float[np.ndarray, "query key"], visible: Bool[np.ndarray, "query key"]
-) -> Float[np.ndarray, " query"]:
+    entropies: Float[np.ndarray, "*maps query"], visible: Bool[np.ndarray, "*#maps query key"]
+) -> Float[np.ndarray, "*maps query"]:
     """Entropy of each row as a share of its maximum, log(visible keys): 0 to 1; NaN for a query without a choice."""
-    most = np.log(np.maximum(visible.sum(axis=1), 1).astype(np.float64))
-    return np.divide(entropy(weights), most, where=most > 0, out=np.full(len(weights), np.nan))
+    most = np.log(np.where(choosing(visible), visible.sum(-1), np.nan))
+    return entropies / most
 
 
-def distance(weights: Float[np.ndarray, "position position"]) -> Float[np.ndarray, " position"]:
+def mean_at(
+    weights: Float[np.ndarray, "*rows key"], values: Float[np.ndarray, "*#rows key"]
+) -> Float[np.ndarray, "*rows"]:
+    """The mean of `values` of keys, weighted by each row; NaN for an empty row."""
+    sums = weights.sum(-1, dtype=np.float64)
+    weighted = np.einsum("...k,...k->...", weights, values.astype(weights.dtype))
+    return np.divide(weighted, sums, where=sums > 0, out=np.full_like(sums, np.nan))
+
+
+def distance(weights: Float[np.ndarray, "*maps position position"]) -> Float[np.ndarray, "*maps position"]:
     """Mean distance |query - key| of each row in tokens, weighted by attention; only self-attention has one."""
-    rows = np.asarray(weights, dtype=np.float64)
-    apart = np.abs(np.subtract.outer(np.arange(rows.shape[0]), np.arange(rows.shape[1])))
-    return np.where(rows.sum(axis=1) > 0, (rows * apart).sum(axis=1), np.nan)
+    positions = np.arange(weights.shape[-1], dtype=np.float64)
+    return mean_at(weights, np.abs(np.subtract.outer(positions, positions)))
+
+
+def centre(weights: Float[np.ndarray, "*maps query key"]) -> Float[np.ndarray, "*maps query"]:
+    """The mean position that each query looks at, weighted by attention; NaN for an empty row."""
+    return mean_at(weights, np.arange(weights.shape[-1], dtype=np.float64))
 
 
 def share_at(
-    weights: Float[np.ndarray, "position position"], visible: Bool[np.ndarray, "position position"], offset: int
-) -> float:
-    """Mean weight on the key `offset` positions after the query: -1 the previous token, 0 the same, 1 the next.
+    weights: Float[np.ndarray, "*maps query key"],
+    visible: Bool[np.ndarray, "*#maps query key"],
+    offsets: Sequence[int],
+) -> Totals:
+    """Weight on the key `offset` positions after the query: -1 the previous token, 0 the same, 1 the next.
 
-    Counted are queries with a choice that see that key. Source: Clark et al. 2019, section 3.1.
+    A column an offset. Counted are queries with a choice that see that key. Source: Clark et al. 2019, section 3.1.
     """
-    queries = np.arange(len(weights))
-    queries = queries[(queries + offset >= 0) & (queries + offset < len(weights)) & _choosing(visible)]
-    queries = queries[visible[queries, queries + offset]]
-    return _mean(weights[queries, queries + offset])
+    seeing = visible & choosing(visible)[..., None]
+    total, counted = [], []
+    for offset in offsets:
+        rows = np.diagonal(seeing, offset, -2, -1)
+        total.append((np.diagonal(weights, offset, -2, -1) * rows).sum(-1))
+        counted.append(rows.sum(-1))
+    return Totals(np.stack(total, -1).astype(np.float64), np.stack(counted, -1))
+
+
+def received(
+    weights: Float[np.ndarray, "*maps query key"], visible: Bool[np.ndarray, "*#maps query key"]
+) -> Float[np.ndarray, "*maps key"]:
+    """The sum of the weights that each key gets from queries with a choice."""
+    rows = choosing(visible)[..., None, :].astype(weights.dtype)
+    return (rows @ weights)[..., 0, :]
 
 
 def share_on(
-    weights: Float[np.ndarray, "query key"], visible: Bool[np.ndarray, "query key"], keys: Bool[np.ndarray, " key"]
-) -> float:
-    """Mean share of weight that falls on the marked `keys`, such as special tokens (Clark et al. 2019, section 3.2)."""
-    return _mean(weights[_choosing(visible)][:, keys].sum(axis=1))
+    weights: Float[np.ndarray, "*maps query key"],
+    visible: Bool[np.ndarray, "*#maps query key"],
+    classes: Bool[np.ndarray, "*#maps key width"],
+) -> Totals:
+    """Weight on each of some classes of keys, such as special tokens (Clark et al. 2019, section 3.2).
+
+    A column a class, which marks its keys.
+    """
+    total = (received(weights, visible)[..., None, :] @ classes.astype(weights.dtype))[..., 0, :]
+    return Totals(total.astype(np.float64), choosing(visible).sum(-1, keepdims=True))
 
 
 def confidence(
-    weights: Float[np.ndarray, "query key"], visible: Bool[np.ndarray, "query key"], keys: Bool[np.ndarray, " key"]
-) -> float:
-    """Mean of each query's largest weight among `keys`.
+    weights: Float[np.ndarray, "*maps query key"],
+    visible: Bool[np.ndarray, "*#maps query key"],
+    keys: Bool[np.ndarray, "*#maps key"],
+) -> Totals:
+    """Each query's largest weight among `keys`; none where no key is marked.
 
     Source: Voita et al. 2019, section 3, who leave out the end token.
     """
-    chosen = weights[_choosing(visible)][:, keys]
-    return _mean(chosen.max(axis=1)) if chosen.size else np.nan
+    rows = choosing(visible) & keys.any(-1, keepdims=True)
+    return Totals.of((weights * keys[..., None, :]).max(-1, initial=0.0), rows)
 
 
-def advance(weights: Float[np.ndarray, "query key"]) -> float:
+def advance(centres: Float[np.ndarray, "*maps query"]) -> Float[np.ndarray, "*maps"]:
     """Correlation (Pearson) of a query's position and the mean position that it looks at: 1 for reading in step.
 
-    NaN for fewer than three queries, or where the look never moves.
+    NaN for fewer than three queries, or where the look never moves. Queries without a `centre` are left out.
     """
-    rows = np.asarray(weights, dtype=np.float64)
-    seeing = np.flatnonzero(rows.sum(axis=1) > 0)
-    rows = rows[seeing]
-    centres = (rows @ np.arange(rows.shape[1])) / rows.sum(axis=1)
-    if len(seeing) < 3 or np.ptp(centres) < 1e-9:
-        return np.nan
-    return float(np.corrcoef(seeing, centres)[0, 1])
+    seeing = ~np.isnan(centres)
+    n = seeing.sum(-1, keepdims=True)
+    steps = np.where(seeing, np.arange(centres.shape[-1]), 0.0)
+    looks = np.where(seeing, centres, 0.0)
+    x = np.where(seeing, steps - steps.sum(-1, keepdims=True) / np.maximum(n, 1), 0.0)
+    y = np.where(seeing, looks - looks.sum(-1, keepdims=True) / np.maximum(n, 1), 0.0)
+    moves = y.max(-1, initial=0.0) - y.min(-1, initial=0.0) >= STILL
+    size = np.sqrt(np.square(x).sum(-1) * np.square(y).sum(-1))
+    valid = moves & (n[..., 0] >= 3)
+    return np.divide((x * y).sum(-1), size, where=valid, out=np.full_like(size, np.nan))
+
+
+def divergence(
+    of_mean: Float[np.ndarray, "*rows"], one: Float[np.ndarray, "*rows"], other: Float[np.ndarray, "*rows"]
+) -> Float[np.ndarray, "*rows"]:
+    """Jensen-Shannon divergence in nats of two rows, from the entropy of their mean and from their own.
+
+    0 for equal rows, ln 2 for rows that share no key. Source: Lin 1991, "Divergence measures based on the Shannon
+    entropy", equation 4.1, with equal weights.
+    """
+    return np.maximum(of_mean - (one + other) / 2, 0.0)
 
 
 @dataclass(frozen=True)
@@ -147,22 +236,23 @@ def measure(attention: AttentionMap, head: int) -> HeadMeasures:
         RecordError: the map has no such head.
     """
     weights, visible = attention.weights(head).astype(np.float64), attention.mask()
-    choosing, special = _choosing(visible), np.array(attention.keys.special, dtype=bool)
+    rows, special = choosing(visible), np.array(attention.keys.special, dtype=bool)
     kind, same_tokens = attention.site.kind, attention.queries.texts == attention.keys.texts
     is_self = weights.shape[0] == weights.shape[1] and (kind == "self" or (same_tokens and kind != "cross"))
-    previous, same, following = (share_at(weights, visible, offset) if is_self else np.nan for offset in (-1, 0, 1))
+    previous, same, following = share_at(weights, visible, (-1, 0, 1)).mean.tolist() if is_self else [np.nan] * 3
+    entropies = entropy(weights)
     return HeadMeasures(
         site=attention.site,
         head=head,
-        entropy=_mean(entropy(weights)[choosing]),
-        normalised_entropy=_mean(normalised_entropy(weights, visible)[choosing]),
-        distance=_mean(distance(weights)[choosing]) if is_self else np.nan,
+        entropy=Totals.of(entropies, rows).mean.item(),
+        normalised_entropy=Totals.of(normalised_entropy(entropies, visible), rows).mean.item(),
+        distance=Totals.of(distance(weights), rows).mean.item() if is_self else np.nan,
         previous=previous,
         same=same,
         next=following,
-        special=share_on(weights, visible, special),
-        confidence=confidence(weights, visible, ~special),
-        advance=advance(weights),
+        special=share_on(weights, visible, special[:, None]).mean.item(),
+        confidence=confidence(weights, visible, ~special).mean.item(),
+        advance=advance(centre(weights)).item(),
     )
 
 
@@ -173,7 +263,7 @@ def measure_all(record: Record) -> tuple[HeadMeasures, ...]:
 
 def measures_table(record: Record) -> "DataFrame":
     """`measure_all` as a table with a row for each head; `roles` are joined by commas."""
-    from pandas import DataFrame  # late, as in `entropy`
+    from pandas import DataFrame  # not at the top, where the start of every page would wait for it
 
     rows = [{**asdict(one), "site": str(one.site), "roles": ", ".join(one.roles)} for one in measure_all(record)]
     return DataFrame(rows)
@@ -201,7 +291,7 @@ def strongest_head(record: Record, kind: str = "decoder.cross") -> StrongestHead
         attention = record[site]
         visible, real = attention.mask(), ~np.array(attention.keys.special, dtype=bool)
         for head in range(attention.n_heads):
-            value = confidence(attention.weights(head), visible, real)
+            value = confidence(attention.weights(head), visible, real).mean.item()
             candidates.append((-np.inf if np.isnan(value) else value, StrongestHead(site, layer, head)))
     return max(candidates, key=lambda candidate: candidate[0])[1]
 
@@ -258,29 +348,17 @@ def agreement(
     Raises:
         RecordError: the maps differ in size.
     """
-    from scipy.special import rel_entr  # p log(p / q), 0 where p is 0; late, as in `entropy`
-
     if one.shape != other.shape:
         raise RecordError("other_shapes", first=str(one.shape), second=str(other.shape))
     p, q = _distributions(one), _distributions(other)
-    middle = (p + q) / 2
-    bits = (rel_entr(p, middle) + rel_entr(q, middle)).sum(axis=1) / (2 * np.log(2))
-    return 1.0 - np.sqrt(np.clip(bits, 0.0, 1.0))
+    nats = divergence(entropy((p + q) / 2), entropy(p), entropy(q))
+    return 1.0 - np.sqrt(np.minimum(nats / np.log(2), 1.0))
 
 
 def _distributions(weights: np.ndarray) -> Float[np.ndarray, "query key"]:
     rows = np.asarray(weights, dtype=np.float64)
     sums = rows.sum(axis=1, keepdims=True)
     return np.divide(rows, sums, where=sums > 0, out=np.full_like(rows, np.nan))
-
-
-def _choosing(visible: np.ndarray) -> Bool[np.ndarray, " query"]:
-    """Queries with a choice: they see at least two keys."""
-    return visible.sum(axis=1) > 1
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else np.nan
 
 
 def rank_correlation(a: Float[np.ndarray, " row"], b: Float[np.ndarray, " row"]) -> float:

@@ -38,8 +38,18 @@ SHORTEST = 8
 """Blocks along a side, at least, however many heads there are."""
 
 
-def page(maps: Sequence[AttentionMap], model: str = "", text: str = "") -> Page:
-    """The page of these maps, of which the mean of the first one's heads is shown at first: no head is preferred."""
+def page(
+    maps: Sequence[AttentionMap],
+    model: str = "",
+    text: str = "",
+    first: tuple[Site, int | None] | None = None,
+    whole_words: bool = False,
+    special: bool = True,
+) -> Page:
+    """The page of these maps. At `first` a site's head is shown (None: their mean), else the mean of the first map.
+
+    `whole_words` and `special` are as in `AttentionMap.pictures`; maps that come in blocks are of all pieces.
+    """
     maps, left_out = _within(maps)
     size = _blocks_a_side(maps)
     facts = [
@@ -49,7 +59,9 @@ def page(maps: Sequence[AttentionMap], model: str = "", text: str = "") -> Page:
     if not any(one.n_heads * len(one.queries) * len(one.keys) for one in maps):
         return Page(model, [*facts, words("page_nothing")], [], {}, {})
     reduced = [one for one in maps if max(one.shape) > size]
-    drawn = {id(one): _in_blocks(one, size) if max(one.shape) > size else one.pictures() for one in maps}
+    drawn = {
+        id(one): _in_blocks(one, size) if max(one.shape) > size else one.pictures(whole_words, special) for one in maps
+    }
     cells = sum(one[0].values.size * (len(one) - 1) for one in drawn.values())
     if reduced:
         facts.append(words("page_blocks", weights=f"{_weights(maps):,}", size=size))
@@ -58,20 +70,23 @@ def page(maps: Sequence[AttentionMap], model: str = "", text: str = "") -> Page:
     if left_out:
         facts.append(words("page_left_out", sites=", ".join(left_out), first=left_out[0]))
     kinds, sites, axes = list[Kind](), dict[str, views.Site](), dict[str, Axes]()
+    shown: tuple[int, int, int | None] = (0, 0, None)
     record = Record({one.site: one for one in maps})
     for name, of_wall in kinds_of(record).items():
         wall = name if len(of_wall) > 1 else str(of_wall[0])
+        if first is not None and first[0] in of_wall:
+            shown = len(kinds), list(of_wall).index(first[0]), first[1]
         pictures = {site: drawn[id(record[site])] for site in of_wall}
-        first = pictures[of_wall[0]][0]
+        queries, keys = pictures[of_wall[0]][0].queries, pictures[of_wall[0]][0].keys
         dtype = np.float16 if cells > EXACT else np.float32
         layers = [record[site] for site in of_wall]
-        kinds.append(kind_of(wall, layers, pictures, (first.queries, first.keys), dtype=dtype))
+        kinds.append(kind_of(wall, layers, pictures, (queries, keys), dtype=dtype))
         common, found = sites_of(pictures, lambda one: file_name(str(one.site), say(one.head)), _notes)
         sites |= found
-        said = words("page_axes", queries=say(first.queries.name), keys=say(first.keys.name))
-        axes[wall] = axes_of(first.queries, first.keys, said, [*facts, *map(say, common)])
+        said = words("page_axes", queries=say(queries.name), keys=say(keys.name))
+        axes[wall] = axes_of(queries, keys, said, [*facts, *map(say, common)])
     title = model or (str(maps[0].site) if len(maps) == 1 else "")
-    return Page(title, facts, kinds, sites, axes)
+    return Page(title, facts, kinds, sites, axes, shown)
 
 
 def _within(maps: Sequence[AttentionMap]) -> tuple[list[AttentionMap], list[Site]]:

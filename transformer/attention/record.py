@@ -16,12 +16,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer.attention.blocks import block_maxima
 from transformer.attention.changed import SoftmaxInputs
 from transformer.attention.in_notebook import InNotebook
 from transformer.attention.interventions.text import to_text
 from transformer.attention.interventions.value import Intervention
-from transformer.attention.softmax_inputs import ROWS_AT_ONCE, row_groups
+from transformer.attention.softmax_inputs import ROWS_AT_ONCE, block_maxima, row_groups
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.nn.common import readable

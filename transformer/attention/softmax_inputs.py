@@ -11,11 +11,10 @@ from functools import cached_property
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.blocks import block_maxima
 from transformer.attention.masks_and_biases import Bias
 from transformer.messages import Message
 from transformer.nn.masks import Mask
@@ -28,6 +27,18 @@ ROWS_AT_ONCE = 256
 def row_groups(rows: slice, size: int = ROWS_AT_ONCE) -> list[slice]:
     """`rows` in groups of at most `size`, in order."""
     return [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
+
+
+def block_maxima(x: Tensor, length: int, dim: int) -> Tensor:
+    """The largest number of each block of `length` along `dim`; the last block may be smaller."""
+    if length == 1:
+        return x
+    whole = x.shape[dim] // length * length
+    rest = x.narrow(dim, whole, x.shape[dim] - whole)
+    parts = [x.narrow(dim, 0, whole).unflatten(dim, (-1, length)).amax(dim if dim < 0 else dim + 1)] if whole else []
+    if rest.shape[dim]:
+        parts.append(rest.amax(dim, keepdim=True))
+    return torch.cat(parts, dim)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +178,19 @@ class Weights:
         """The steps of a recurrent decoder, one after the other."""
         return cls(torch.cat([step.values for step in steps], dim=2))
 
-    def folded(self, n_keys: int) -> "Weights":
-        """The first `n_keys` keys, and one more that holds the sum of all further ones."""
-        beyond = self.values[..., n_keys:].sum(-1, keepdim=True)
-        return Weights(torch.cat([self.values[..., :n_keys], beyond], dim=-1))
+    def folded(self, n_keys: Int[Tensor, " batch"]) -> "Weights":
+        """The first `n_keys` keys of each sentence, and after its last one the sum of all further ones."""
+        device, longest = self.values.device, int(n_keys.max())
+        n_keys = n_keys.to(device)[:, None, None, None]
+        inside = torch.arange(self.n_keys, device=device) < n_keys
+        beyond = self.values.masked_fill(inside, 0.0).sum(-1, keepdim=True)
+        kept = F.pad(self.values.masked_fill(~inside, 0.0)[..., : longest + 1], (0, max(0, longest + 1 - self.n_keys)))
+        return Weights(kept.scatter(-1, n_keys.expand(*kept.shape[:3], 1), beyond))
+
+    @property
+    def n_sentences(self) -> int:
+        """Batch elements."""
+        return len(self.values)
 
     @property
     def n_heads(self) -> int:
@@ -209,3 +229,11 @@ class Weights:
     def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """The kept weights."""
         return self.values[batch, head, rows, keys]
+
+
+def every_weight(source: AttentionInputs | Weights) -> Float[Tensor, "batch head query key"]:
+    """All weights of all heads and batch elements, each computed as `weights` does. O(batch x head x query x key)."""
+    rows, keys = slice(0, source.n_queries), slice(0, source.n_keys)
+    heads = range(source.n_heads)
+    parts = [torch.stack([source.weights(i, head, rows, keys) for head in heads]) for i in range(source.n_sentences)]
+    return torch.stack(parts)

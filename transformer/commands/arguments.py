@@ -1,6 +1,7 @@
 """Arguments that several commands take."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -8,6 +9,23 @@ import torch
 from transformer.distribution import located
 from transformer.errors import InputError
 from transformer.text.lines import read_lines
+
+Commands = argparse._SubParsersAction
+
+
+def add_command(
+    commands: "Commands[argparse.ArgumentParser]",
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    meaning: str,
+    description: str,
+) -> argparse.ArgumentParser:
+    """A command that calls `run`; lines of its `description` stay as they are."""
+    parser = commands.add_parser(
+        name, help=meaning, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.set_defaults(run=run)
+    return parser
 
 
 def checkpoint_path(text: str) -> Path:
@@ -30,6 +48,11 @@ def add_checkpoint(parser: argparse.ArgumentParser, meaning: str) -> None:
 def add_pace(parser: argparse.ArgumentParser) -> None:
     """How many threads compute, and whether a bar is drawn."""
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: PyTorch's choice)")
+    add_quiet(parser)
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Whether a bar is drawn."""
     parser.add_argument("--quiet", action="store_true", help="draw no progress bar on stderr")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from transformer.commands.arguments import checkpoint_path
+from transformer.commands.arguments import Commands, add_checkpoint, add_command, add_quiet
 from transformer.errors import AtlasError
 from transformer.messages import Message
 from transformer.runs.memory import recycle_memory
@@ -20,18 +20,10 @@ goes on where it was stopped (Ctrl-C, a full disk, a lost machine). However many
 them die, the files are the same to the byte on machines of one kind."""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "atlas",
-        help="measure what every head does over a whole corpus",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "checkpoint", metavar="CHECKPOINT", type=checkpoint_path,
-        help="folder or file of a model; FOLDER@000400 is a snapshot of its training",
-    )  # fmt: skip
+    parser = add_command(commands, "atlas", run, "measure what every head does over a whole corpus", DESCRIPTION)
+    add_checkpoint(parser, "folder or file of a model; FOLDER@000400 is a snapshot of its training")
     read = parser.add_mutually_exclusive_group(required=True)
     read.add_argument("--source", type=Path, metavar="FILE", help="text to read, a sentence a line")
     read.add_argument("--sequences", type=Path, metavar="FILE", help="FASTA, plain or .gz, for a sequence classifier")
@@ -52,8 +44,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", type=_count, default=1, metavar="N", help="processes of this machine (default: 1)")
     where.add_argument("--scheduler", metavar="ADDRESS", help="use the Dask cluster at this address: tcp://HOST:PORT")
-    parser.add_argument("--quiet", action="store_true", help="draw no progress bar on stderr")
-    parser.set_defaults(run=run)
+    add_quiet(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from typing import cast
 from tqdm import tqdm
 
 from transformer.checkpoint import load
-from transformer.commands.arguments import checkpoint_path
+from transformer.commands.arguments import Commands, add_checkpoint, add_command
 from transformer.errors import InputError
 from transformer.plots.export import harmless
 from transformer.runs.sequences.classify import classifier, verdicts
@@ -22,19 +22,15 @@ cannot be read gets a row without values, a sentence on stderr says why, and the
 spreadsheet would take for a formula has ' in front."""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "classify",
-        help="classify the sequences of a FASTA file",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "checkpoint", type=checkpoint_path, metavar="CHECKPOINT", help="folder of a sequence classifier"
-    )
+    add_sequences(add_command(commands, "classify", run, "classify the sequences of a FASTA file", DESCRIPTION))
+
+
+def add_sequences(parser: argparse.ArgumentParser) -> None:
+    """The classifier, and what it reads."""
+    add_checkpoint(parser, "folder of a sequence classifier")
     parser.add_argument("file", type=Path, metavar="FILE", help="FASTA, plain or .gz; - reads stdin")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

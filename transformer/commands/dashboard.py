@@ -15,6 +15,7 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
+from transformer.commands.arguments import Commands, add_command
 from transformer.distribution import DASHBOARD
 from transformer.errors import InputError
 
@@ -28,26 +29,23 @@ PAGE, MODEL, OWN, LIVE = "your_model", "model", "mine/", "live"
 """The page of one's own models, its query parameter, and how it names a file of one's own and one's own code."""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     """Add both commands."""
-    opening = commands.add_parser(
-        "open",
-        help="open the dashboard, with a record, weights or a folder of checkpoints (the default command)",
-        description="Start the dashboard on this machine and open it in the browser. Ctrl-C stops it.",
-    )
+    opening = add_command(
+        commands, "open", open_file,
+        "open the dashboard, with a record, weights or a folder of checkpoints (the default command)",
+        "Start the dashboard on this machine and open it in the browser. Ctrl-C stops it.",
+    )  # fmt: skip
     opening.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="a record (run.heedmap), weights, or a folder of checkpoints"
     )
     _add_arguments(opening)
-    opening.set_defaults(run=open_file)
-    serving = commands.add_parser(
-        "serve",
-        help="open the dashboard with a model of your own code",
-        description="Run your own code in the dashboard: `make()` gives a module and a function from text to inputs.",
-    )
+    serving = add_command(
+        commands, "serve", serve, "open the dashboard with a model of your own code",
+        "Run your own code in the dashboard: `make()` gives a module and a function from text to inputs.",
+    )  # fmt: skip
     serving.add_argument("model", metavar="FILE.py:FUNCTION", help="your file, and the function that makes the model")
     _add_arguments(serving)
-    serving.set_defaults(run=serve)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

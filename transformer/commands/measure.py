@@ -17,22 +17,24 @@ from transformer.attention.interventions import means
 from transformer.checkpoint import Checkpoint, load
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.checkpoint.ours.history import snapshots
-from transformer.commands.arguments import add_checkpoint, add_pace, both_sides, set_threads
-from transformer.errors import AttributionError, InputError
+from transformer.commands.arguments import Commands, add_checkpoint, add_pace, both_sides, set_threads
+from transformer.errors import InputError
 from transformer.explain.attribution.gold import gold_alignments
-from transformer.explain.attribution.methods import METHODS
 from transformer.messages import LANGUAGES
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.measures import (
     alignment_error,
     faithfulness,
     head_agreement,
-    importance_tables,
+    importance,
     out_of_distribution,
 )
 from transformer.runs.measures.importance import (
     SHARES,
+    WHOLE,
+    Corpus,
     HeadImportance,
+    Importance,
     Removal,
     each_head_off,
     gradient_importance,
@@ -40,7 +42,6 @@ from transformer.runs.measures.importance import (
     plans_of,
     removals,
 )
-from transformer.runs.measures.importance_tables import WHOLE
 from transformer.runs.measures.mean_outputs import means_of_pairs, means_of_sequences
 from transformer.runs.measures.pairs import mean_loss, tokenised
 from transformer.runs.sequences import held_out
@@ -57,7 +58,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "table": dict(type=Path, metavar="FILE", help="a table with the columns id, sequence, label, divided by tabs"),
     "links": dict(type=Path, metavar="FOLDER", help="sentences.SOURCE, sentences.TARGET and links.txt"),
     "languages": dict(nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"), help="endings in that folder"),
-    "methods": dict(nargs="+", metavar="NAME", help="these alone; what is known of others is kept (default: all)"),
     "rows": dict(type=int, metavar="N", help="N lines, evenly spread over the file (default: all)"),
     "size": dict(type=int, default=1_000, metavar="N", help="so many of the first lines (default: %(default)s)"),
     "name": dict(nargs="+", metavar="TEXT", help="what the texts are called"),
@@ -78,7 +78,7 @@ class Kind:
     takes: tuple[str, ...] = ()
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     """Add the command, with its kinds."""
     kinds = commands.add_parser(
         "measure",
@@ -174,16 +174,8 @@ def _sequence_batches(checkpoint: Checkpoint, fasta: Path, size: int) -> list[to
 
 def _alignment(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
     gold = gold_alignments(arguments.links, *arguments.languages)
-    _check_methods(arguments.methods, METHODS)
     with _bar(arguments, len(gold), "sentence") as bar:
-        rates = alignment_error.alignment_errors(
-            checkpoint, gold, lambda done, _: bar.update(done - bar.n), arguments.methods
-        )
-    if arguments.methods and out.is_file():
-        before = alignment_error.read(out)
-        if before.sentences != len(gold):
-            raise InputError("alignment_other_pairs", file=str(out), found=before.sentences, given=len(gold))
-        rates = before.methods | rates
+        rates = alignment_error.alignment_errors(checkpoint, gold, lambda done, _: bar.update(done - bar.n))
     alignment_error.saved(out, alignment_error.AlignmentErrors(len(gold), rates))
     for name, rows in sorted(rates.items(), key=lambda pair: min(one.error_rate for one in pair[1].values())):
         written, reads = rows["written"].error_rate, rows["read"].error_rate
@@ -193,8 +185,6 @@ def _alignment(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path)
 def _faithfulness(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path) -> Iterable[str]:
     if arguments.rows is not None and arguments.rows < 1:
         raise InputError("rows_too_few", rows=arguments.rows)
-    only = arguments.methods
-    _check_methods(only, METHODS)
     lines = read_lines(arguments.source)
     targets = None if arguments.target is None else both_sides(arguments.source, arguments.target)[1]
     if not lines:
@@ -203,12 +193,10 @@ def _faithfulness(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Pa
     numbers = [i * len(lines) // count for i in range(count)]
     pairs = [(lines[i], None if targets is None else targets[i]) for i in numbers]
     with _bar(arguments, count, "line") as bar:
-        fares, failed = faithfulness.measured(checkpoint, pairs, only, bar.update)
+        fares, failed = faithfulness.measured(checkpoint, pairs, bar.update)
     if failed:
         sys.stderr.write(f"{failed} of {count} lines could not be run: they are empty, too short or too long\n")
     found = faithfulness.Faithfulness(arguments.target is None, fares)
-    if only and out.is_file():
-        found = faithfulness.updated(faithfulness.read(out), found, only)
     faithfulness.saved(out, found)
     for method, fare in sorted(found.fares.items(), key=lambda pair: -pair[1].area):
         share = f"{fare.share:7.1%} of deletion"
@@ -236,17 +224,9 @@ def _importance(checkpoint: Checkpoint, arguments: argparse.Namespace, out: Path
         plans = plans_of(heads[name], whole)
         with _bar(arguments, len(plans) * len(SHARES), "removal", name) as bar:
             left[name] = tuple(_counted(removals(one, pairs, source, target, plans, translating=whole), bar))
-    about = {
-        "source": arguments.source.name,
-        "reference": arguments.target.name,
-        "pairs": pairs.size,
-        "left_out": pairs.left_out,
-        "decoding": "greedy",
-        "removed_by": "zero",
-        "means": "" if checkpoint.means is None else checkpoint.means.reference,
-        "nll": losses,
-    }
-    importance_tables.Importance(heads, left, about).write(out)
+    means = "" if checkpoint.means is None else checkpoint.means.reference
+    about = Corpus(arguments.source.name, arguments.target.name, pairs.size, pairs.left_out, means, losses)
+    importance.FILE.write(out, Importance(about, heads, left))
     yield f"{out}\n"
 
 
@@ -258,12 +238,6 @@ def _counted(found: Iterable[T], bar: "tqdm[Any]") -> Iterable[T]:
 
 def _bar(arguments: argparse.Namespace, total: int, unit: str, title: str | None = None) -> "tqdm[Any]":
     return tqdm(total=total, unit=unit, desc=title, disable=arguments.quiet, mininterval=1.0)
-
-
-def _check_methods(asked: Iterable[str] | None, known: Iterable[str]) -> None:
-    for method in asked or ():
-        if method not in known:
-            raise AttributionError("attribution_not_known", method=method, methods=tuple(known))
 
 
 KINDS = (
@@ -291,7 +265,7 @@ KINDS = (
         _means, ("source",), ("target", "size", "name"),
     ),
     Kind(
-        "importance", importance_tables.FOLDER,
+        "importance", importance.FILE.name,
         "Which heads of a translator matter. For each head by how much the mean NLL of a token (nats) rises when it is "
         "off (zero; its mean output: see means), and its gradient importance (Michel et al. 2019, in the token version "
         "of their code). Then NLL and greedy BLEU with 0, 10 ... 90 percent of the heads off (zero): the least "
@@ -303,13 +277,13 @@ KINDS = (
         "faithfulness", faithfulness.SUMMARY,
         "How far each method of attribution can be trusted. Takes the source words away that each method names first, "
         "and those alone leave in, and keeps what the written words lose (nats).",
-        _faithfulness, ("source",), ("target", "rows", "methods"),
+        _faithfulness, ("source",), ("target", "rows"),
     ),
     Kind(
         "alignment", alignment_error.SUMMARY,
         "Alignment error rates of every head, layer and method. Walks through sentence pairs whose words people have "
         "linked, and counts how often the largest value of each row stands on a link.",
-        _alignment, ("links",), ("languages", "methods"),
+        _alignment, ("links",), ("languages",),
     ),
 )  # fmt: skip
 """Every kind of measure."""

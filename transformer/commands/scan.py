@@ -17,8 +17,8 @@ from tqdm import tqdm
 
 from transformer.checkpoint import load
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.commands.arguments import checkpoint_path
-from transformer.commands.classify import records_of
+from transformer.commands.arguments import Commands, add_command
+from transformer.commands.classify import add_sequences, records_of
 from transformer.errors import InputError
 from transformer.runs.sequences.classify import classifier
 from transformer.runs.sequences.held_out import known_held_out
@@ -46,25 +46,17 @@ THREADS = os.cpu_count() or 1
 """Threads that read windows."""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "scan",
-        help="find what a sequence classifier looks for in long sequences",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "checkpoint", type=checkpoint_path, metavar="CHECKPOINT", help="folder of a sequence classifier"
-    )
-    parser.add_argument("file", type=Path, metavar="FILE", help="FASTA, plain or .gz; - reads stdin")
+    meaning = "find what a sequence classifier looks for in long sequences"
+    parser = add_command(commands, "scan", run, meaning, DESCRIPTION)
+    add_sequences(parser)
     parser.add_argument("--all", action="store_true", help="read every window, whatever letters it holds")
     parser.add_argument("--strands", type=Strands, choices=list(Strands), default=Strands.BOTH, help="default: both")
     parser.add_argument("--threshold", type=float, default=0.9, metavar="P", help="probability of a hit (default: 0.9)")
     parser.add_argument("--variants", metavar="CHANGES", help='a VCF file, or changes such as "568 G>A, 572 G>C"')
     parser.add_argument("--format", choices=("bed", "gff3"), default="bed", help="of the hits (default: bed)")
     parser.add_argument("--tracks", type=Path, metavar="FOLDER", help="write every probability there, as bedGraph")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

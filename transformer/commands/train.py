@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from transformer.commands.arguments import Commands, add_command
 from transformer.runs.memory import recycle_memory
 from transformer.training.options import ClassificationOptions, TrainingOptions, TranslationOptions
 
@@ -24,32 +25,26 @@ FOLDERS = frozenset({"data", "work", "start"})
 """Options that name a folder."""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     """Add the command."""
     kinds = commands.add_parser("train", help="train a model and write its checkpoint").add_subparsers(
         required=True, metavar="KIND"
     )
+    of_sequences = "k-mer classifier of sequences; --data holds train.tsv and valid.tsv"
     for kind, options, meaning in (
         ("translation", TranslationOptions, "encoder-decoder; --data holds train.LANGUAGE and val.LANGUAGE"),
-        (
-            "classification",
-            ClassificationOptions,
-            "k-mer classifier of sequences; --data holds train.tsv and valid.tsv",
-        ),
+        ("classification", ClassificationOptions, of_sequences),
     ):
-        parser = kinds.add_parser(
-            kind, help=meaning, description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
+        parser = add_command(kinds, kind, partial(_train, kind, options), meaning, DESCRIPTION)
         parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="checkpoint folder to write")
         for option in fields(options):
             _add(parser, option)
-        parser.set_defaults(run=partial(_train, kind, options))
-    task = kinds.add_parser("task", help="a small task, as the page Learning trains it; writes a recording")
+    meaning = "a small task, as the page Learning trains it; writes a recording"
+    task = add_command(kinds, "task", _train_task, meaning, meaning)
     task.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="such as task=sort, warmup=true, seed=2")
     task.add_argument("--updates", required=True, metavar="N,N", help="take a snapshot after each of these updates")
     task.add_argument("--last-weights", action="store_true", help="keep the weights of the last snapshot alone")
     task.add_argument("--out", type=Path, required=True, metavar="FILE", help="safetensors file to write")
-    task.set_defaults(run=_train_task)
 
 
 def _add(parser: argparse.ArgumentParser, option: "Field[Any]") -> None:

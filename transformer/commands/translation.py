@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from transformer.checkpoint import load
-from transformer.commands.arguments import add_checkpoint, add_pace, both_sides, set_threads
+from transformer.commands.arguments import Commands, add_checkpoint, add_command, add_pace, both_sides, set_threads
 from transformer.nn.search import DecodingOptions
 from transformer.runs.corpus import TranslatedLine, bleu, translate_lines
 from transformer.text.lines import split_lines
@@ -17,25 +17,21 @@ NAMED_LINES = 5
 """How many lines a note names before it only counts."""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     """Add both commands."""
-    translating = commands.add_parser(
-        "translate",
-        help="translate stdin to stdout, one line out per line in",
-        description="Translate stdin (UTF-8). Each line of input, an empty one too, gives one line of output.",
-    )
+    translating = add_command(
+        commands, "translate", translate, "translate stdin to stdout, one line out per line in",
+        "Translate stdin (UTF-8). Each line of input, an empty one too, gives one line of output.",
+    )  # fmt: skip
     _add_arguments(translating)
-    translating.set_defaults(run=translate)
-    evaluating = commands.add_parser(
-        "evaluate",
-        help="BLEU of a checkpoint on a text and its reference translation",
-        description="Translate a text and print its BLEU as sacrebleu counts it: cased, detokenised, 13a tokens.",
-    )
+    evaluating = add_command(
+        commands, "evaluate", evaluate, "BLEU of a checkpoint on a text and its reference translation",
+        "Translate a text and print its BLEU as sacrebleu counts it: cased, detokenised, 13a tokens.",
+    )  # fmt: skip
     _add_arguments(evaluating)
     evaluating.add_argument("--source", type=Path, required=True, metavar="FILE", help="text, a sentence a line")
     evaluating.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its translation")
     evaluating.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
-    evaluating.set_defaults(run=evaluate)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

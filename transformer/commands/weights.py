@@ -4,7 +4,6 @@ import argparse
 import re
 import shlex
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,9 @@ from transformer.checkpoint.inspect.search import SECONDS
 from transformer.checkpoint.inspect.tensors import inspect as look_into
 from transformer.checkpoint.ours.convert import convert as write_folder
 from transformer.checkpoint.ours.folder import is_folder
-from transformer.commands.arguments import checkpoint_path
+from transformer.commands.arguments import Commands, add_command, checkpoint_path
 from transformer.runs.check import check_file, find_answers
 from transformer.safe.contents import shape_text
-from transformer.safe.limits import MEGABYTE
 
 CHECK = """Prove that a checkpoint is read right: run it on the ids in EXPECTED, and compare.
 
@@ -39,32 +37,24 @@ MOST_LETTERS = 1_000
 """Of a text of a record file, so many characters are printed."""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     """Add the four commands."""
-    parser = commands.add_parser(
-        "inspect",
-        help="look into a checkpoint without running it",
-        description="Say which layout a checkpoint has and what is asked of it, and list its tensors. Nothing is run.",
-    )
+    parser = add_command(
+        commands, "inspect", inspect, "look into a checkpoint without running it",
+        "Say which layout a checkpoint has and what is asked of it, and list its tensors. Nothing is run.",
+    )  # fmt: skip
     _add_file(parser)
-    parser.set_defaults(run=inspect)
-    parser = commands.add_parser(
-        "convert",
-        help="write a checkpoint of any known layout as safetensors with a config",
-        description="Recognise a checkpoint and write it as a folder: model.safetensors, config.json and CARD.md.",
-    )
+    parser = add_command(
+        commands, "convert", convert, "write a checkpoint of any known layout as safetensors with a config",
+        "Recognise a checkpoint and write it as a folder: model.safetensors, config.json and CARD.md.",
+    )  # fmt: skip
     _add_file(parser)
     parser.add_argument(
         "out", type=checkpoint_path, metavar="OUT", help="the folder to write; it must not hold anything yet"
     )
     parser.add_argument("--half", action="store_true", help="store float16 (half the size, fewer digits)")
-    parser.set_defaults(run=convert)
-    parser = commands.add_parser(
-        "check",
-        help="compare what a checkpoint computes with what its original computed",
-        description=CHECK,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    meaning = "compare what a checkpoint computes with what its original computed"
+    parser = add_command(commands, "check", check, meaning, CHECK)
     _add_file(parser)
     parser.add_argument("expected", type=Path, metavar="EXPECTED", help="ids, and what the original made of them")
     parser.add_argument(
@@ -76,16 +66,13 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, metavar="S", help="processor time of --find (default: %(default)g)"
     )
-    parser.set_defaults(run=check)
-    parser = commands.add_parser(
-        "record",
-        help="list the heads of a record file, with their measures",
-        description="List the sites of a file that record.save wrote, and measure every head: entropy, confidence, "
+    parser = add_command(
+        commands, "record", record, "list the heads of a record file, with their measures",
+        "List the sites of a file that record.save wrote, and measure every head: entropy, confidence,\n"
         "shares of the previous, same and next token. Nothing is run.",
-    )
+    )  # fmt: skip
     parser.add_argument("file", type=Path, metavar="FILE", help="a record file (.heedmap)")
     parser.add_argument("--json", action="store_true", help="print a JSON list with an object for each head")
-    parser.set_defaults(run=record)
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:
@@ -104,16 +91,7 @@ def _add_file(parser: argparse.ArgumentParser) -> None:
 
 
 def inspect(arguments: argparse.Namespace) -> int:
-    """Write the report and the tree to stdout, and to stderr what it took; 1 when the file fits no layout, else 0."""
-    began = time.perf_counter()
-    status = _inspected(arguments)
-    peak = _peak_bytes()
-    memory = "" if peak is None else f", at most {peak / MEGABYTE:,.0f} MB of memory in all"
-    sys.stderr.write(f"took {time.perf_counter() - began:.1f} s{memory}\n")
-    return status
-
-
-def _inspected(arguments: argparse.Namespace) -> int:
+    """Write the report and the tree; 1 when the file fits no layout, else 0."""
     path: Path = arguments.checkpoint
     if is_folder(path):
         sys.stdout.write(look_into(path).text + "\n")
@@ -123,15 +101,6 @@ def _inspected(arguments: argparse.Namespace) -> int:
     heading = ["Questions that --answer answers:"] if asked else []
     sys.stdout.write("\n".join([found.text, *heading, *asked, "", look_into(path).text]) + "\n")
     return 0 if found.fits else 1
-
-
-def _peak_bytes() -> int | None:
-    """The most memory that this process has had, as far as the system says so (Linux)."""
-    status = Path("/proc/self/status")
-    if not status.is_file():
-        return None
-    lines = (line.split() for line in status.read_text(encoding="utf-8").splitlines())
-    return next((1024 * int(line[1]) for line in lines if line[:1] == ["VmHWM:"]), None)
 
 
 def _options(question: Question) -> str:

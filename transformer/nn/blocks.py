@@ -77,7 +77,7 @@ class FeedForward(nn.Module):
 
     def hidden(self, x: Float[Tensor, "*batch position d_model"]) -> Float[Tensor, "*batch position d_ff"]:
         """Its hidden units after their activation."""
-        return self.activation(self.widen(x))
+        return self.widen.relu(x) if self.activation is F.relu else self.activation(self.widen(x))
 
 
 class Residual(nn.Module):

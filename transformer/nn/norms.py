@@ -1,5 +1,7 @@
 """Layer normalisation in the forms that published checkpoints use."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -24,11 +26,16 @@ class AnnotatedLayerNorm(nn.Module):
         return self.weight * centred / (x.std(-1, keepdim=True) + self.eps) + self.bias
 
 
+def norm_kind(norm: nn.Module) -> Literal["torch", "annotated"]:
+    """The form of a model's norm, as `layer_norm` calls it."""
+    return "annotated" if isinstance(norm, AnnotatedLayerNorm) else "torch"
+
+
 def deviation(norm: nn.Module, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch 1"]:
     """What `norm` divides each position of `x` by, once it is centred: its deviation, as that norm defines it."""
-    if isinstance(norm, AnnotatedLayerNorm):
-        return x.std(-1, keepdim=True) + norm.eps
     eps: float = norm.eps  # type: ignore[assignment]  # torch's module declares it without saying so to types
+    if norm_kind(norm) == "annotated":
+        return x.std(-1, keepdim=True) + eps
     return (x.var(-1, unbiased=False, keepdim=True) + eps).sqrt()
 
 

@@ -1,12 +1,22 @@
 """Decoding: from a source to the likeliest target that a beam search finds. Greedy decoding is a beam of 1.
 
 Any model that offers `Decodable` can be decoded. Sentences go through the model together; those that are finished
-leave the batch. `beams` says what is searched; padding and the start token are never written.
+leave the batch. Padding and the start token are never written.
+
+The search, exactly:
+
+- A hypothesis' total is the sum of its tokens' log-probabilities; its score is total / length ** length_penalty,
+  where length counts its tokens with the end token (`length_penalty` 0 ranks by probability, 1 by probability per
+  token). Wu et al. 2016, section 7, use a smoothed form of the same length normalisation.
+- A step extends every active hypothesis by every token and considers the 2 x beam extensions with the highest totals.
+  An end token among the first `beam` of them finishes a hypothesis; the first `beam` others stay active; the rest is
+  pruned. Ties go to the extension of the better hypothesis, then to the lower token id.
+- The search is done when `beam` hypotheses are finished, or at `max_length` tokens: what is active then is cut.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import torch
@@ -14,13 +24,116 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.errors import CheckpointError
+from transformer.errors import CheckpointError, InputError
 from transformer.nn.common import in_single
 from transformer.nn.protocols import Decodable, Stepwise, written_length, written_pad
 from transformer.nn.run_context import changed_context
-from transformer.text.beams import BeamTree, DecodingOptions, Search
+from transformer.text.beams import BeamTree, Node, Status
 
 __all__ = ["BeamTree", "Decodable", "Decoded", "DecodingOptions", "decode", "likeliest", "teacher_forced"]
+
+
+MAX_BEAM = 16
+"""Widest beam: translations stop improving far below, and a wider tree cannot be read."""
+
+MAX_LENGTH_PENALTY = 4.0
+"""Highest exponent of the length: past it the longest hypothesis wins, whatever it says."""
+
+MAX_LENGTH = 1_000
+"""Most tokens that one target may be allowed."""
+
+
+@dataclass(frozen=True)
+class DecodingOptions:
+    """How wide to search (1 is greedy), how to weigh length, and where to stop (tokens, the end token counted).
+
+    Raises:
+        InputError: a number is out of range.
+    """
+
+    beam: int = 5
+    length_penalty: float = 1.0
+    max_length: int = 100
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.beam <= MAX_BEAM:
+            raise InputError("beam_out_of_range", beam=self.beam, most=MAX_BEAM)
+        if not 0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
+            raise InputError("penalty_out_of_range", penalty=self.length_penalty, most=MAX_LENGTH_PENALTY)
+        if not 1 <= self.max_length <= MAX_LENGTH:
+            raise InputError("length_out_of_range", length=self.max_length, most=MAX_LENGTH)
+
+    def score(self, total: float, length: int) -> float:
+        """What hypotheses of different lengths are compared by."""
+        return total / length**self.length_penalty
+
+
+class Search:
+    """The search for one sentence: its tree so far, and the active hypotheses (best first)."""
+
+    def __init__(self, options: DecodingOptions, bos_id: int, eos_id: int) -> None:
+        self.options = options
+        self.eos_id = eos_id
+        self.nodes = [Node(0, None, bos_id, 0, 0.0, 0.0, 0.0, 0, "kept")]
+        self.active = self.nodes[:]
+        self.finished = 0
+
+    def advance(self, values: list[list[float]], tokens: list[list[int]]) -> list[int]:
+        """Take one step, given the log-probabilities and ids of the likeliest next tokens of each active hypothesis.
+
+        Returns, for each hypothesis that is active now, the index of its parent among those that were.
+        """
+        beam = self.options.beam
+        extensions = sorted(
+            (-(self.active[parent].total + value), parent, token, value)
+            for parent, row in enumerate(zip(values, tokens, strict=True))
+            for value, token in zip(*row, strict=True)
+            if value > -inf
+        )[: 2 * beam]
+        step = self.active[0].step + 1
+        ended = [token == self.eos_id for _, _, token, _ in extensions]
+        self.finished += sum(ended[:beam])
+        statuses = self._statuses(ended, step)
+        active, parents = [], []
+        for rank, ((loss, parent, token, value), status) in enumerate(zip(extensions, statuses, strict=True)):
+            node = Node(
+                id=len(self.nodes),
+                parent=self.active[parent].id,
+                token=token,
+                step=step,
+                log_prob=value,
+                total=-loss,
+                score=self.options.score(-loss, step),
+                rank=rank,
+                status=status,
+            )
+            self.nodes.append(node)
+            if status == "kept":
+                active.append(node)
+                parents.append(parent)
+        self.active = active
+        return parents
+
+    def _statuses(self, ended: list[bool], step: int) -> list[Status]:
+        """What becomes of the extensions of a step, best first, given which of them end with the end token."""
+        beam = self.options.beam
+        if self.finished >= beam:  # nothing goes on, and nothing is cut: enough others are complete
+            unfinished: Status = "pruned"
+        else:
+            unfinished = "cut" if step == self.options.max_length else "kept"
+        statuses: list[Status] = []
+        room = beam
+        for rank, end in enumerate(ended):
+            if end:
+                statuses.append("finished" if rank < beam else "pruned")
+            else:
+                statuses.append(unfinished if room else "pruned")
+                room = max(0, room - 1)
+        return statuses
+
+    def tree(self) -> BeamTree:
+        """All hypotheses, once none is active."""
+        return BeamTree(tuple(self.nodes))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""Curves: costs over length, what is left when heads are removed, a training's history, calibration."""
+"""Curves: any number of lines over the same positions, and the history of a training."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -14,90 +13,80 @@ from transformer.plots.theme import ink, legend, theme
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 
+LARGE = 1e4
+"""Numbers from here on are written with a letter for thousands, millions and so on."""
+
+CROWDED = 6
+"""Names of more positions are written upright."""
 
 FIRST_UPDATE = 5
 """Where update 0 stands on a logarithmic scale of updates."""
 
 
-@dataclass(frozen=True)
-class Line:
-    """A model's name, and its value at each length."""
-
-    name: str
-    lengths: Sequence[int]
-    values: Sequence[float]
-
-
-def growth(
-    lines: Sequence[Line], quantity: str, *, length: int | None = None, length_name: str = "", axis: str = "",
-    dark: bool = False,
-) -> go.Figure:  # fmt: skip
-    """Values (`quantity`, with its unit) over length, both on logarithmic scales: n^2 is a line twice as steep as n.
-
-    `length` is marked by an upright line called `length_name`; `axis` names what is counted (tokens, if empty).
-    """
-    colours, axis = theme(dark), axis or words("figure_tokens")
-    pairs = (colours.accent, colours.second)
-    figure = go.Figure(list(_lines(lines[:2], pairs, f"%{{x}} {axis}<br>%{{y:.4~s}}")))
-    if length is not None:
-        figure.add_vline(x=length, line=dict(color=colours.chosen, width=1.5, dash="dot"))
-        figure.add_annotation(
-            x=math.log10(length),  # on a logarithmic axis Plotly wants exponents for annotations, values for lines
-            y=1, yref="paper", yanchor="bottom", text=labels.safe(length_name), showarrow=False,
-            font=dict(color=colours.chosen),
-        )  # fmt: skip
-    lengths = [n for line in lines for n in line.lengths] + ([] if length is None else [length])
-    ticks = [2**power for power in range(1, 13) if power % 2 == 0 or max(lengths) <= 512]
-    ends = [math.log10(min(lengths) / 1.15), math.log10(max(lengths) * 1.15)]
-    figure.update_layout(
-        height=340, margin=dict(l=64, r=16, t=36, b=96), hovermode="x", legend=legend(y=-0.3, yanchor="top"),
-        xaxis=dict(
-            type="log", range=ends, tickangle=0, title=axis, tickvals=ticks, ticktext=[str(tick) for tick in ticks]
-        ),
-        yaxis=dict(type="log", title=quantity, exponentformat="SI", dtick=1),
-    )  # fmt: skip
-    return ink(figure, colours)
-
-
-def removal_curves(lines: Sequence[Line], quantity: str, dark: bool = False) -> go.Figure:
-    """Values (`quantity`, with its unit) over the share of heads that is off, in percent."""
-    colours = theme(dark)
-    figure = go.Figure(list(_lines(lines, colours.series, "%{x} %: %{y:.3f}", dots=True)))
-    figure.update_layout(
-        height=460, margin=dict(l=64, r=16, t=90, b=48), hovermode="closest", showlegend=True,
-        legend=legend(y=1.02, yanchor="bottom"),
-        xaxis=dict(title=words("figure_heads_off"), ticksuffix=" %", tickangle=0, nticks=6),
-        yaxis=dict(title=labels.safe(quantity)),
-    )  # fmt: skip
-    return ink(figure, colours)
-
-
-FLAT = 6
-"""Names of more moments are written upright."""
-
-
-def histories(
-    moments: Sequence[str],
-    series: Mapping[str, Float[np.ndarray, " moment"]],
+def curves(
+    lines: Mapping[str, Float[np.ndarray, " point"] | Sequence[float]],
+    x_name: str,
+    y_name: str,
     *,
-    axis: str,
-    quantity: str,
+    x: Sequence[float] | Sequence[int] | Sequence[str] | None = None,
+    log_x: bool = False,
+    log_y: bool = False,
+    mark: float | None = None,
+    mark_name: str = "",
+    points: Mapping[str, Float[np.ndarray, " point"]] | None = None,
+    points_name: str = "",
+    dots: Sequence[int] = (),
+    dashed: bool = False,
     dark: bool = False,
 ) -> go.Figure:
-    """A line for each measure over the moments of a training."""
-    colours = theme(dark)
-    figure = go.Figure()
-    for i, (name, values) in enumerate(series.items()):
-        figure.add_scatter(
-            x=list(moments), y=values, name=labels.safe(name), mode="lines+markers",
-            line=dict(color=colours.series[i % len(colours.series)], width=2),
-            hovertemplate="%{x}: %{y:.3f}<extra>%{fullData.name}</extra>",
-        )  # fmt: skip
-    figure.update_layout(
-        height=340, margin=dict(l=60, r=16, t=60, b=72), legend=legend(y=1.02, yanchor="bottom"),
-        yaxis=dict(title=quantity, rangemode="tozero"),
-        xaxis=dict(title=axis, type="category", tickangle=-90 if len(moments) > FLAT else 0),
+    """Lines over the same positions, named in the legend, which stands below; `mark` is a position on the x axis.
+
+    Positions are numbers, or names (one after the other). `points` are drawn as circles in the colour of the line of
+    that name; in the legend they are called `points_name` too. `dots` are the positions of every line, by their place
+    in it, that are marked. `dashed` lines differ in more than their colours.
+    """
+    colours, traces = theme(dark), list[go.Scatter]()
+    palette, named = colours.series, x is not None and isinstance(x[0], str)
+    large = any(np.nanmax(np.abs(values), initial=0.0) >= LARGE for values in lines.values())
+    hover = f"%{{x}}: %{{y:{'.4~s' if large else '.4~g'}}}<extra>%{{fullData.name}}</extra>"
+    for i, (name, values) in enumerate(lines.items()):
+        at = np.asarray(range(len(values)) if x is None else x[: len(values)])  # a list is looked at number by number
+        colour = palette[i % len(palette)]
+        style = dict(color=colour, dash=DASHES[(i if dashed else i // len(palette)) % len(DASHES)])
+        line: dict[str, Any] = dict(
+            y=np.asarray(values), name=labels.short(name, 48), legendgroup=i, hovertemplate=hover
+        )
+        traces.append(go.Scatter(line, x=at, mode="lines", line=style))
+        if dots:
+            marked, heights = at[list(dots)], line["y"][list(dots)]
+            dot = dict(color=colour, size=5)
+            traces.append(go.Scatter(line | dict(y=heights), x=marked, mode="markers", marker=dot, showlegend=False))
+        if points and name in points:
+            circle = dict(color=colour, size=8, symbol="circle-open")
+            title = f"{labels.safe(name)}, {labels.safe(points_name)}"
+            traces.append(go.Scatter(x=at, y=points[name], mode="markers", name=title, marker=circle))
+    figure = go.Figure(
+        traces,
+        layout=dict(
+            height=420, margin=dict(l=60, r=20, t=30, b=90), modebar=dict(orientation="v"), showlegend=True,
+            xaxis=dict(title=labels.safe(x_name)), yaxis=dict(title=labels.safe(y_name)),
+            # Below the axis: above the picture, the buttons of a narrow window would cover it.
+            legend=legend(yref="container", y=0, yanchor="bottom"),
+        ),
     )  # fmt: skip
+    if named and x is not None:
+        figure.update_xaxes(type="category", tickangle=-90 if len(x) > CROWDED else 0)
+    if log_x:
+        ticks = [step * 10.0**power for power in range(-3, 6) for step in (1, 3)]
+        figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
+    if log_y:
+        figure.update_yaxes(type="log", dtick=1, exponentformat="SI" if large else None)
+    if mark is not None:
+        figure.add_vline(mark, line=dict(color=colours.ink, dash="dash"))
+    if mark is not None and mark_name:
+        where = float(np.log10(mark)) if log_x else mark  # on a logarithmic axis Plotly wants exponents for texts
+        above = dict(x=where, y=1, yref="paper", yanchor="bottom", showarrow=False)
+        figure.add_annotation(text=labels.safe(mark_name), **above)
     return ink(figure, colours)
 
 
@@ -133,17 +122,7 @@ def training(
             title=axis, type="log", anchor="y2", tickangle=0, tickvals=ticks, ticktext=["0", *map(str, ticks[1:])]
         ),
         yaxis=dict(range=[0, 1.04], domain=[0.48, 1], dtick=0.5),
-        yaxis2=dict(domain=[0, 0.4], rangemode="tozero", title=words("figure_tracks_unit")),
+        yaxis2=dict(domain=[0, 0.4], rangemode="tozero", title=words("figure_nats")),
         yaxis3=dict(overlaying="y2", side="right", rangemode="tozero", showgrid=False, title=labels.safe(rate[0])),
     )  # fmt: skip
     return ink(figure, colours)
-
-
-def _lines(lines: Sequence[Line], colours: Sequence[str], hover: str, dots: bool = False) -> Iterator[go.Scatter]:
-    for number, line in enumerate(lines):
-        name = labels.short(line.name, 48)
-        look = dict(color=colours[number % len(colours)], dash=DASHES[number % len(DASHES)], width=2.5)
-        yield go.Scatter(
-            x=list(line.lengths), y=list(line.values), name=name, mode="lines+markers" if dots else "lines",
-            line=look, hovertemplate=f"{hover}<extra>{name}</extra>",
-        )  # fmt: skip

@@ -1,17 +1,13 @@
-"""Pictures to take away: the numbers as CSV, a figure as a page that works offline, and what the mode bar offers."""
+"""Pictures to take away: the numbers as CSV, and what the mode bar of a figure offers."""
 
 import csv as csv_format
 import io
 import math
 from collections.abc import Iterable, Sequence
-from html import escape, unescape
 from typing import Any, Literal
 
-import plotly.graph_objects as go
-
-from transformer.messages import language, say, words
+from transformer.messages import say, words
 from transformer.plots.picture import Picture
-from transformer.plots.theme import theme
 
 _FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20\t\r\n"
 """With one of these in front, a spreadsheet would run a text as a formula."""
@@ -28,20 +24,6 @@ def plot_config(name: str = "attention", image: Literal["png", "svg"] = "png") -
         "toImageButtonOptions": {"format": image, "filename": name, "scale": 2},
     }
 
-
-_PAGE = """<!DOCTYPE html>
-<html lang="{language}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>body {{ margin: 1rem; background: {paper}; color: {ink}; font: 14px sans-serif; }}</style>
-</head>
-<body>
-{body}{about}
-</body>
-</html>
-"""
 
 PLOT_CONFIG = plot_config()
 """The settings where the file's name does not matter."""
@@ -76,22 +58,6 @@ def table_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     for row in rows:
         written.writerow([harmless(value) if isinstance(value, str) else _number(value) for value in row])
     return target.getvalue()
-
-
-def html(figure: go.Figure, about: Sequence[str] = ()) -> str:
-    """A figure as a whole page that needs no network: plotly.js is in it (about 5 MB), and nothing can be uploaded.
-
-    Below the figure stands what it is `about`: a line for each.
-    """
-    title = unescape((figure.layout.title.text or words("figure_attention")).replace("<br>", " "))
-    colours = theme(dark=False)
-    paper = figure.layout.template.layout.paper_bgcolor or colours.paper
-    ink = figure.layout.template.layout.font.color or colours.ink
-    body = figure.to_html(config=plot_config(), include_plotlyjs=True, full_html=False)
-    said = "".join(f"\n<p>{escape(line)}</p>" for line in about)
-    return _PAGE.format(
-        language=language(), title=escape(title), paper=escape(paper), ink=escape(ink), body=body, about=said
-    )
 
 
 def harmless(label: str) -> str:

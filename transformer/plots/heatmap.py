@@ -1,7 +1,7 @@
-"""One matrix as a Plotly heatmap, for notebooks and saved HTML: queries down, keys across, one colour a number.
+"""One matrix as a Plotly heatmap, for notebooks: queries down, keys across, one colour a number.
 
-The array that is drawn is the picture's own. The scale of weights is fixed from 0 to 1, so heads compare; a relative
-one says so. Masked cells are left blank on a grey ground, and say so on hover, as cells without a finite number do.
+The array that is drawn is the picture's own. The scale of weights is fixed from 0 to 1, so heads compare.
+Masked cells are left blank on a grey ground, and say so on hover, as cells without a finite number do.
 """
 
 from typing import Any
@@ -22,16 +22,15 @@ WIDEST, TALLEST = 720, 600
 """Pixels that all cells take up where there are many."""
 
 
-def heatmap(picture: Picture, *, relative: bool = False, dark: bool = False) -> go.Figure:
+def heatmap(picture: Picture, *, dark: bool = False) -> go.Figure:
     """One head, large: rows are queries (the first on top), columns are keys.
 
-    Probabilities have the scale 0 to 1; `relative` scales to the largest visible weight and says so on the colour bar.
-    Any other unit (scores) has a scale centred at 0, and its range is named. Above 512 x 512 cells, draw an overview
-    or a tile: every cell of a picture goes to the browser.
+    Probabilities have the scale 0 to 1. Any other unit (scores) has a scale centred at 0, and its range is named. Above
+    512 x 512 cells, draw an overview or a tile: every cell of a picture goes to the browser.
     """
     colours, (n_queries, n_keys) = theme(dark), picture.values.shape
     shown = picture.visible & np.isfinite(picture.values)
-    low, high, unit = _scale(picture, shown, relative)
+    low, high, unit = _scale(picture, shown)
     figure = go.Figure(
         go.Heatmap(
             z=np.where(shown, picture.values, np.nan),
@@ -62,18 +61,14 @@ def heatmap(picture: Picture, *, relative: bool = False, dark: bool = False) -> 
     return ink(figure, colours)
 
 
-def _scale(picture: Picture, shown: np.ndarray, relative: bool) -> tuple[float, float, str]:
+def _scale(picture: Picture, shown: np.ndarray) -> tuple[float, float, str]:
     """The lowest and highest number that have a colour, and what the colour bar says."""
     values, unit = picture.values[shown], labels.safe(picture.unit)
-    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
-    if not picture.quantity.is_probability:
-        limit = max(abs(low), abs(high)) or 1.0
-        return -limit, limit, f"{unit}<br>{words('figure_centred', low=low, high=high)}"
-    if not relative:
+    if picture.quantity.is_probability:
         return 0.0, 1.0, unit
-    if high <= 0:
-        return 0.0, 1.0, f"{unit}<br>{words('figure_relative_to_nothing')}"
-    return 0.0, high, f"{unit}<br>{words('figure_relative', largest=high)}"
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    limit = max(abs(low), abs(high)) or 1.0
+    return -limit, limit, f"{unit}<br>{words('figure_centred', low=low, high=high)}"
 
 
 def _texts(picture: Picture) -> list[list[str]]:

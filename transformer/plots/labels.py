@@ -3,7 +3,6 @@
 Plotly reads some HTML and, where MathJax is loaded, TeX in every text it draws; a token is never either.
 """
 
-import math
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -14,9 +13,6 @@ from transformer.plots.axes import WORD_START, Axis
 
 LENGTH = 16
 """Longest label on an axis, in characters; the whole label is on hover."""
-
-DISTANCE = 12
-"""Pixels from one label to the next, so that they do not touch; where there is less room, labels are left out."""
 
 _ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
 _JOINER = "\u200d"
@@ -34,10 +30,15 @@ def safe(text: str) -> str:
 
     A message is said in the language of the context.
     """
+    return visible(text).translate(_ENTITIES)
+
+
+def visible(text: str) -> str:
+    """`text` without control characters and never invisible, for places that escape it themselves."""
     text = say(text)
     if not text.replace(WORD_START, " ").strip():
         text = "␣" * len(text) or words("figure_empty_label")
-    return text.translate(_CONTROLS).translate(_ENTITIES)
+    return text.translate(_CONTROLS)
 
 
 def isolated(text: str) -> str:
@@ -87,15 +88,6 @@ def wrapped(text: str, room: float, size: float = 12) -> str:
 def whole(axis: Axis) -> dict[str, Any]:
     """Settings of a Plotly axis that names every position in full, as its hover does."""
     return dict(tickmode="array", tickvals=list(range(len(axis))), ticktext=[isolated(label) for label in axis.labels])
-
-
-def ticks(axis: Axis, pixels: float) -> dict[str, Any]:
-    """Settings of a Plotly axis that writes what there is room for, at `pixels` a position.
-
-    Tokens stand at their positions, so a token that is repeated has a label at each of its positions.
-    """
-    shown = list(range(0, len(axis), max(1, math.ceil(DISTANCE / pixels))))
-    return dict(tickmode="array", tickvals=shown, ticktext=[short(axis.texts[i]) for i in shown])
 
 
 def _continues(character: str) -> bool:

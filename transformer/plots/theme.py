@@ -84,20 +84,6 @@ def scale(stops: Sequence[str]) -> list[list[float | str]]:
     return [[at / (len(stops) - 1), colour] for at, colour in enumerate(stops)]
 
 
-def hatched(colours: Theme) -> dict[str, Any]:
-    """The marker of bars that stand for masked cells."""
-    return dict(
-        color=colours.masked,
-        line=dict(width=1, color=colours.masked),
-        pattern=dict(shape="/", size=6, solidity=0.15, bgcolor=colours.masked, fgcolor=colours.hatch),
-    )
-
-
-def crossed(colours: Theme) -> dict[str, Any]:
-    """The marker of cells that hold no finite number."""
-    return dict(symbol="x-thin", size=9, line=dict(width=2, color=colours.chosen))
-
-
 def legend(**where: Any) -> dict[str, Any]:
     """A row of names that explains and does nothing else; `where` says where it stands."""
     return dict(orientation="h", x=0, xanchor="left", itemclick=False, itemdoubleclick=False, **where)

@@ -1,7 +1,7 @@
 """Methods of attribution on one translation: deletion, what each costs, and how far each can be trusted."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from transformer.checkpoint.checkpoint import Checkpoint
@@ -118,15 +118,9 @@ def trusted(
         return trust(sequence, answers, usual_deletion(sequence))
 
 
-def every_question(
-    checkpoint: Checkpoint, translation: Translation, only: Collection[str] | None = None
-) -> dict[str, tuple[str, int | None]]:
-    """Every defined method, and raw weights and norms of each layer: `weights.2` is layer 2's mean.
-
-    `only` names the methods to ask.
-    """
-    sequence = translation.scored_sequence(checkpoint)
-    methods = [method for method in defined(sequence, translation.record) if only is None or method in only]
+def every_question(checkpoint: Checkpoint, translation: Translation) -> dict[str, tuple[str, int | None]]:
+    """Every defined method, and raw weights and norms of each layer: `weights.2` is layer 2's mean."""
+    methods = defined(translation.scored_sequence(checkpoint), translation.record)
     asked: dict[str, tuple[str, int | None]] = {method: (method, None) for method in methods}
     layers = range(sum(site.group == "decoder.cross" for site in translation.record))
     for method in ("weights", "norms"):

@@ -68,7 +68,8 @@ def class_reasons(checkpoint: Checkpoint, run: ModelRun, target: int, way: Way, 
     parts = [part for part in parts if not any(axis.special[i] for i in part)]
     merged = axis.merged()
     words = tuple(merged.labels[axis.words[part[0]]] for part in parts)
-    question = ClassQuestion(checkpoint, torch.tensor(run.ids), target, _each(checkpoint, run))
+    each = classes_of(checkpoint, run.outputs["logits"]).each
+    question = ClassQuestion(checkpoint, torch.tensor(run.ids), target, each)
     unknown = checkpoint.tokenizer.unknown_id if checkpoint.tokenizer and way == "deletion_unknown" else None
     return Reasons(words, _deleted(question, parts, unknown, progress))
 
@@ -101,10 +102,6 @@ class ClassQuestion:
         """The log-odds that are asked about, calibrated where the checkpoint's probabilities are."""
         logits: Tensor = model.outputs(ids)["logits"].double()
         return log_odds(logits / temperature_of(self.checkpoint, logits.shape[1]), self.target, self.each)
-
-
-def _each(checkpoint: Checkpoint, run: ModelRun) -> bool:
-    return classes_of(checkpoint, run.outputs["logits"]).each
 
 
 def _deleted(

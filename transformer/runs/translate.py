@@ -239,7 +239,7 @@ def _map(seen: Recording, site: Site, queries: Axis, keys: Axis) -> AttentionMap
     """The map of a site; weights past the end of the source, which location attention has, become one last key."""
     kept = seen.source(site)
     if isinstance(kept, Weights) and kept.n_keys > len(keys):
-        folded = kept.folded(len(keys))
+        folded = kept.folded(torch.tensor([len(keys)]))
         return AttentionMap(site, queries, keys.extended(PAST_SOURCE), folded, interventions=seen.interventions)
     return seen.map(site, queries, keys)
 

@@ -15,35 +15,36 @@ from transformer.nn.kmers import Window
 
 @dataclass(frozen=True, eq=False)
 class LetterTrack:
-    """What each letter received, by window width.
+    """What each letter received, by window width, of one map or of any leading axes of maps.
 
-    `share[i]` belongs to `widths[i]`; all shares together sum to 1. `even` is what the shares would be if every
-    window received the same: less at the ends, where fewer windows lie.
+    `share[..., i, :]` belongs to `widths[i]`; all shares of a map together sum to what its windows received. `even` is
+    what the shares would be if every window received the same: less at the ends, where fewer windows lie.
     """
 
     widths: tuple[int, ...]
-    share: Float[np.ndarray, "width letter"]
+    share: Float[np.ndarray, "*maps width letter"]
     even: Float[np.ndarray, "width letter"]
 
     @property
-    def total(self) -> Float[np.ndarray, " letter"]:
-        """Share of each letter, over all widths; sums to 1."""
-        return self.share.sum(axis=0)
+    def total(self) -> Float[np.ndarray, "*maps letter"]:
+        """Share of each letter, over all widths; sums to 1 where the windows' shares do."""
+        return self.share.sum(axis=-2)
 
     @property
-    def relative(self) -> Float[np.ndarray, " letter"]:
+    def relative(self) -> Float[np.ndarray, "*maps letter"]:
         """How many times the even share each letter received: 1 is as much as any other; ends are not favoured."""
         return self.total / self.even.sum(axis=0)
 
 
-def folded(values: Float[np.ndarray, " window"], spans: Sequence[Window], length: int) -> LetterTrack:
+def folded(values: Float[np.ndarray, "*maps window"], spans: Sequence[Window], length: int) -> LetterTrack:
     """Share each window's value among its letters."""
     widths = tuple(dict.fromkeys(span.width for span in spans))
     starts, sizes = np.array([(span.start, span.width) for span in spans]).T
-    share, even = np.zeros((len(widths), length)), np.zeros((len(widths), length))
+    given = np.moveaxis(values, -1, 0)
+    share, even = np.zeros((len(widths), length, *given.shape[1:])), np.zeros((len(widths), length))
     for row, width in enumerate(widths):
         chosen = sizes == width
         for step in range(width):
-            np.add.at(share[row], starts[chosen] + step, values[chosen] / width)
+            np.add.at(share[row], starts[chosen] + step, given[chosen] / width)
             np.add.at(even[row], starts[chosen] + step, 1 / (width * len(spans)))
-    return LetterTrack(widths, share, even)
+    return LetterTrack(widths, np.moveaxis(share, (0, 1), (-2, -1)), even)

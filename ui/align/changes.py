@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from transformer.lessons.architectures.costs import EncoderCosts, costs_of, crossing
-from transformer.plots.curves import Line, growth
+from transformer.plots.curves import curves
 from transformer.plots.export import plot_config
 from ui.align.choices import Pair
 from ui.shared.theme import is_dark
@@ -24,13 +24,12 @@ def changes_panel(shown: Pair) -> None:
     wide = {name: st.column_config.TextColumn(width=270) for name in table.columns}
     st.dataframe(table, width="content", column_config=wide, key="costs", placeholder="-")
     st.markdown(f"**{t('align.counted')}**")
-    lines = [
-        Line(side.title, PLOTTED, [float(cost.multiply_adds(n)) for n in PLOTTED])
-        for side, cost in zip(shown.sides, costs, strict=True)
-    ]
-    figure = growth(
-        lines, t("align.multiply_adds"), length=tokens, length_name=t("align.your_sentence", tokens=tokens),
-        axis=t("align.tokens"), dark=is_dark(),
+    lines = {
+        name: [float(cost.multiply_adds(n)) for n in PLOTTED] for name, cost in zip(table.columns, costs, strict=True)
+    }
+    figure = curves(
+        lines, t("align.tokens"), t("align.multiply_adds"), x=PLOTTED, log_x=True, log_y=True, mark=float(tokens),
+        mark_name=t("align.your_sentence", tokens=tokens), dashed=True, dark=is_dark(),
     )  # fmt: skip
     st.plotly_chart(figure, key="counted", config=plot_config("multiply-adds"))
     where = crossing(*costs)

@@ -36,7 +36,7 @@ def cards_panel(name: str, atlas: Atlas, kind: str) -> None:
     note = t("atlas.cards_note_letters" if windows else "atlas.cards_note", shown=SHOWN)
     st.caption(t("atlas.cards_own" if own else "atlas.cards_click"), help=note)
     if known.about is not None:
-        st.caption(t("atlas.cards_importance", pairs=known.about["pairs"], source=known.about["source"]))
+        st.caption(t("atlas.cards_importance", pairs=known.about.pairs, source=known.about.source))
     if "linked" in atlas.about:
         st.caption(t("atlas.cards_error", sentences=atlas.about["linked"]))
 

@@ -9,7 +9,7 @@ import streamlit as st
 from transformer import DecodingOptions
 from transformer.atlas.roles import NAMED_SHARES, line_of, share_name
 from transformer.atlas.statistics import OFFSETS
-from transformer.plots.curves import histories
+from transformer.plots.curves import curves
 from transformer.plots.export import PLOT_CONFIG
 from transformer.plots.file_names import file_name
 from transformer.plots.heads import offset_profile
@@ -205,9 +205,9 @@ def _history(name: str, row: Row) -> None:
         if not np.isnan(_numbers([one[measure] for one in rows])).all()
     }
     st.markdown(f"**{t('atlas.history')}**")
-    figure = histories(
-        [_moment(label) for label, _ in moments], series,
-        axis=plain("atlas.update"), quantity=plain("atlas.value"), dark=is_dark(),
+    figure = curves(
+        series, plain("atlas.update"), plain("atlas.value"), x=[_moment(label) for label, _ in moments],
+        dots=range(len(moments)), dark=is_dark(),
     )  # fmt: skip
     st.plotly_chart(figure, key="atlas-history", config=PLOT_CONFIG)
     st.caption(t("atlas.history_note", sentences=moments[0][1].about["counts"]["sentences"]))

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from math import isnan, nan
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
-from transformer.runs.measures.importance_tables import FOLDER, RUN, WHOLE, Importance
+from transformer.runs.measures.importance import FILE, WHOLE, Corpus
 from ui.store import shipped
 from ui.store.atlases import Atlas, Row
 from ui.store.cache import cached
@@ -20,10 +19,10 @@ IMPORTANCE = "importance"
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """By how many nats a token the loss rises without each head (zero in its place); `about` is its run.json."""
+    """By how many nats a token the loss rises without each head (zero in its place); `about` is where that was seen."""
 
     lost: dict[tuple[str, int], float]
-    about: dict[str, Any] | None = None
+    about: Corpus | None = None
 
     def of(self, row: Row) -> float:
         """A head of the atlas; NaN for one that nobody measured."""
@@ -41,9 +40,9 @@ def measured(name: str) -> Measured:
         CheckpointError: a file of it is damaged.
     """
     ref = CheckpointRef.parse(name)
-    folder = shipped.CHECKPOINTS / ref.name / FOLDER
-    there = ref.origin is Origin.SHIPPED and (folder / RUN).is_file()
-    return _measured(str(folder), (folder / RUN).stat().st_mtime_ns if there else 0)
+    path = shipped.CHECKPOINTS / ref.name / FILE.name
+    there = ref.origin is Origin.SHIPPED and path.is_file()
+    return _measured(str(path), path.stat().st_mtime_ns if there else 0)
 
 
 def facts(name: str, atlas: Atlas, row: Row) -> None:
@@ -52,7 +51,7 @@ def facts(name: str, atlas: Atlas, row: Row) -> None:
     if found.about is not None and not isnan(found.of(row)):
         st.caption(
             t("atlas.importance", nats=found.of(row), place=found.place(row), count=len(found.lost)),
-            help=t("atlas.importance_help", pairs=found.about["pairs"], source=found.about["source"]),
+            help=t("atlas.importance_help", pairs=found.about.pairs, source=found.about.source),
         )
     read = row.get("error_read")
     if read is not None and not isnan(read):
@@ -68,9 +67,9 @@ def facts(name: str, atlas: Atlas, row: Row) -> None:
 
 
 @cached()
-def _measured(folder: str, written: int) -> Measured:
+def _measured(path: str, written: int) -> Measured:
     """Read once; `written` changes with the file, and is 0 where there is none."""
     if not written:
         return Measured({})
-    table = Importance.of_folder(Path(folder))
-    return Measured({(str(one.site), one.head): one.zero for one in table.heads.get(WHOLE, ())}, dict(table.about))
+    table = FILE.read(Path(path))
+    return Measured({(str(one.site), one.head): one.zero for one in table.heads.get(WHOLE, ())}, table.about)

@@ -8,15 +8,13 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.errors import HeedmapError
-from transformer.messages import Message
-from transformer.plots.bars import effect_bars
-from transformer.plots.export import plot_config
+from transformer.messages import Message, words
 from transformer.runs.any_model import ModelRun
 from transformer.runs.class_reasons import Reasons, Way, class_reasons, ways
 from transformer.runs.classes import classes_of
 from ui.shared import address, controls
+from ui.shared.bars import effects
 from ui.shared.files import Origin, frame_csv
-from ui.shared.theme import is_dark
 from ui.store import runs, store
 from ui.store.progress import Told, with_progress
 from ui.texts import in_this_language, plain, said, t
@@ -76,12 +74,9 @@ def _answer(found: Reasons, way: Way, name: str, origin: Origin) -> None:
     """A bar a word, in the text's order, and the same as a file."""
     sizes = np.nan_to_num(np.abs(found.added))
     drawn = sorted(np.argsort(-sizes, kind="stable")[:MOST_BARS].tolist())
-    st.plotly_chart(
-        effect_bars(
-            [found.words[i] for i in drawn], [float(np.nan_to_num(found.added[i])) for i in drawn], None,
-            of_class=name, dark=is_dark(),
-        ),
-        key="reasons-bars", config=plot_config(origin.stem("why", name)),
+    effects(
+        [found.words[i] for i in drawn], [float(np.nan_to_num(found.added[i])) for i in drawn],
+        words("figure_added_to_log_odds", name=name), key="reasons",
     )  # fmt: skip
     if len(drawn) < len(found.words):
         st.caption(t("reasons.strongest", most=MOST_BARS, count=len(found.words)))

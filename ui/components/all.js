@@ -11,6 +11,7 @@ import bitext from "./bitext/bitext.js";
 import map from "./map/map.js";
 import matrices from "./matrices/matrices.js";
 import rowBars from "./row_bars/row_bars.js";
+import tracks from "./tracks/tracks.js";
 import { arrived } from "./shared/scripts.js";
 
 const DRAWN = {
@@ -23,6 +24,7 @@ const DRAWN = {
   map,
   matrices,
   row_bars: rowBars,
+  tracks,
 };
 
 for (const [name, draw] of Object.entries(DRAWN)) arrived(`heedmap.${name}`, draw, `${canvas}\n${styles}`);

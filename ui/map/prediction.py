@@ -9,6 +9,7 @@ import streamlit as st
 import torch
 
 from transformer import Checkpoint
+from transformer.attention.measures import entropy
 from transformer.explain.flow.lens import Lens
 from transformer.runs.continuing import chances
 from ui.map.drawing import readable
@@ -68,7 +69,7 @@ def _odds(checkpoint: Checkpoint, shown: Shown, row: int) -> None:
     if each:
         st.caption(t("checkpoints.classes_each"))
         return
-    entropies = [float(-(odds[odds > 0] * np.log(odds[odds > 0])).sum()) for odds in (before, after)]
+    entropies = [float(entropy(odds)) for odds in (before, after)]
     if temperature == 1.0:
         st.caption(t("map.entropy", nats=entropies[0]))
     else:

@@ -11,8 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.plots.export import plot_config
-from transformer.plots.scan import Arrow, Exons, Mark, ScanPicture, scan_track
+from transformer.plots.canvas.about import About
 from transformer.runs.sequences.held_out import THRESHOLDS, HeldOut, known_held_out
 from transformer.runs.sequences.scan import ScanPlan, ScanTrack, Strands, find_hits, plan_scan
 from transformer.runs.sequences.variants import Delta, changed_sites, deltas
@@ -21,12 +20,24 @@ from transformer.sequences.hits import Hit, place_of, site_of
 from transformer.sequences.task import SequenceTask
 from transformer.sequences.tracks import intervals, track_line
 from transformer.sequences.variants import read_changes
+from ui.components.tracks.component import Arrow, Axis, Mark, Series, Stretch, Track, tracks
 from ui.markdown import as_text
 from ui.sequences.logos import known_and_new
-from ui.sequences.sites import MOST_HITS, SHOWN, SITE, TRACK, changes_table, downloads, point_out, sites_table, stem_of
+from ui.sequences.sites import (
+    MOST_HITS,
+    SHOWN,
+    SITE,
+    TRACK,
+    changes_table,
+    downloads,
+    point_out,
+    signed,
+    sites_table,
+    stem_of,
+)
 from ui.sequences.source import Brought
 from ui.shared.address import belong_to, choice, line, parameter, put, switch, whole_numbers
-from ui.shared.theme import is_dark
+from ui.shared.files import Origin
 from ui.store import store
 from ui.store.cache import cached_result, in_session, store_of
 from ui.store.sliced import SlicedWork
@@ -152,7 +163,7 @@ def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Br
     hits = job.hits(threshold)
     found = _deltas(name, source, written, job) if not job.going else []
     chosen = next((hit for hit in hits if hit.window == parameter(SITE)), None)
-    _picture(source, job, hits, found, chosen, threshold, (first, after), task)
+    _picture(name, source, job, hits, found, chosen, threshold, (first, after), task)
     _say(job, hits, known, source)
     if found:
         changes_table(found, record.id)
@@ -244,6 +255,7 @@ def _deltas(name: str, source: Brought, written: str, job: Job) -> list[Delta]:
 
 
 def _picture(
+    name: str,
     source: Brought,
     job: Job,
     hits: Sequence[Hit],
@@ -266,33 +278,53 @@ def _picture(
             if mark is not None:
                 offset = place_of(site_of(0, plan.width, sign, mark), sign, mark.term)
             places[row, column] = starts + offset
-    known = known_sites(source.genes)
-    letters = ""
-    if shown[1] - shown[0] < LETTERS_SHOWN:
-        letters = plan.letters.text[shown[0] - 1 : shown[1]]
-    marks = [
+    known, signs, length = known_sites(source.genes), plan.strands.signs, len(plan.letters)
+    calls = [
         Mark(
-            hit.place, hit.strand, job.classes.index(hit.label), hit.probability, said(hit.said()),
-            is_known(hit, known), hit == chosen,
+            hit.place, signed(hit.strand, hit.probability), f"{said(hit.said())}: {hit.probability:.3f}",
+            job.classes.index(hit.label), is_known(hit, known), hit == chosen,
         )
         for hit in sorted(hits, key=lambda hit: -hit.probability)[:MOST_HITS]
     ]  # fmt: skip
+    changed = [(one, signed(one.site.strand, one.before), signed(one.site.strand, one.after)) for one in found]
     arrows = [
-        Arrow(one.place, one.site.strand, one.before, one.after, f"{one.change}: {one.before:.2f} → {one.after:.2f}")
-        for one in found
-        if one.site.strand in plan.strands.signs
+        Arrow(one.place, before, after, f"{one.change}: {one.before:.2f} → {one.after:.2f}")
+        for one, before, after in changed
+        if one.site.strand in signs
     ]
-    genes = [Exons(gene.name, [(begin + 1, end) for begin, end in gene.exons]) for gene in source.genes if gene.exons]
-    together = -(-(after - first) // bins)
-    picture = ScanPicture(
-        source.record.id, [_class_name(task, one) for one in job.classes], plan.strands.signs, places, values, together,
-        threshold, shown, plan.is_sparse, marks, arrows, genes, letters,
+    genes = [
+        [
+            Stretch(begin + 1, end, plain("sequences.scan_exon", exon=f"{gene.name}: {begin + 1:,}-{end:,}"))
+            for begin, end in gene.exons
+        ]
+        for gene in source.genes
+        if gene.exons
+    ]
+    drawn = Track(
+        "stems" if plan.is_sparse else "steps", plain("sequences.scan_probability"),
+        _series(job, [_class_name(task, one) for one in job.classes], places, values, -(-(after - first) // bins)),
+        (-1.0 * ("-" in signs), 1.0 * ("+" in signs)), [signed(sign, threshold) for sign in signs], calls, arrows,
     )  # fmt: skip
-    figure = scan_track(picture, dark=is_dark())
-    st.plotly_chart(
-        figure, key=TRACK, config=plot_config(f"{stem_of(source)}-scan"), selection_mode="points",
-        on_select=partial(point_out, hits, len(plan.letters)),
+    letters = plan.letters.text[shown[0] - 1 : shown[1]] if shown[1] - shown[0] < LETTERS_SHOWN else ""
+    title = plain("sequences.scan_axis", sequence=source.record.id)
+    tracks(
+        [*([Track("boxes", boxes=genes)] if genes else []), drawn], Axis(*shown, title, letters), key=TRACK,
+        file_name=f"{stem_of(source)}-scan", about=About(title, Origin(name).facts()),
+        on_pick=partial(point_out, hits, length), on_drag=lambda begin, end: put(**{SHOWN: f"{begin}-{end}"}),
     )  # fmt: skip
+
+
+def _series(job: Job, names: Sequence[str], places: np.ndarray, values: np.ndarray, together: int) -> list[Series]:
+    """The probabilities of each class on each strand, each the largest of so many windows `together`."""
+    read = plain("sequences.scan_largest", count=together) if together > 1 else plain("sequences.scan_window")
+    found = []
+    for row, sign in enumerate(job.plan.strands.signs):
+        strand = plain("sequences.scan_up" if sign == "+" else "sequences.scan_down")
+        for column, name in enumerate(names):
+            told = plain("sequences.scan_series", name=name, strand=strand, read=read)
+            height = signed(sign, values[row, column])
+            found.append(Series(f"{name} {sign}", places[row, column], height, told, column, sign == "-"))
+    return found
 
 
 def _class_name(task: SequenceTask, label: str) -> str:

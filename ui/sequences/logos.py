@@ -12,6 +12,7 @@ from transformer.sequences.hits import Hit
 from transformer.sequences.motifs import heights, letter_counts
 from transformer.sequences.task import SequenceTask
 from ui.sequences import runs
+from ui.shared.address import switch
 from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import plain, t
@@ -29,18 +30,21 @@ def logo_panel(texts: Sequence[str], task: SequenceTask, places: Sequence[int], 
         letters, heights(letter_counts(texts, letters)), [str(place) if place % 10 == 0 else "" for place in places],
         title=plain(f"sequences.{title}", label=label, count=len(texts)), dark=is_dark(),
     )  # fmt: skip
-    figure.update_layout(margin=dict(l=54, r=66, t=36, b=40), height=220)  # as wide as the tracks
+    figure.update_layout(margin=dict(l=46, r=10, t=36, b=40), height=220)  # as wide as the tracks
     figure.update_yaxes(automargin=False, nticks=3)
     st.plotly_chart(figure, key=title, config=plot_config(f"{label}-{title}", "svg"))
 
 
 def known_and_new(name: str, plan: ScanPlan, hits: Sequence[Hit], known: set[Place], chosen: Hit | None) -> None:
-    """Known sites of a class beside its hits that no annotation names: of the chosen hit's class, or the first one."""
+    """Known sites of a class beside its hits that no annotation names: of the chosen hit's class, or the first one.
+
+    They are drawn when they are asked for: until then the page needs no library of charts.
+    """
     task = plan.checkpoint.task
     label = chosen.label if chosen else next((hit.label for hit in hits if hit.term), "")
     mark = task.landmark(label) if task else None
     new = [hit for hit in hits if hit.label == label and not is_known(hit, known)]
-    if task is None or mark is None or len(new) < FEWEST:
+    if task is None or mark is None or len(new) < FEWEST or not switch(t("sequences.logos"), False, key="logos"):
         return
 
     def around(text: str) -> str:

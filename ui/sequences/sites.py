@@ -97,13 +97,16 @@ def _frame(hits: Sequence[Hit], known: set[Place], is_annotated: bool) -> pd.Dat
     return pd.DataFrame({plain(f"sequences.hit_{name}"): values for name, values in columns.items()})
 
 
-def point_out(hits: Sequence[Hit], length: int) -> None:
-    """Point out the site that was clicked in the picture, if it is a call."""
-    for point in st.session_state[TRACK].selection.points:
-        signed = [hit.probability if hit.strand == "+" else -hit.probability for hit in hits]
-        same = [hit for hit, value in zip(hits, signed, strict=True) if abs(value - point["y"]) < SAME]
-        if same:  # a stem may stand for several windows, of which the first gives its place
-            _show(min(same, key=lambda hit: abs(hit.place - point["x"])), length)
+def signed(strand: str, probability: Any) -> Any:
+    """The height at which the picture shows a probability: that of the other strand downwards."""
+    return probability if strand == "+" else -probability
+
+
+def point_out(hits: Sequence[Hit], length: int, place: int, height: float) -> None:
+    """Point out the site whose value was clicked in the picture, if it is a call."""
+    same = [hit for hit in hits if abs(signed(hit.strand, hit.probability) - height) < SAME]
+    if same:  # a stem may stand for several windows, of which the first gives its place
+        _show(min(same, key=lambda hit: abs(hit.place - place)), length)
 
 
 def _choose(hits: Sequence[Hit], length: int) -> None:

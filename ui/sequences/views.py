@@ -6,20 +6,21 @@ import pandas as pd
 import streamlit as st
 
 from transformer.attention.measures import rank_correlation
-from transformer.plots.export import plot_config
-from transformer.plots.sequence_tracks import Span, Tracks, sequence_tracks
+from transformer.plots.canvas.about import About
 from transformer.runs.sequences.attribution import MAX_MUTATED, Mutations
 from transformer.runs.sequences.classify import MOST_UNKNOWN, Classification
 from transformer.sequences import tracks
 from transformer.sequences.folding import LetterTrack, folded
 from transformer.sequences.task import SequenceTask
+from ui.components.tracks.component import Stretch
 from ui.markdown import as_text
 from ui.sequences import runs
 from ui.sequences.logos import logo_panel
 from ui.sequences.reading import Reading
 from ui.shared.address import choice, switch
+from ui.shared.files import Origin
+from ui.shared.letter_tracks import letter_tracks
 from ui.shared.sequence_controls import MEAN, HeadChoice
-from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import language, plain, said, t
 
@@ -81,13 +82,11 @@ def letters_panel(name: str, run: Classification, place: HeadChoice, task: Seque
         effects = runs.effects(name, run, label)
     else:
         st.info(t("sequences.too_long_for_effects", longest=MAX_MUTATED))
-    shown = Tracks(
-        run.letters.text, track.widths, track.share / track.even.sum(axis=0), target,
-        effects.letters if effects else "", effects.change if effects else None, _agreeing(run, task) if marked else (),
-        here.places,
+    letter_tracks(
+        run.letters.text, track, key="tracks" if effects else "attention-track", file_name=f"{here.stem}-tracks",
+        about=About(f"{here.record}, {place.text}", Origin(name).facts()), places=here.places,
+        effects=effects, label=target, spans=_agreeing(run, task, here.places) if marked else (),
     )  # fmt: skip
-    figure = sequence_tracks(shown, dark=is_dark())
-    st.plotly_chart(figure, key="tracks", config=plot_config(f"{here.stem}-tracks"))
     if len(run.letters) == task.length:
         texts = runs.examples_of(store.revision(name), target, store.checkpoint(name))
         logo_panel(texts, task, here.places, "logo_title", target)
@@ -104,20 +103,20 @@ def letter_track(run: Classification, place: HeadChoice) -> LetterTrack:
     return folded(heads.mean(0) if place.head == MEAN else heads[place.head], run.spans, len(run.letters))
 
 
-def _agreeing(run: Classification, task: SequenceTask) -> tuple[Span, ...]:
+def _agreeing(run: Classification, task: SequenceTask, places: range) -> list[Stretch]:
     """Where the letters are those that biology expects; says which expected ones are not there."""
-    found, absent = list[Span](), list[str]()
+    found, absent = list[Stretch](), list[str]()
     for mark in task.landmarks:
         name = task.in_language(mark.name, language())
-        span = Span(mark.start, mark.start + len(mark.letters), name)
-        letters = run.letters.text[span.start : span.stop]
+        after = mark.start + len(mark.letters)
+        letters = run.letters.text[mark.start : after]
         if letters == mark.letters:
-            found.append(span)
+            found.append(Stretch(places[mark.start], places[after - 1], name))
         else:
-            absent.append(plain("sequences.consensus_other", name=name, start=span.start + 1, letters=letters))
+            absent.append(plain("sequences.consensus_other", name=name, start=mark.start + 1, letters=letters))
     if absent:
         st.caption(t("sequences.consensus_absent", names=plain("sequences.facts_between").join(absent)))
-    return tuple(found)
+    return found
 
 
 def _downloads(

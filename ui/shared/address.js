@@ -1,5 +1,6 @@
 // Keys of the address that scripts of a page own (which head is looked at): they stand behind #, and no server hears of them.
 // A link from elsewhere may name them before #, as addresses of before do: the server says so once, and drops them there.
+// What sets a key of the address by `data-sets`, such as a bar of a chart, is pressed here too.
 
 (() => {
   /** @typedef {Record<string, string>} Values */
@@ -20,7 +21,18 @@
     left.set(location.pathname, location.hash);
   };
 
+  /** A press on what sets a key of the address opens the address that is there by now, with that key. @param {Event} event */
+  const set = (event) => {
+    const pressed = event.composedPath().find((one) => one instanceof HTMLElement && one.dataset.sets);
+    if (!(pressed instanceof HTMLElement)) return;
+    const to = new URL(location.href);
+    for (const [key, value] of new URLSearchParams(pressed.dataset.sets)) to.searchParams.set(key, value);
+    history.pushState(history.state, "", to.href);
+    dispatchEvent(new PopStateEvent("popstate"));
+  };
+
   addEventListener("hashchange", tell);
+  addEventListener("click", set);
   Object.assign(globalThis, {
     heedmapAddress: {
       /**

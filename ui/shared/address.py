@@ -242,13 +242,9 @@ def switch(
     *,
     key: str,
     help: str | None = None,  # noqa: A002
-    disabled: bool = False,
 ) -> bool:
-    """On or off. One that is disabled is off, whatever it was, and is again what it was once it is enabled."""
+    """On or off."""
     here = page_state()
-    if disabled:
-        st.toggle(label, value=False, key=f"{key} (disabled)", help=help, disabled=True)
-        return False
     value, told = here.seed(key, lambda word: {"true": True, "false": False}.get(str(word).lower()), default)
     if here.hides(key, label):
         return bool(value)

@@ -29,6 +29,9 @@ KINDS = {
 }
 """What attention of our own models is called, by the group of its sites; older addresses hold the words."""
 
+DECODING: Final = ("force", "beam", "penalty", "longest")
+"""The query parameters of how a translation is searched."""
+
 MOST_BUTTONS = 24
 """So many layers, heads or kinds have a button each; more are a list."""
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 import streamlit as st
 
 from transformer import Record, Translation
+from transformer.attention.notebook import page
 from transformer.attention.record_files.contents import ENDING
 from transformer.plots.archive import archive
-from transformer.plots.export import csv, html
-from transformer.plots.heatmap import heatmap
+from transformer.plots.export import csv
 from transformer.plots.picture import Picture
 from transformer.runs.any_model import ModelRun
+from transformer.sites import Site
 from ui.shared.address import parameter
 from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Origin, head_stem, head_title
@@ -36,16 +37,10 @@ def downloads_panel(shown: Translation | ModelRun, choice: Selection) -> None:
     stem = origin.stem(*head_stem(picture), *form)
     what = " · ".join([head_title(picture), said(picture.unit), *map(said, picture.notes), *scale])
     st.markdown(f"**{t('files.this')}**")
-    with st.container(horizontal=True):
-        st.download_button(
-            t("translate.download_csv"), in_this_language(lambda: csv(picture, [*facts, *scale])), f"{stem}.csv",
-            "text/csv", on_click="ignore",
-        )  # fmt: skip
-        st.download_button(
-            t("translate.download_html"),
-            in_this_language(lambda: html(heatmap(picture, relative=relative), facts)), f"{stem}.html",
-            "text/html", on_click="ignore", wrap=True,
-        )  # fmt: skip
+    st.download_button(
+        t("translate.download_csv"), in_this_language(lambda: csv(picture, [*facts, *scale])), f"{stem}.csv",
+        "text/csv", on_click="ignore",
+    )  # fmt: skip
     st.markdown(f"**{t('files.all')}**")
     numbers = sum(one.n_heads * one.shape[0] * one.shape[1] for one in record.values())
     too_many = numbers > MOST_NUMBERS
@@ -57,6 +52,10 @@ def downloads_panel(shown: Translation | ModelRun, choice: Selection) -> None:
         st.download_button(
             t("translate.download_npz"), record.npz, f"{origin.stem('record')}.npz", "application/octet-stream",
             on_click="ignore", disabled=numbers > MOST_IN_NPZ,
+        )  # fmt: skip
+        st.download_button(
+            t("files.page"), in_this_language(lambda: _page(shown, choice)), f"{origin.stem('all-maps')}.html",
+            "text/html", on_click="ignore", help=t("files.page_help"),
         )  # fmt: skip
         record_button(shown)
     if too_many:
@@ -79,6 +78,13 @@ def record_button(shown: Translation | ModelRun) -> None:
 def _is_on(key: str) -> bool:
     """Whether a switch of another tab is on."""
     return (parameter(key) or "").lower() == "true"
+
+
+def _page(shown: Translation | ModelRun, choice: Selection) -> str:
+    """The views of all heads as a page of HTML, which begins with the head that is shown here."""
+    first = Site(choice.site), None if choice.head == MEAN else int(choice.head)
+    facts = shown.checkpoint, shown.input
+    return page(list(shown.record.values()), *facts, first, choice.words, choice.special).document()
 
 
 def _all(record: Record, choice: Selection, scores: bool, facts: list[str]) -> Callable[[], bytes]:

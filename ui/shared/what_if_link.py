@@ -3,12 +3,12 @@
 from typing import Final
 
 from ui.shared.address import parameter
+from ui.shared.controls import DECODING
 from ui.shared.subject import MODEL, TEXT, WORD
 from ui.texts import KEY
 
 SAME: Final = (
-    MODEL, TEXT, WORD, "force", "beam", "penalty", "longest", "kind", "layer", "head", "words", "special", "sequence",
-    "pasted", KEY,
+    MODEL, TEXT, WORD, *DECODING, "kind", "layer", "head", "words", "special", "sequence", "pasted", KEY,
 )  # fmt: skip
 """What both pages call by one name: it goes along as it stands in the address."""
 

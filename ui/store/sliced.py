@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from transformer.errors import HeedmapError
 from ui.store import render_slots
 
 SLICE_SECONDS = 0.4
@@ -14,7 +15,7 @@ SLICE_SECONDS = 0.4
 class SlicedWork:
     """Work on its way, in one session: each of `steps` does a part of it, and says how much of `total` that was.
 
-    `seconds` is how long the work took so far.
+    `seconds` is how long the work took so far, `problem` what ended it before its time.
     """
 
     steps: Iterator[int]
@@ -23,6 +24,7 @@ class SlicedWork:
     seconds: float = 0.0
     started: bool = False
     cancelled: bool = False
+    problem: HeedmapError | None = None
 
     @property
     def going(self) -> bool:
@@ -39,13 +41,23 @@ class SlicedWork:
         self.started = True
 
     def advance(self, seconds: float = SLICE_SECONDS) -> None:
-        """Work for a while, one step at least."""
+        """Work for a while, one step at least.
+
+        Raises:
+            HeedmapError: a step could not be done, now or before; there are no more steps then.
+        """
+        if self.problem is not None:
+            raise self.problem
         with render_slots.aside():
             began = time.monotonic()
-            for amount in self.steps:
-                self.done += amount
-                if time.monotonic() - began > seconds:
-                    break
+            try:
+                for amount in self.steps:
+                    self.done += amount
+                    if time.monotonic() - began > seconds:
+                        break
+            except HeedmapError as error:
+                self.problem = error
+                raise
             self.seconds += time.monotonic() - began
 
     def cancel(self) -> None:

@@ -9,7 +9,7 @@ from transformer.errors import CheckpointError
 from transformer.safe.limits import MEGABYTE
 from ui.store import session_resources
 from ui.store.refs import CheckpointRef, Origin
-from ui.store.settings import n_bytes
+from ui.store.settings import MEGABYTES, n_bytes
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class UploadLimits:
     as much again.
     """
 
-    file_bytes: int = 200 * MEGABYTE
-    session_bytes: int = 400 * MEGABYTE
-    server_bytes: int = 2048 * MEGABYTE
+    file_bytes: int = MEGABYTES["HEEDMAP_UPLOAD_MB"] * MEGABYTE
+    session_bytes: int = MEGABYTES["HEEDMAP_SESSION_MB"] * MEGABYTE
+    server_bytes: int = MEGABYTES["HEEDMAP_SERVER_MB"] * MEGABYTE
     checkpoints: int = 8
 
     @classmethod

@@ -10,17 +10,16 @@ from transformer.attention.measures import rank_correlation
 from transformer.errors import HeedmapError
 from transformer.explain.attribution.methods import METHODS, defined, limit, question
 from transformer.explain.attribution.trust import PERCENTS, Trust
-from transformer.messages import Message
-from transformer.plots.bars import source_share_bars
-from transformer.plots.export import csv, plot_config
+from transformer.messages import Message, words
+from transformer.plots.export import csv
 from transformer.plots.quantity import Quantity
 from transformer.runs.measures import alignment_error, faithfulness
 from transformer.runs.measures.faithfulness import Faithfulness
 from ui.shared import controls
 from ui.shared.address import belong_to, choice, parameter, put, switch
+from ui.shared.bars import Bar, bars
 from ui.shared.files import Origin
 from ui.shared.record_views import matrix
-from ui.shared.theme import is_dark
 from ui.store import runs
 from ui.texts import in_this_language, plain, said, t
 
@@ -221,12 +220,16 @@ def _whole(answer: Attribution, row: int, number: int, origin: Origin) -> None:
         st.caption(t("sources.one_side"))
     if share is None:
         return
-    st.plotly_chart(
-        source_share_bars(answer.steps, share, dark=is_dark()),
-        key=f"source-share-{number}",
-        width="content",
-        config=plot_config(f"source-share-{answer.method}"),
-    )
+    source, prefix = words("figure_share_source"), words("figure_share_prefix")
+    rows = [
+        Bar(text, value, f"{value:.3f}", f"{label}: {source} {value:.3f}, {prefix} {1 - value:.3f}", "split")
+        if np.isfinite(value)
+        else Bar(text, np.nan, plain("sources.no_number"))
+        for text, label, value in zip(answer.steps.texts, answer.steps.labels, share.tolist(), strict=True)
+    ]
+    bars(
+        rows, words("figure_share_axis"), key=f"source-share-{number}", legend=[("", source), ("second", prefix)],
+    )  # fmt: skip
 
 
 def _keep(answer: Attribution, step: int) -> None:

@@ -1,19 +1,26 @@
 """The panels of the Translate page that show the search: one step of it, and the tree of its beams."""
 
+import numpy as np
 import streamlit as st
 
 from transformer import Checkpoint, Translation
 from transformer.attention.measures import has_kind, sites_of
+from transformer.messages import say, words
 from transformer.plots.axes import WORD_START
 from transformer.plots.beams import beam_tree
-from transformer.plots.distribution import attention_of_step, next_tokens
 from transformer.plots.export import PLOT_CONFIG
+from transformer.plots.labels import joined
+from transformer.plots.picture import Picture
 from ui.shared import subject
 from ui.shared.address import parameter, put, whole, whole_numbers
+from ui.shared.bars import Bar, Look, bars, next_tokens
 from ui.shared.controls import MEAN, Selection
 from ui.shared.theme import is_dark
 from ui.shared.token_strip import token_strip
 from ui.texts import t
+
+LOOKS: dict[Look, str] = {"masked": "figure_masked", "missing": "figure_not_finite"}
+"""Keys without a weight, and what they are called."""
 
 STEP, OLD_STEP = "written", "step"
 """The query parameter of the output step, from 1; in older addresses, from 0."""
@@ -36,13 +43,37 @@ def steps_panel(shown: Translation, choice: Selection) -> None:
     st.markdown(told)
     st.caption(t("translate.steps_ignore"))
     token_strip(shown.steps, current=step)
-    st.plotly_chart(next_tokens(shown.steps[step], dark=is_dark()), key="next-tokens", config=PLOT_CONFIG)
+    next_tokens(shown.steps[step], key="next-tokens")
     for kind in filter(lambda kind: has_kind(shown.record, kind), ("decoder.cross", "decoder.self")):
         available = sites_of(shown.record, kind)
         attention = shown.record[available[min(choice.layer, len(available) - 1)]]
-        picture, average = (attention.picture(head) for head in (choice.head, MEAN))
-        figure = attention_of_step(picture, average, step, dark=is_dark())
-        st.plotly_chart(figure, key=f"step-{kind}", config=PLOT_CONFIG)
+        weights_of_step(attention.picture(choice.head), attention.picture(MEAN), step, kind)
+
+
+def weights_of_step(picture: Picture, average: Picture, step: int, kind: str) -> None:
+    """Where one head looked at one step: a bar for each key, and a diamond for the mean of all heads."""
+    head, mean = say(picture.head), say(average.head)
+    rows = []
+    for key, (text, label) in enumerate(zip(picture.keys.texts, picture.keys.labels, strict=True)):
+        value = float(picture.values[step, key])
+        if not picture.visible[step, key]:
+            rows.append(Bar(text, np.nan, "", f"{label}: {words('figure_masked_cell')}", "masked"))
+        elif not np.isfinite(value):
+            rows.append(Bar(text, np.nan, "", f"{label}: {words('figure_not_finite')}", "missing"))
+        else:
+            note, point = f"{label}: {words('figure_head_weight', head=head, value=f'{value:.6g}')}", None
+            if mean != head:
+                point = float(average.values[step, key])
+                note += f"; {words('figure_head_weight', head=mean, value=f'{point:.6g}')}"
+            rows.append(Bar(text, value, f"{value:.3f}", note, point=point))
+    named: list[tuple[Look, str]] = [("", head)]
+    if mean != head:
+        named.append(("point", mean))
+    looks = {row.look for row in rows}
+    named += [(look, words(code)) for look, code in LOOKS.items() if look in looks]
+    query, keys = picture.queries.labels[step], say(picture.keys.name)
+    title = joined((words("figure_query", text=query), words("figure_key", text=keys), picture.unit))
+    bars(rows, title, key=f"step-{kind}", heading=say(picture.title), legend=named)
 
 
 def _word(piece: str) -> str:

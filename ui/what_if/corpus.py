@@ -4,17 +4,27 @@ from pathlib import Path
 from typing import Final, Literal, cast
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from transformer import Checkpoint
 from transformer.errors import HeedmapError
 from transformer.messages import words
-from transformer.plots.curves import removal_curves
+from transformer.plots.curves import curves
 from transformer.plots.export import plot_config
-from transformer.runs.measures.importance import HeadImportance, beats_random, removal_lines, steepest, training_lines
-from transformer.runs.measures.importance_tables import FOLDER, RUN, WHOLE, Importance
+from transformer.runs.measures.importance import (
+    FILE,
+    WHOLE,
+    HeadImportance,
+    Importance,
+    Lines,
+    beats_random,
+    removal_lines,
+    steepest,
+    training_lines,
+)
 from ui.shared import controls
-from ui.shared.address import choice
+from ui.shared.address import choice, parameter, switch
 from ui.shared.changes import Changes
 from ui.shared.numbers import as_written
 from ui.shared.theme import is_dark
@@ -26,6 +36,9 @@ MEASURES: Final = ("bleu", "nll")
 
 MEASURE: Final = "measure"
 """The query parameter of what is shown: a name of `MEASURES`, or `TRAINING`."""
+
+OPEN: Final = "corpus"
+"""The query parameter of whether anything is shown; older addresses name the measure alone."""
 
 NUMBERS: Final = ("zero", "mean", "gradient")
 """What the table says of each head."""
@@ -40,13 +53,17 @@ def importance_of(checkpoint: Checkpoint) -> Importance | None:
     Raises:
         CheckpointError: a file of it is damaged.
     """
-    about = checkpoint.beside(f"{FOLDER}/{RUN}")
-    return None if about is None else _importance(str(about.parent))
+    path = checkpoint.beside(FILE.name)
+    return None if path is None else _importance(str(path))
 
 
 def corpus_panel(name: str, changes: Changes) -> None:
-    """Curves and a table, where the checkpoint brings them; heads that this sentence's changes touch are marked."""
-    st.markdown(f"**{t('what_if.corpus')}**", help=t("what_if.corpus_help"))
+    """Curves and a table, where the checkpoint brings them; heads that this sentence's changes touch are marked.
+
+    They are drawn when they are asked for: until then the page needs no library of charts.
+    """
+    if not switch(t("what_if.corpus"), parameter(MEASURE) is not None, key=OPEN, help=t("what_if.corpus_help")):
+        return
     try:
         found = importance_of(store.checkpoint(name))
     except HeedmapError as error:
@@ -71,15 +88,14 @@ def corpus_panel(name: str, changes: Changes) -> None:
 def _curves(found: Importance, measure: str) -> None:
     """What is left with more and more heads off, or what is lost at each snapshot; and what the numbers say of it."""
     rows, config = found.removals[WHOLE], plot_config(f"importance-{measure}")
-    about = {"pairs": found.about["pairs"], "source": str(found.about["source"])}
+    about = {"pairs": found.about.pairs, "source": found.about.source}
     if measure == TRAINING:
-        lines = training_lines(found.removals)
-        figure = removal_curves(lines, words("measure_nll_rise"), dark=is_dark())
+        figure = _figure(training_lines(found.removals), words("measure_nll_rise"))
         st.plotly_chart(figure, key="removals", config=config)
         st.caption(t("what_if.training_note", **about))
         return
     kind = cast(Literal["bleu", "nll"], measure)
-    figure = removal_curves(removal_lines(rows, kind), words(f"measure_{kind}"), dark=is_dark())
+    figure = _figure(removal_lines(rows, kind), words(f"measure_{kind}"))
     st.plotly_chart(figure, key="removals", config=config)
     st.caption(t("what_if.corpus_note", **about))
     for order in ("zero", "gradient"):
@@ -109,10 +125,19 @@ def _table(heads: tuple[HeadImportance, ...], changes: Changes) -> None:
     st.dataframe(table, hide_index=True, column_config={"head": head, **columns}, height=400, placeholder="-")
 
 
+def _figure(lines: Lines, quantity: str) -> go.Figure:
+    """Values over the share of heads that is off."""
+    shares, by_name = lines
+    dots = range(len(shares))
+    figure = curves(by_name, words("figure_heads_off"), quantity, x=shares, dots=dots, dashed=True, dark=is_dark())
+    # Names are so long that a phone's window has one a row: above the picture there is room for all of them.
+    return figure.update_layout(height=460, margin=dict(t=90, b=48), legend=dict(yref="paper", y=1.02))
+
+
 def _is_touched(head: HeadImportance, changes: Changes) -> bool:
     return any(one.site == head.site and one.touches_head(head.head) for one in changes)
 
 
 @cached()
-def _importance(folder: str) -> Importance:
-    return Importance.of_folder(Path(folder))
+def _importance(path: str) -> Importance:
+    return FILE.read(Path(path))

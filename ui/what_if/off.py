@@ -6,8 +6,7 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.errors import HeedmapError
-from transformer.runs.measures.importance import mean_against_zero
-from transformer.runs.measures.importance_tables import WHOLE
+from transformer.runs.measures.importance import WHOLE, mean_against_zero
 from ui.shared import controls
 from ui.shared.address import choice
 from ui.shared.changes import OFF
@@ -41,5 +40,5 @@ def _costs(checkpoint: Checkpoint) -> None:
         return
     costs = None if found is None else mean_against_zero(found.heads[WHOLE])
     if found is not None and costs is not None:
-        about = {"pairs": found.about["pairs"], "source": str(found.about["source"])}
+        about = {"pairs": found.about.pairs, "source": found.about.source}
         st.caption(t("what_if.off_measured", **about, **costs._asdict()))

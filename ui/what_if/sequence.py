@@ -10,12 +10,11 @@ from transformer import Intervention, Record
 from transformer.attention.interventions.text import to_text
 from transformer.checkpoint.checkpoint import ChangedExample
 from transformer.errors import HeedmapError
-from transformer.plots.export import plot_config
-from transformer.plots.sequence_tracks import Tracks, sequence_tracks
+from transformer.plots.canvas.about import About
 from transformer.runs.sequences.classify import Classification, classifier, read
 from transformer.runs.what_if import ClassEffect, class_effects
 from transformer.sequences.fasta import parse_fasta
-from transformer.sequences.folding import folded
+from transformer.sequences.folding import LetterTrack, folded
 from transformer.sites import Site
 from ui.components.all_heads.component import LARGEST_SIDE
 from ui.shared import address, controls, elsewhere
@@ -23,10 +22,10 @@ from ui.shared import changed_maps as maps
 from ui.shared import changes as changes_
 from ui.shared.changes import Changes
 from ui.shared.files import Origin
+from ui.shared.letter_tracks import letter_tracks
 from ui.shared.part import part
 from ui.shared.sequence_controls import MEAN, POOLING, SEQUENCE, HeadChoice, place, typed_sequence
 from ui.shared.switchboard import board, every_head, turned
-from ui.shared.theme import is_dark
 from ui.store import store
 from ui.texts import plain, t
 from ui.what_if import runs, views
@@ -148,19 +147,20 @@ def _layers(record: Record) -> list[Site]:
 def _tracks(before: Classification, after: Classification, chosen: HeadChoice, origin: Origin) -> None:
     """What each letter received from the chosen head, or from all heads of its site on average."""
     st.markdown(f"**{t('what_if.letters', place=chosen.text)}**", help=t("what_if.letters_help"))
-    for name, run in (("before", before), ("after", after)):
-        attention = run.record[chosen.site]
-        heads = range(attention.n_heads) if chosen.head == MEAN else [int(chosen.head)]
-        values = np.mean([attention.received(head) for head in heads], axis=0)
-        track = folded(values, run.spans, len(run.letters))
-        tracks = Tracks(
-            run.letters.text, track.widths, track.share / track.even.sum(axis=0), run.classes[run.predicted]
-        )
+    tracks = {"before": _letters(before, chosen), "after": _letters(after, chosen)}
+    reach = max(float((one.share.sum(axis=0) / one.even.sum(axis=0)).max()) for one in tracks.values())
+    for name, track in tracks.items():
         st.caption(t(f"what_if.map_{name}"))
-        st.plotly_chart(
-            sequence_tracks(tracks, dark=is_dark()), key=f"letters-{name}",
-            config=plot_config(origin.stem("letters", chosen.stem, name)),
+        letter_tracks(
+            before.letters.text, track, key=f"letters-{name}", file_name=origin.stem("letters", chosen.stem, name),
+            about=About(plain(f"what_if.map_{name}"), origin.facts(chosen.text)), reach=reach,
         )  # fmt: skip
+
+
+def _letters(run: Classification, chosen: HeadChoice) -> LetterTrack:
+    attention = run.record[chosen.site]
+    heads = range(attention.n_heads) if chosen.head == MEAN else [int(chosen.head)]
+    return folded(np.mean([attention.received(head) for head in heads], axis=0), run.spans, len(run.letters))
 
 
 def _hides(before: Classification, site: str) -> Callable[[int], list[Intervention]]:

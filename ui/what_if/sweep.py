@@ -1,24 +1,24 @@
 """Sweeps: every head off, one at a time, and every source word for nobody; a click does what was tried."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
+from jaxtyping import Float
 
 from transformer import Intervention, Translation
 from transformer.errors import HeedmapError
-from transformer.plots.bars import effect_grid
-from transformer.plots.export import plot_config
+from transformer.messages import words
 from transformer.runs.what_if import for_nobody
+from ui.components.heatmap.component import table_of_numbers
 from ui.shared import changes, controls
 from ui.shared.address import choice, parameter
+from ui.shared.bars import LEAST_SCALE
 from ui.shared.files import Origin, frame_csv
 from ui.shared.part import in_page
 from ui.shared.switchboard import way_name
-from ui.shared.theme import is_dark
 from ui.texts import in_this_language, plain, t
 from ui.what_if import runs
 from ui.what_if.runs import Asked, Sweep
@@ -48,12 +48,11 @@ def sweep_panel(name: str, asked: Asked, before: Translation, action: str) -> bo
     try:
         if sweep.going:
             sweep.advance()
+        _progress(sweep)
     except HeedmapError as error:
-        sweep.cancel()
         controls.explain(error)
-    _progress(sweep)
     (_source if wanted == "source" else _heads)(sweep, before, action, Origin(name, asked[0]))
-    return sweep.going
+    return sweep.going and sweep.problem is None
 
 
 def _progress(sweep: Sweep) -> None:
@@ -68,42 +67,54 @@ def _progress(sweep: Sweep) -> None:
 def _heads(sweep: Sweep, before: Translation, action: str, origin: Origin) -> None:
     every = [(site, head) for site in before.record.sites for head in range(before.record[site].n_heads)]
     sites = list(before.record.sites)
+    found = list(zip(every, sweep.found, strict=False))
     values = np.full((len(sites), max(head for _, head in every) + 1), np.nan)
-    for (site, head), change in zip(every, sweep.found, strict=False):
+    for (site, head), change in found:
         values[sites.index(site), head] = change
     st.caption(t("what_if.sweep_heads_note", way=way_name(action)))
-    columns = [f"H{i}" for i in range(values.shape[1])]
-    figure = effect_grid(values, [str(site) for site in sites], columns, dark=is_dark())
+    whole = sum(np.isfinite(row[: before.record[site].n_heads]).all() for row, site in zip(values, sites, strict=True))
+    stem, columns = origin.stem("sweep-heads", action), [f"H{i}" for i in range(values.shape[1])]
+    names = plain("what_if.sweep_site"), plain("what_if.column_head")
 
-    def pick() -> None:
-        for row, column in _picked():
-            changes.add(Intervention(str(sites[row]), action, heads=(column,)))
+    def pick(row: int, head: int) -> None:
+        changes.add(Intervention(str(sites[row]), action, heads=(head,)))
 
-    stem = origin.stem("sweep-heads", action)
-    _drawn(figure, pick, stem)
-    names = plain("what_if.column_head"), plain("what_if.column_effect", way=way_name(action))
-    found = [(f"{site} H{head}", change) for (site, head), change in zip(every, sweep.found, strict=False)]
-    _table(pd.DataFrame(sorted(found, key=lambda one: one[1]), columns=names), stem)
+    _draw(values[:whole], (sites[:whole], columns), names, pick, stem)
+    titles = plain("what_if.column_head"), plain("what_if.column_effect", way=way_name(action))
+    told = sorted(((f"{site} H{head}", change) for (site, head), change in found), key=lambda one: one[1])
+    _table(pd.DataFrame(told, columns=titles), stem)
 
 
 def _source(sweep: Sweep, before: Translation, _action: str, origin: Origin) -> None:
-    words, tokens = before.axes.source.merged().labels, before.axes.written.labels
-    values = np.full((len(words), len(tokens)), np.nan)
+    sources, tokens = before.axes.source.merged().labels, before.axes.written.labels
+    values = np.full((len(sources), len(tokens)), np.nan)
     for row, changed in enumerate(sweep.found):
         values[row] = changed
     st.caption(t("what_if.sweep_source_note"))
-    figure = effect_grid(values, words, tokens, dark=is_dark())
+    stem, names = origin.stem("sweep-source"), (plain("what_if.column_word"), plain("what_if.sweep_token"))
+    whole = len(sweep.found)
 
-    def pick() -> None:
-        for row, _ in _picked():
-            changes.add(*for_nobody(before, row))
+    def pick(row: int, _token: int) -> None:
+        changes.add(*for_nobody(before, row))
 
-    stem = origin.stem("sweep-source")
-    _drawn(figure, pick, stem)
+    _draw(values[:whole], (sources[:whole], tokens), names, pick, stem)
     table = pd.DataFrame(values, columns=list(tokens))
-    table.insert(0, plain("what_if.column_word"), list(words), allow_duplicates=True)
+    table.insert(0, plain("what_if.column_word"), list(sources), allow_duplicates=True)
     table.insert(1, plain("what_if.column_total"), values.sum(axis=1), allow_duplicates=True)
     _table(table, stem)
+
+
+def _draw(
+    values: Float[np.ndarray, "row column"],
+    labels: tuple[Sequence[str], Sequence[str]],
+    names: tuple[str, str],
+    pick: Callable[[int, int], None],
+    stem: str,
+) -> None:
+    """The rows that are known so far, as colours."""
+    end = float(np.nanmax(np.abs(values), initial=LEAST_SCALE))
+    unit = words("figure_change_of_log_p")
+    table_of_numbers(values, "", names, unit, key="sweep-grid", file_name=stem, labels=labels, end=end, on_pick=pick)
 
 
 def _table(table: pd.DataFrame, stem: str) -> None:
@@ -114,12 +125,3 @@ def _table(table: pd.DataFrame, stem: str) -> None:
         t("what_if.sweep_csv"), in_this_language(lambda: frame_csv(table)), f"{stem}.csv", "text/csv",
         on_click="ignore", icon=":material/download:",
     )  # fmt: skip
-
-
-def _drawn(figure: go.Figure, pick: Callable[[], None], stem: str) -> None:
-    st.plotly_chart(figure, key="sweep-grid", config=plot_config(stem), on_select=pick, selection_mode="points")
-
-
-def _picked() -> list[tuple[int, int]]:
-    points = st.session_state["sweep-grid"].selection.points[:1]
-    return [(int(point["customdata"][0]), int(point["customdata"][1])) for point in points]

@@ -39,7 +39,7 @@ def show(name: str) -> None:
         address.stop()
     familiarity.warn_of_unlike(checkpoint, before)
     record_views.record_notes(before.record)
-    board, answer = st.columns([2, 3], gap="large")
+    board, answer = st.columns(2, gap="large")
     with answer:
         with st.container(horizontal=True, gap="small"):
             try_this.try_this(checkpoint, "text", partial(_tried, name, request.options))
@@ -95,7 +95,7 @@ def _changed(name: str, asked: Asked, other: str, places: views.Places) -> None:
         donor.donor_panel(name, asked, done, before, choice, other)
     sweeping = sweep.sweep_panel(name, asked, before, action)
     with st.container():
-        part(partial(corpus.corpus_panel, name, changes), corpus.MEASURE)
+        part(partial(corpus.corpus_panel, name, changes), corpus.OPEN, corpus.MEASURE)
     with st.expander(t("what_if.take_away"), icon=":material/download:"):
         downloads.downloads_panel(found.after, choice)
     if sweeping:

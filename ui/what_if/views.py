@@ -11,22 +11,21 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Translation
+from transformer.messages import words
 from transformer.plots.axes import Axis
-from transformer.plots.bars import effect_bars
-from transformer.plots.distribution import next_tokens
-from transformer.plots.export import PLOT_CONFIG, plot_config, table_csv
+from transformer.plots.export import table_csv
 from transformer.runs.what_if import OF_SOURCE, ClassEffect, SameTarget, StepEffect, Word, aligned_words, for_nobody
 from transformer.sites import Site
 from transformer.text.steps import Step
 from ui.markdown import as_text
 from ui.shared import changes as changes_
 from ui.shared import subject
-from ui.shared.address import belong_to, put, whole
+from ui.shared.address import belong_to, whole
+from ui.shared.bars import effects, next_tokens
 from ui.shared.changed_maps import ForNobody
 from ui.shared.changes import Changes, Group
 from ui.shared.files import Origin, frame_csv
 from ui.shared.numbers import as_written
-from ui.shared.theme import is_dark
 from ui.texts import in_this_language, plain, t
 
 STEP, HIDDEN = "step", "hidden-words"
@@ -142,13 +141,7 @@ def effects_panel(found: SameTarget, step: int, origin: Origin) -> None:
 def bars(steps: Sequence[StepEffect], step: int, origin: Origin) -> None:
     """The change of log p of each token, and the table of all that is measured there."""
     tokens, changes = [one.text for one in steps], [one.change for one in steps]
-    st.plotly_chart(
-        effect_bars(tokens, changes, step, dark=is_dark()),
-        key="effects",
-        config=plot_config(origin.stem("effects")),
-        on_select=_pick_step,
-        selection_mode="points",
-    )
+    effects(tokens, changes, words("figure_change_of_log_p"), key="effects", step=step)
     st.download_button(
         t("what_if.effects_csv"), in_this_language(lambda: effects_csv(steps, origin)),
         f"{origin.stem('effects')}.csv", "text/csv", on_click="ignore", icon=":material/download:",
@@ -184,7 +177,7 @@ def step_panel(one: StepEffect, before: Step, after: Step, is_next: bool = True)
         with column:
             st.markdown(f"**{t(f'what_if.{key}')}**")
             few = replace(step, likeliest=step.likeliest[:TOP])  # so that both fit beside each other
-            st.plotly_chart(next_tokens(few, is_next=is_next, dark=is_dark()), key=key, config=PLOT_CONFIG)
+            next_tokens(few, key=key, is_next=is_next)
 
 
 def class_table(effects: Sequence[ClassEffect], origin: Origin) -> None:
@@ -225,11 +218,6 @@ def effects_csv(steps: Sequence[StepEffect], origin: Origin) -> str:
         ahead = [field for pair in zip(one.rivals, one.margins, strict=True) for field in pair]
         rows.append((one.text, one.change, *ahead, one.divergence, *(rank + 1 for rank in one.ranks), about))
     return table_csv([plain(f"what_if.csv_{name}") for name in CSV], rows)
-
-
-def _pick_step() -> None:
-    for point in st.session_state["effects"].selection.points[:1]:
-        put(step=int(point["customdata"]))
 
 
 def _marked(words: list[Word]) -> str:

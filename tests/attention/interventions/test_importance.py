@@ -1,6 +1,5 @@
 """Importance of heads on a corpus: held against weights without the head, and against gates at every token."""
 
-import csv
 import json
 import math
 import shutil
@@ -18,7 +17,9 @@ from transformer.__main__ import main
 from transformer.attention.interventions.means import Means
 from transformer.checkpoint import Checkpoint
 from transformer.runs.measures.importance import (
+    FILE,
     SHARES,
+    Importance,
     Removal,
     beats_random,
     gradient_importance,
@@ -27,7 +28,6 @@ from transformer.runs.measures.importance import (
     steepest,
     training_lines,
 )
-from transformer.runs.measures.importance_tables import Importance
 from transformer.runs.measures.mean_outputs import means_of_pairs
 from transformer.runs.measures.pairs import mean_loss, tokenised
 
@@ -49,7 +49,7 @@ def measured(folder: Path) -> Importance:
     assert main(["measure", "means", str(folder), *files, "--size", "7", "--name", "seven"]) == 0
     out = ["--out", str(folder.parent / "out"), "--quiet"]
     assert main(["measure", "importance", str(folder), *files, *out, "--threads", "1"]) == 0
-    return Importance.of_folder(folder.parent / "out")
+    return FILE.read(folder.parent / "out")
 
 
 def by_hand(checkpoint: Checkpoint) -> list[tuple[Tensor, Tensor]]:
@@ -88,8 +88,8 @@ def test_each_head_off_is_the_model_without_its_columns(folder: Path, measured: 
     pairs = by_hand(checkpoint)
     base = nll_by_hand(checkpoint.model, pairs)
     assert mean_loss(checkpoint, tokenised(checkpoint, *zip(*PAIRS, strict=True))) == pytest.approx(base, abs=1e-5)
-    assert measured.about["nll"]["final"] == pytest.approx(base, abs=1e-5)
-    assert measured.about["pairs"] == len(PAIRS)
+    assert measured.about.nll["final"] == pytest.approx(base, abs=1e-5)
+    assert measured.about.pairs == len(PAIRS)
     assert checkpoint.means is not None
     for one in measured.heads["final"]:
         vector = checkpoint.means.vectors[one.site][one.head].float()
@@ -178,7 +178,7 @@ def test_the_mean_output_is_the_mean_over_real_positions(folder: Path, measured:
     assert by_file.target_ids == by_value.target_ids
     assert by_file.log_prob == pytest.approx(by_value.log_prob, abs=1e-4)
     assert by_file.log_prob != pytest.approx(translate(checkpoint, PAIRS[0][0]).log_prob, abs=1e-4)
-    assert measured.about["means"] == "seven"
+    assert measured.about.means == "seven"
 
 
 def test_removal_takes_the_least_important_first(folder: Path, measured: Importance) -> None:
@@ -204,20 +204,20 @@ def test_removal_takes_the_least_important_first(folder: Path, measured: Importa
     assert rows[5].nll == pytest.approx(nll_by_hand(model, by_hand(load(folder))), abs=1e-5)
 
 
-def test_the_tables_are_plain_and_read_back(folder: Path, measured: Importance, tmp_path: Path) -> None:
+def test_the_file_is_plain_and_read_back(folder: Path, measured: Importance, tmp_path: Path) -> None:
     out = folder.parent / "out"
-    with (out / "heads.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["snapshot", "site", "head", "zero", "mean", "gradient"]
+    about = json.loads(out.read_text(encoding="utf-8"))
+    rows = about["heads"]["final"]
+    assert list(rows[0]) == ["site", "head", "zero", "mean", "gradient"]
     assert len(rows) == 6
-    assert json.loads((out / "run.json").read_text())["removed_by"] == "zero"
-    measured.write(tmp_path / "again")
-    assert Importance.of_folder(tmp_path / "again") == measured
-    (tmp_path / "again" / "removals.csv").write_text("snapshot\nx\n")
-    with pytest.raises(CheckpointError, match="importance cannot be read"):
-        Importance.of_folder(tmp_path / "again")
-    with pytest.raises(CheckpointError, match="importance cannot be read"):
-        Importance.of_folder(tmp_path / "nothing")
+    assert about["removed_by"] == "zero"
+    again = tmp_path / "again.json"
+    FILE.write(again, measured)
+    assert FILE.read(again) == measured
+    again.write_text(json.dumps({**about, "removals": {"final": [{"order": "x"}]}}))
+    for path in (again, tmp_path / "nothing.json"):
+        with pytest.raises(CheckpointError, match="measure importance"):
+            FILE.read(path)
 
 
 @pytest.mark.parametrize(
@@ -257,14 +257,15 @@ def test_what_is_said_of_the_curves_is_read_off_them() -> None:
     for measure in ("nll", "bleu"):
         assert beats_random(rows, "gradient", measure) == (10, 30), "at 20 % one random order leaves more"
         assert steepest(rows, measure) == ("decoder.cross", 30)
-    lines = training_lines({"final": rows, "000400": rows[:4]})
-    assert [line.name for line in lines] == ["the checkpoint itself", "after 400 updates"]
-    assert list(lines[1].values) == pytest.approx([0.0, 0.1, 0.5, 2.0])
+    shares, lines = training_lines({"final": rows, "000400": rows[:4]})
+    assert shares == [0, 10, 20, 30]
+    assert list(lines) == ["the checkpoint itself", "after 400 updates"]
+    assert lines["after 400 updates"] == pytest.approx([0.0, 0.1, 0.5, 2.0])
 
 
 def test_the_shipped_measurement_holds_every_snapshot() -> None:
     """The order by importance against random ones, and the steepest type, as the documents say them."""
-    found = Importance.of_folder(CHECKPOINTS / "multi30k-en-de" / "importance")
+    found = FILE.read(CHECKPOINTS / "multi30k-en-de" / FILE.name)
     updates = ["000050", "000100", "000200", "000400", "000800", "001600", "003200", "006400"]
     assert list(found.heads) == list(found.removals) == ["final", *updates]
     whole = found.removals["final"]

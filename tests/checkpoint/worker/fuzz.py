@@ -9,7 +9,6 @@ import argparse
 import io
 import json
 import os
-import resource
 import shutil
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.checkpoint.forked import MEMORY_BYTES, in_a_process
+from tests.checkpoint.forked import bound_memory, in_a_process
 from tests.checkpoint.huggingface.families import TEXT, write_folder
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.huggingface.library import library
@@ -251,7 +250,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     library()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    bound_memory()
     of_model(sentencepiece()), of_folder(folders() / "gpt2")  # so that both processes that fork workers are there
     ends, longest = Counter[str](), 0.0
     for number, (name, there, here) in enumerate(cases(given.seed, given.count), 1):

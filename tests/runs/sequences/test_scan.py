@@ -39,7 +39,7 @@ def all_of(plan: ScanPlan, workers: int = 1) -> np.ndarray:
 @pytest.mark.parametrize(("workers", "strands"), [(1, Strands.BOTH), (3, Strands.OTHER), (5, "given")])
 def test_every_window_is_what_the_classifier_says_of_it_alone(small, monkeypatch, workers, strands) -> None:
     monkeypatch.setattr(scanning, "BLOCK", 11)
-    monkeypatch.setattr(scanning, "STRETCH", 4)
+    monkeypatch.setattr(scanning, "LETTERS_AT_ONCE", 6 * WIDTH)
     text = letters(61, seed=workers)
     plan = plan_scan(small, DNA.read(text), Strands(strands))
     found = all_of(plan, workers=workers)

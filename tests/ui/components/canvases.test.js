@@ -8,8 +8,7 @@ import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js
 import { aspect, cellSide } from "../../../transformer/plots/canvas/all_heads/thumbnails.js";
 import { MASKED, marked, valuesOf, wholeOf } from "../../../transformer/plots/canvas/shared/cells.js";
 import { strongestOf } from "../../../transformer/plots/canvas/shared/decided.js";
-import { elision, zoomFor } from "../../../ui/components/matrices/canvas.js";
-import { cellAt } from "../../../ui/components/matrices/pointer.js";
+import { cellAt, elision, zoomFor } from "../../../ui/components/matrices/canvas.js";
 import { partsOf, spoken as spokenSymbol } from "../../../ui/components/matrices/symbols.js";
 import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
 import { written } from "../../../transformer/plots/canvas/shared/words.js";
@@ -68,7 +67,7 @@ test("a row is found by its height, and none outside", () => {
 test("an alignment is a scene: a box a cell, its words, the row in focus, and a ring where another word decided", () => {
   const layout = { abreast: 1, left: 30, top: 20, cell: 5, tall: 10, upright: true };
   const theme = { text: "ink", primary: "lit", masked: [1, 2, 3], hatch: [4, 5, 6] };
-  const drawn = { rows: ["u", "v"], columns: ["a", "b", "c"], decided: [0, 2], weights: new Float32Array([1, 0, MASKED, 0.9, 0, 0.1]), layout, theme, focused: 1, looked: new Float32Array([0.9, 0, 0.1]) };
+  const drawn = { rows: ["u", "v"], columns: ["a", "b", "c"], decided: [[0], [2]], weights: new Float32Array([1, 0, MASKED, 0.9, 0, 0.1]), layout, theme, focused: 1, looked: new Float32Array([0.9, 0, 0.1]) };
   const items = sceneOf(drawn);
   const cells = items.filter(({ kind, height }) => kind === "box" && height === 10);
   assert.deepEqual(cells.map(({ x, y }) => [x, y]), [[30, 20], [35, 20], [40, 20], [30, 30], [35, 30], [40, 30]]);

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { PALE } from "../../../ui/components/alignments/canvas.js";
 import { colouring, FADED } from "../../../ui/components/matrices/canvas.js";
-import { ends, headColour } from "../../../transformer/plots/canvas/shared/colours.js";
+import { diverging, headColour } from "../../../transformer/plots/canvas/shared/colours.js";
 
 const hex = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 const colour = (text) => (text.startsWith("rgb") ? text.match(/\d+/g).map(Number) : hex(text.length === 4 ? text.replace(/[0-9a-f]/g, "$&$&") : text));
@@ -37,7 +37,7 @@ for (const [name, theme] of Object.entries(THEMES)) {
         assert.ok(contrast(faded, over(ink, FADED.ink, faded)) >= 4.5, `${value} faded`);
       }
     }
-    assert.notDeepEqual(ends(theme).low, ends(theme).high);
+    assert.notDeepEqual(diverging(theme)[0], diverging(theme)[2]);
   });
 
   test(`words beside the one in focus can be read, and lines of heads be told from the page: ${name}`, () => {

@@ -109,10 +109,13 @@ test("a saved picture's title is bold and wrapped, its lines below; nothing said
 
 test("a legend's marks go on in a new row where they do not fit, and its height is what it paints", () => {
   const marks = ["aaaaa", "bbbbb", "ccccc"].map((name) => [name, () => []]);
-  const height = (width, some) => legendOf({ ...ruler }, { name: "n", ticks: [], marks: some, note: "" }, width, THEME).height;
-  const none = height(300, []);
-  assert.deepEqual([1, 2, 3].map((count) => height(147, marks.slice(0, count)) - none), [22, 40, 58]); // 69 + 10 + 69 wide
-  assert.deepEqual([1, 2, 3].map((count) => height(148, marks.slice(0, count)) - none), [22, 22, 40]);
+  const height = (width, some) => legendOf({ ...ruler }, { name: "", ticks: [], marks: some, note: "" }, width, THEME).height;
+  assert.equal(height(300, []), 0);
+  assert.deepEqual([1, 2, 3].map((count) => height(151, marks.slice(0, count))), [22, 40, 58]); // 69 + 14 + 69 wide
+  assert.deepEqual([1, 2, 3].map((count) => height(152, marks.slice(0, count))), [22, 22, 40]);
+  const { items, width } = legendOf({ ...ruler }, { name: "", ticks: [], marks: [["aaa bbb", () => []]], note: "" }, 60, THEME);
+  assert.deepEqual(items.map(({ text, x, y }) => [text, x, y]), [["aaa", 19, 7], ["bbb", 19, 24]]); // no meaning is cut short
+  assert.equal(width, 49);
 });
 
 test("a late run's end leaves the record of the newer run, and the last one's end leaves none", () => {

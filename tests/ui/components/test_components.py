@@ -8,13 +8,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.browser.pages.sample import attention, product_board
-from transformer.errors import InputError
+from transformer.errors import InputError, RecordError
 from transformer.messages import Message
+from transformer.plots.canvas.about import About
 from transformer.plots.canvas.blob import unpack
 from ui.components.all_heads.component import Picked, _picked, all_heads
 from ui.components.map.component import scaled, sure_heads
 from ui.components.matrices.component import Cell, _cell
 from ui.components.row_bars.component import _row, row_bars
+from ui.components.tracks.component import Axis, Series, Track, tracks
 
 PAGE = Path(__file__).parents[2] / "browser" / "pages" / "components.py"
 
@@ -223,6 +225,12 @@ def test_only_a_whole_row_of_thousandths_can_be_forced(news, row):
 def test_bars_need_a_label_each():
     with pytest.raises(InputError, match="3 keys with 2 labels"):
         row_bars(np.ones(3) / 3, ["a", "b"], "q", key="k")
+
+
+def test_tracks_need_a_value_for_each_place():
+    short = Series("EI", np.arange(1, 6), np.ones(4), "EI")
+    with pytest.raises(RecordError, match="EI has 4 positions for 5 letters"):
+        tracks([Track("bars", series=[short])], Axis(1, 5, "letter"), key="k", file_name="f", about=About())
 
 
 def test_bars_of_a_map_are_shares_of_the_largest_in_steps_that_a_byte_holds():

@@ -131,7 +131,7 @@ def test_all_results_together_stay_below_the_bound_that_is_set() -> None:
 def test_a_bound_is_a_number_of_megabytes() -> None:
     assert settings.n_bytes({}, "HEEDMAP_CACHE_MB") == 1024 * 2**20
     assert settings.n_bytes({"HEEDMAP_MODELS_MB": "7"}, "HEEDMAP_MODELS_MB") == 7 * 2**20
-    assert UploadLimits.of({}) == UploadLimits()
+    assert UploadLimits.of({}) == UploadLimits(200 * 2**20, 400 * 2**20, 2048 * 2**20)
     for wrong in ("", "0", "-1", "1.5", "many", "٣", "1000000"):
         with pytest.raises(CheckpointError, match="no number of megabytes"):
             settings.n_bytes({"HEEDMAP_CACHE_MB": wrong}, "HEEDMAP_CACHE_MB")

@@ -79,6 +79,12 @@ def active() -> Active | None:
     return found
 
 
+def asked_at(site: Site) -> tuple[Intervention, ...]:
+    """What the caller has asked for at a site, which runs now."""
+    found = active()
+    return () if found is None else found.at(site)
+
+
 def interventions() -> tuple[Intervention, ...]:
     """The interventions of the caller, in order."""
     found = active()

@@ -8,7 +8,6 @@ import numpy as np
 from torch import Tensor
 
 from transformer.attention.capture import Recording
-from transformer.attention.softmax_inputs import Weights
 from transformer.errors import RecordError
 from transformer.nn.common import in_single
 
@@ -29,9 +28,8 @@ def save_expected(
     arrays: dict[str, np.ndarray] = {}
     for site in seen.sites:
         source = seen.source(site)
-        found = len(source.values) if isinstance(source, Weights) else source.n_sentences
-        if found != n_batch:
-            raise RecordError("expected_other_batch", site=site, found=found, needed=n_batch)
+        if source.n_sentences != n_batch:
+            raise RecordError("expected_other_batch", site=site, found=source.n_sentences, needed=n_batch)
         arrays[site] = np.stack([seen.map(site, batch=row).all_weights() for row in range(n_batch)])
     arrays |= {"input": ids} if targets is None else {"source": ids, "target": _array(targets)}
     if output is not None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from transformer.attention.capture import is_recording, record_site, wants_mixing
 from transformer.attention.changed import SoftmaxInputs
-from transformer.attention.interventions.active import active
+from transformer.attention.interventions.active import asked_at
 from transformer.attention.recording.mixing import Layout
 from transformer.attention.recording.seen import Arrival, ModuleRecording
 from transformer.attention.softmax_inputs import Weights
@@ -75,9 +75,8 @@ class Relay(ModuleRecording):
         place = self._place(self._counts[path])
         if place is None:
             return Arrival("", 0, "", None, ())
-        asked = active()
         first = run_context().position_offset if place.site.stack == "decoder" else None
-        return Arrival(place.site, 0, "", first, () if asked is None else asked.at(place.site))
+        return Arrival(place.site, 0, "", first, asked_at(place.site))
 
     def _keep(
         self,

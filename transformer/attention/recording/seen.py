@@ -103,9 +103,8 @@ class ModuleRecording(Recording):
         """The attention of one batch element; without axes, positions are its labels."""
         source = self.source(site)
         call = self._resolved()[Site(site)]
-        n_batch = len(source.values) if isinstance(source, Weights) else source.n_sentences
-        if not 0 <= batch < n_batch:
-            raise RecordError("not_in_site", what="batch", index=batch, site=site, last=n_batch - 1)
+        if not 0 <= batch < source.n_sentences:
+            raise RecordError("not_in_site", what="batch", index=batch, site=site, last=source.n_sentences - 1)
         if call.sink:
             keys = self._with_sink(call, keys)
         found = super().map(site, queries, keys, batch)

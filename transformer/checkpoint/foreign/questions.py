@@ -170,10 +170,10 @@ def _assumption(question: Question) -> Message:
     return Message("assumed_because", **said, why=question.why) if question.why else Message("assumed", **said)
 
 
-def heads_question(d_model: int, usual: int = 8) -> Question:
+def heads_question(d_model: int) -> Question:
     """How many heads share the width; every divisor is possible, and none is likely enough to be assumed."""
     divisors = tuple(n for n in range(1, d_model + 1) if d_model % n == 0)
-    default = d_model // 64 if d_model % 64 == 0 and d_model >= 128 else max(n for n in divisors if n <= usual)
+    default = d_model // 64 if d_model % 64 == 0 and d_model >= 128 else max(n for n in divisors if n <= 8)
     return Question("n_heads", Message("question_n_heads"), default, divisors, is_open=len(divisors) > 1)
 
 
@@ -202,9 +202,9 @@ def target_pad(answers: Answers, pad_id: int) -> int | None:
     return None if found == pad_id else found
 
 
-def seq2seq_special_ids(answers: Answers, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> dict[str, Any]:
+def seq2seq_special_ids(answers: Answers) -> dict[str, Any]:
     """The special ids of an encoder-decoder, whose target may be padded with an id of its own."""
-    ids = special_id_questions(answers, pad_id, bos_id, eos_id)
+    ids = special_id_questions(answers)
     usual = -1 if ids["bos_id"] == ids["pad_id"] else ids["pad_id"]  # what starts a target is read, not hidden
     found = target_pad(answers, usual)
     return {**ids, "target_pad_id": usual if found is None and usual == -1 else found}

@@ -11,6 +11,7 @@ from transformer.explain.diagrams.diagram import Shape
 from transformer.explain.diagrams.sketch import Sketch
 from transformer.nn.attention import MultiHeadAttention
 from transformer.nn.blocks import DecoderBlock, EncoderBlock, FeedForward, Residual
+from transformer.nn.norms import norm_kind
 from transformer.nn.positions import SinusoidalPositions
 from transformer.nn.stacks import StackConfig
 from transformer.sites import Site
@@ -57,8 +58,7 @@ def norm(sketch: Sketch, name: str, module: nn.Module, block: str, shape: Shape,
     """A layer norm, where the model has one: an `nn.Identity` in its place is no part."""
     if isinstance(module, nn.Identity):
         return state
-    form = "torch" if isinstance(module, nn.LayerNorm) else "annotated"
-    return sketch.part(name, "norm", block, shape, shape, [module], state, form=form)
+    return sketch.part(name, "norm", block, shape, shape, [module], state, form=norm_kind(module))
 
 
 def positioned(sketch: Sketch, name: str, module: nn.Module, kind: str, block: str, shape: Shape, state: str) -> str:

@@ -37,12 +37,15 @@ class EncoderCosts:
         return self.layers * tokens if self.recurrent else self.layers
 
 
-def encoder_costs(config: Seq2SeqConfig | RecurrentConfig) -> EncoderCosts:
-    """The costs of the encoder that a config describes.
+def costs_of(config: object, name: str) -> EncoderCosts:
+    """The costs of the encoder that the config of a checkpoint called `name` describes.
 
     Self-attention multiplies n d h (2 d_k + 2 d_v) for queries, keys, values and output, n^2 h (d_k + d_v) for scores
     and mixing, and 2 n d d_ff in the feed-forward net. A recurrent layer multiplies 3 n (d_embedding hidden + hidden^2)
     in each direction, and 4 n of them where it is an LSTM's; a further layer reads what all directions found.
+
+    Raises:
+        CheckpointError: it is neither a Transformer nor a recurrent encoder-decoder.
     """
     if isinstance(config, RecurrentConfig):
         hidden, gates = config.read_size, 3 if config.cell == "gru" else 4
@@ -52,21 +55,12 @@ def encoder_costs(config: Seq2SeqConfig | RecurrentConfig) -> EncoderCosts:
         both = "2 · " if config.bidirectional else ""
         formula = " + ".join(f"{both}{gates}n ({size}·{hidden} + {hidden}²)" for size in reads)
         return EncoderCosts(True, layers, 0, linear, formula)
+    if not isinstance(config, Seq2SeqConfig):
+        raise CheckpointError("lesson_no_encoder_decoder", name=name)
     wide = config.n_heads * sum(config.head_sizes)
     linear = 2 * config.d_model * wide + 2 * config.d_model * config.d_ff
     formula = f"{wide} n² + n (2·{config.d_model}·{wide} + 2·{config.d_model}·{config.d_ff})"
     return EncoderCosts(False, config.n_encoder_layers, wide, linear, formula)
-
-
-def costs_of(config: object, name: str) -> EncoderCosts:
-    """The costs of any checkpoint's encoder.
-
-    Raises:
-        CheckpointError: it is neither a Transformer nor a recurrent encoder-decoder.
-    """
-    if not isinstance(config, (Seq2SeqConfig, RecurrentConfig)):
-        raise CheckpointError("lesson_no_encoder_decoder", name=name)
-    return encoder_costs(config)
 
 
 def crossing(first: EncoderCosts, second: EncoderCosts) -> int | None:

@@ -16,7 +16,7 @@ from transformer.lessons.expressions.operations import Given, Operation
 from transformer.lessons.expressions.rowwise import Normalise, Product
 from transformer.lessons.expressions.written import bent, length, share_above_zero, share_of
 from transformer.lessons.run import Run
-from transformer.nn.norms import AnnotatedLayerNorm
+from transformer.nn.norms import norm_kind
 from transformer.nn.protocols import HasPairStacks
 
 STAGES = ("embedding", "residual", "norm", "order", "feed_forward", "output")
@@ -182,8 +182,8 @@ def row(
     return Matrix(name, symbol, stage, plain(values[None]), ("",), columns, Given(), head, axes=("", axis))
 
 
-def _normalise(norm: Any, operand: str) -> Normalise:
-    return Normalise(operand, "g", "b", float(norm.eps), unbiased=isinstance(norm, AnnotatedLayerNorm))
+def _normalise(norm: Any, operand: str, gain: str = "g", shift: str = "b") -> Normalise:
+    return Normalise(operand, gain, shift, float(norm.eps), unbiased=norm_kind(norm) == "annotated")
 
 
 def normalised(
@@ -192,8 +192,7 @@ def normalised(
     """Gain and shift of a norm, and what it makes of an operand in one step."""
     yield row(f"g_{name}", rf"\gamma^{operand[0]}", stage, norm.weight)
     yield row(f"b_{name}", rf"\beta^{operand[0]}", stage, norm.bias)
-    made = Normalise(operand, f"g_{name}", f"b_{name}", float(norm.eps), unbiased=isinstance(norm, AnnotatedLayerNorm))
-    yield states(name, symbol, stage, values, labels, made)
+    yield states(name, symbol, stage, values, labels, _normalise(norm, operand, f"g_{name}", f"b_{name}"))
 
 
 def input_matrices(run: Run, stack: str, stage: str, given: str | None = None) -> Iterator[Matrix]:

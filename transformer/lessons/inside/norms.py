@@ -19,7 +19,7 @@ from transformer.lessons.expressions.operations import Given
 from transformer.lessons.expressions.written import fitted, less, mean, mean_square, root, through
 from transformer.lessons.inside.boards import GIVEN, STAGES, column, row, states
 from transformer.lessons.run import Run
-from transformer.nn.norms import AnnotatedLayerNorm, deviation
+from transformer.nn.norms import AnnotatedLayerNorm, deviation, norm_kind
 
 Kind = Literal["torch", "annotated", "rms"]
 KINDS: tuple[Kind, ...] = ("torch", "annotated", "rms")
@@ -53,11 +53,6 @@ class Apart:
     largest: float
 
 
-def kind_of(norm: nn.Module) -> Kind:
-    """The form of a model's own norm."""
-    return "annotated" if isinstance(norm, AnnotatedLayerNorm) else "torch"
-
-
 def bare_lengths(norm: nn.Module, x: Float[np.ndarray, "position d_model"]) -> Float[np.ndarray, " position"]:
     """Length of each row of `x` that `norm` has centred and divided, before gain and shift."""
     rows = torch.from_numpy(x)
@@ -67,7 +62,7 @@ def bare_lengths(norm: nn.Module, x: Float[np.ndarray, "position d_model"]) -> F
 
 def bare_limit(norm: nn.Module, d_model: int) -> int:
     """The square of the length of such a row, but for what eps takes from it: d, or d - 1 (unbiased deviation)."""
-    return d_model - 1 if kind_of(norm) == "annotated" else d_model
+    return d_model - 1 if norm_kind(norm) == "annotated" else d_model
 
 
 def norm_board(run: Run, stack: str, layer: int, part: str) -> Board:

@@ -61,16 +61,13 @@ def packed(
     usual: tuple[int, int | None],
     old: Mapping[str, str],
     kind: int = 0,
-    threshold: float | None = None,
 ) -> Packed:
     """A record for the browser: `usual` are the layer and head (None: the mean) that are shown at first.
 
-    So they are unless the address says otherwise, of the kind of number `kind`. Weights below `threshold` have no line.
+    So they are unless the address says otherwise, of the kind of number `kind`.
     `old` leads from what older addresses call the kinds to their names.
     """
     header, arrays = header_and_arrays(kinds, usual, old, kind)
-    if threshold is not None:
-        header["usual"]["threshold"] = threshold
     name = blake2b(blob.pack(header, arrays), digest_size=8).hexdigest()
     return Packed(name, blob.pack({**header, "id": name}, arrays))
 

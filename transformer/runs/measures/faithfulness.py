@@ -1,7 +1,7 @@
 """How far methods of attribution can be trusted over a corpus: means over all written words of its sentences."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,13 +44,11 @@ class Faithfulness:
 def measured(
     checkpoint: Checkpoint,
     pairs: Iterable[tuple[str, str | None]],
-    only: Collection[str] | None = None,
     done: Callable[[], object] = lambda: None,
 ) -> tuple[dict[str, Fare], int]:
     """How each method fares on lines and their targets, and how many lines could not be run (empty, or too long).
 
-    A target is walked through; without one, what the model writes. `only` names the methods; `done` is called after
-    each line.
+    A target is walked through; without one, what the model writes. `done` is called after each line.
 
     Raises:
         InputError: no line could be run.
@@ -61,7 +59,7 @@ def measured(
     for source, target in pairs:
         try:
             translation = translate(checkpoint, source, forced=target)
-            each = trusted(checkpoint, translation, every_question(checkpoint, translation, only))
+            each = trusted(checkpoint, translation, every_question(checkpoint, translation))
         except InputError:
             failed += 1
         else:
@@ -91,13 +89,6 @@ def _fare_of(each: Sequence[Trust], best: float) -> Fare:
 def _mean(each: Sequence[Trust], name: str) -> np.ndarray:
     total: np.ndarray = sum(getattr(one, name) for one in each) / sum(one.rows for one in each)
     return total
-
-
-def updated(before: Faithfulness, found: Faithfulness, methods: Collection[str]) -> Faithfulness:
-    """`before` with what was found of some methods, and without those of them that ranked no word now."""
-    kept = {name: fare for name, fare in before.fares.items() if name.split(".")[0] not in methods}
-    new = {name: fare for name, fare in found.fares.items() if name not in kept}
-    return Faithfulness(found.own_target, kept | new)
 
 
 def _checked(found: Faithfulness) -> Faithfulness:

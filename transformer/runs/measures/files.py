@@ -19,6 +19,7 @@ class MeasureFile(Generic[T]):
     """The file of one kind of measure: its name beside a checkpoint, and the dataclass whose fields it holds.
 
     It says `besides` as well, and must say all of `must`. `checked` gives what was read, or raises a ValueError.
+    Numbers are written with so many `digits`.
     """
 
     name: str
@@ -27,14 +28,15 @@ class MeasureFile(Generic[T]):
     checked: Callable[[T], T]
     must: Mapping[str, Any]
     besides: Mapping[str, Any]
+    digits: int = 4
 
     def write(self, path: Path, found: T) -> None:
-        """Write it: numbers with four digits, null where there is none.
+        """Write it; null stands where there is no number.
 
         Raises:
             OSError: the file cannot be written.
         """
-        about = {**self.must, **self.besides, **_written(found)}
+        about = {**self.must, **self.besides, **_written(found, self.digits)}
         path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def read(self, path: Path) -> T:
@@ -63,15 +65,15 @@ class MeasureFile(Generic[T]):
         return None if path is None else self.read(path)
 
 
-def _written(value: Any) -> Any:
+def _written(value: Any, digits: int) -> Any:
     if is_dataclass(value):
-        return {one.metadata.get("key", one.name): _written(getattr(value, one.name)) for one in fields(value)}
+        return {one.metadata.get("key", one.name): _written(getattr(value, one.name), digits) for one in fields(value)}
     if isinstance(value, Mapping):
-        return {name: _written(one) for name, one in value.items()}
+        return {name: _written(one, digits) for name, one in value.items()}
     if isinstance(value, tuple):
-        return [_written(one) for one in value]
+        return [_written(one, digits) for one in value]
     if isinstance(value, float):
-        return None if math.isnan(value) else round(value, 4)
+        return None if math.isnan(value) else round(value, digits)
     return value
 
 

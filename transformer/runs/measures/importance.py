@@ -5,7 +5,6 @@ not of its formula: the absolute value is taken at each token and not once an ex
 layer's values are divided by their L2 norm.
 """
 
-import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,9 @@ from random import Random
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from transformer.attention.capture import recording
 from transformer.attention.interventions.active import intervening
 from transformer.attention.interventions.value import Intervention
 from transformer.checkpoint.checkpoint import Checkpoint
@@ -22,8 +22,8 @@ from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.nn.protocols import written_pad
 from transformer.nn.search import DecodingOptions
-from transformer.plots.curves import Line
 from transformer.runs.corpus import bleu, translate_lines
+from transformer.runs.measures.files import MeasureFile
 from transformer.runs.measures.pairs import Pairs, losses_of, mean_loss
 from transformer.sites import Site
 
@@ -70,6 +70,35 @@ class Removal:
     bleu: float
 
 
+WHOLE = "final"
+"""What the checkpoint itself is called among its snapshots."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What was measured on: files of pairs, how many, how many were left out, whose means; each snapshot's mean NLL."""
+
+    source: str
+    reference: str
+    pairs: int
+    left_out: int
+    means: str
+    nll: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Heads and removals of a checkpoint and of the snapshots of its training, by name (`final`, `000400`)."""
+
+    about: Corpus
+    heads: dict[str, tuple[HeadImportance, ...]]
+    removals: dict[str, tuple[Removal, ...]]
+
+
+HOW = {"decoding": "greedy", "removed_by": "zero"}
+FILE = MeasureFile("importance.json", "importance", Importance, lambda found: found, {}, HOW, digits=7)
+
+
 def heads_of(model: Any) -> tuple[Head, ...]:
     """Every head of a Transformer of ours, in the order they run."""
     n_heads = model.config.n_heads
@@ -108,16 +137,14 @@ def each_head_off(
 
 def gradient_importance(checkpoint: Checkpoint, pairs: Pairs) -> dict[Head, float]:
     """E |z_h . dL/dz_h| over the real queries of each site, L a sentence's NLL; by layer in shares of its L2 norm."""
-    model: Any = copy.deepcopy(checkpoint.model)  # whose hooks no other session meets
+    model: Any = checkpoint.model
     totals: dict[Site, Tensor] = {}
-    kept: dict[Site, Tensor] = {}
-    for site, core in model.attention_sites().items():
-        core.register_forward_hook(_keep(kept, site))
     for source, target in pairs:
-        with torch.enable_grad():
+        with torch.enable_grad(), recording(mixing=True) as seen:
             losses, _ = losses_of(model(source, target[:, :-1]), target, written_pad(model.config))
-            gradients = torch.autograd.grad(losses.sum(), list(kept.values()))
-        for (site, z), gradient in zip(kept.items(), gradients, strict=True):
+            outputs = [seen.mixed(site)[0].output for site in seen.sites]
+            gradients = torch.autograd.grad(losses.sum(), outputs)
+        for site, z, gradient in zip(seen.sites, outputs, gradients, strict=True):
             alone = (z.detach() * gradient).sum(-1).abs().double()  # (batch, head, query)
             totals[site] = totals.get(site, 0) + alone.sum((0, 2))
     return {
@@ -193,26 +220,27 @@ def mean_against_zero(heads: Iterable[HeadImportance]) -> Costs | None:
     return Costs(len(both), more, less, *(sum(column) / len(both) for column in zip(*both, strict=True)))
 
 
-def removal_lines(rows: Sequence[Removal], measure: Literal["nll", "bleu"]) -> list[Line]:
+Lines = tuple[list[int], dict[str, list[float]]]
+"""The shares of heads that are off (percent), and the values at each of them by the line's name."""
+
+
+def removal_lines(rows: Sequence[Removal], measure: Literal["nll", "bleu"]) -> Lines:
     """One line for each order and group, in the order in which they were measured."""
-    groups = dict.fromkeys((one.order, one.group) for one in rows)
-    lines = []
-    for order, group in groups:
-        of_it = [one for one in rows if (one.order, one.group) == (order, group)]
-        values = [getattr(one, measure) for one in of_it]
-        lines.append(Line(_said(order, group), [one.share for one in of_it], values))
-    return lines
+    lines: dict[str, list[float]] = {}
+    for one in rows:
+        lines.setdefault(_said(one.order, one.group), []).append(getattr(one, measure))
+    return sorted({one.share for one in rows}), lines
 
 
-def training_lines(snapshots: Mapping[str, Sequence[Removal]]) -> list[Line]:
+def training_lines(snapshots: Mapping[str, Sequence[Removal]]) -> Lines:
     """One line a snapshot: by how much its NLL rises (nats) when heads are removed in its own order by gradient."""
-    lines = []
+    shares, lines = set[int](), dict[str, list[float]]()
     for name, rows in snapshots.items():
         of_it = [one for one in rows if (one.order, one.group) == ("gradient", "all")]
-        whole = of_it[0].nll
         said = Message("snapshot_updates", count=int(name)) if name.isdecimal() else Message("snapshot_final")
-        lines.append(Line(said, [one.share for one in of_it], [one.nll - whole for one in of_it]))
-    return lines
+        shares |= {one.share for one in of_it}
+        lines[said] = [one.nll - of_it[0].nll for one in of_it]
+    return sorted(shares), lines
 
 
 def beats_random(rows: Sequence[Removal], order: str, measure: Literal["nll", "bleu"]) -> tuple[int, ...]:
@@ -243,10 +271,3 @@ def _said(order: str, group: str) -> str:
         return Message("plan_of_type", group=group)
     word, _, number = order.partition(" ")
     return Message(f"plan_{word}", number=number)
-
-
-def _keep(kept: dict[Site, Tensor], site: Site) -> Callable[[nn.Module, Any, Tensor], None]:
-    def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
-        kept[site] = output
-
-    return hook

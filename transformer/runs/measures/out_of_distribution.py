@@ -13,17 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.messages import LANGUAGES, Message, catalogue
-from transformer.nn.common import log_probs
-from transformer.nn.search import DecodingOptions, decode
-from transformer.runs.concurrency import forward_slot, let_others
+from transformer.nn.search import DecodingOptions
 from transformer.runs.measures.files import MeasureFile
-from transformer.runs.translate import Translation
-from transformer.text.base import Tokenizer
+from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
 
 FILE = "familiarity.json"
 """What is known of the texts that a shipped checkpoint was trained on, beside its weights."""
@@ -94,16 +90,12 @@ class TextBounds:
         return tuple(reasons)
 
 
-def counts(reader: Tokenizer, text: str, log_prob: float, written: int) -> Counts:
-    """The counts of one text, for which `written` tokens of this log-probability together (nats) were written."""
-    words, pieces = max(1, len(text.split())), tuple(reader.encode(text))
-    return Counts(words, len(pieces) / words, log_prob / max(1, written), pieces)
-
-
 def counts_of(checkpoint: Checkpoint, translation: Translation) -> Counts:
     """The counts of a translation, which is the model's own."""
     _, reader, _ = checkpoint.translator()
-    return counts(reader, translation.input, translation.log_prob, len(translation.target_ids))
+    words, pieces = max(1, len(translation.input.split())), tuple(reader.encode(translation.input))
+    log_prob = translation.log_prob / max(1, len(translation.target_ids))
+    return Counts(words, len(pieces) / words, log_prob, pieces)
 
 
 def measured(
@@ -124,13 +116,14 @@ def measured(
     model, reader, _ = checkpoint.translator()
 
     def read(texts: Sequence[str]) -> list[str]:
-        return [text for text in texts if 0 < len(reader.encode(text)) < model.config.max_length]
+        short = [text for text in texts if len(text) <= MAX_CHARACTERS]
+        return [text for text in short if 0 < len(reader.encode(text)) < model.config.max_length]
 
     readable = read(sentences)
     if len(readable) < FEWEST_SENTENCES:
         raise InputError("few_held_out_sentences", found=len(readable), least=FEWEST_SENTENCES)
     found, far = (
-        [_counts_alone(checkpoint, text, options or DecodingOptions()) for text in of]
+        [counts_of(checkpoint, translate(checkpoint, text, options)) for text in of]
         for of in (readable, read(_about_other_things() if others is None else others))
     )
     folds = [(_bounded([one for i, one in enumerate(found) if i % FOLDS != k], texts), k) for k in range(FOLDS)]
@@ -156,17 +149,6 @@ def _checked(found: TextBounds) -> TextBounds:
 
 BOUNDS = MeasureFile(FILE, "familiarity", TextBounds, _checked, {}, {"tail": TAIL})
 known_bounds, read_bounds, write_bounds = BOUNDS.beside, BOUNDS.read, BOUNDS.write
-
-
-def _counts_alone(checkpoint: Checkpoint, text: str, options: DecodingOptions) -> Counts:
-    """A sentence's counts, decoded alone as a page does it."""
-    model, reader, _ = checkpoint.translator()
-    source = torch.tensor([reader.source_ids(text)])
-    with forward_slot():
-        written = list(decode(model, source, options, between=let_others)[0].ids)
-        logits = model(source, torch.tensor([[model.config.bos_id, *written[:-1]]]))
-        total = float(log_probs(logits).gather(2, torch.tensor(written)[None, :, None]).double().sum())
-    return counts(reader, text, total, len(written))
 
 
 def _bounded(found: Sequence[Counts], texts: Mapping[str, str]) -> TextBounds:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
+from typing import cast
 
 import numpy as np
 import torch
@@ -73,11 +74,11 @@ def classifier(checkpoint: Checkpoint) -> tuple[KmerClassifier, SequenceTask]:
     Raises:
         CheckpointError: it does something else, or does not say what its ids and classes mean.
     """
-    if not isinstance(checkpoint.model, KmerClassifier):
+    if not checkpoint.reads_sequences:
         raise CheckpointError("no_sequence_classifier", name=checkpoint.name)
     if checkpoint.task is None:
         raise CheckpointError("no_task", name=checkpoint.name)
-    return checkpoint.model, checkpoint.task
+    return cast(KmerClassifier, checkpoint.model), checkpoint.task
 
 
 def read(checkpoint: Checkpoint, text: str, longest: int = MOST_LETTERS) -> Letters:

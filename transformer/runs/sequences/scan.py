@@ -30,9 +30,6 @@ BLOCK = 128
 SPARSE = 8
 """So many times more windows make a block where only those with a landmark are read: about one in eight has one."""
 
-STRETCH = 64
-"""Most windows of a block that one thread reads at a time."""
-
 KEPT = 2**25 - 2**16
 """Bytes of a tensor that is freed at once: glibc's allocator then keeps memory of up to this size for the next one.
 
@@ -119,7 +116,7 @@ class ScanPlan:
                 return calibrated(model.along(ids, rows, self.width), task).numpy()
 
         block = max(1, min(BLOCK, 2 * LETTERS_AT_ONCE // self.width) // len(signs)) * (SPARSE if self.is_sparse else 1)
-        stretch = min(STRETCH, max(1, LETTERS_AT_ONCE // self.width))
+        at_once = max(1, LETTERS_AT_ONCE // self.width)
         starts = range(0, self.n_windows, block)
         torch.empty(KEPT, dtype=torch.uint8)
         with ThreadPoolExecutor(workers) as pool:
@@ -134,7 +131,7 @@ class ScanPlan:
                 jobs = [
                     pool.submit(read, sign, first + some)
                     for sign, chosen in zip(signs, wanted, strict=True)
-                    for some in np.split(np.flatnonzero(chosen), range(stretch, int(chosen.sum()), stretch))
+                    for some in np.array_split(np.flatnonzero(chosen), -(-int(chosen.sum()) // at_once) or 1)
                     if len(some)
                 ]
                 return wanted, jobs

@@ -2,18 +2,19 @@
 // Several moments (the snapshots of a training) are played in the browser; nothing is asked of the server meanwhile.
 
 import { activate } from "../../../transformer/plots/canvas/shared/active.js";
-import { shade, STOPS, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { agreement, strongestOf } from "../../../transformer/plots/canvas/shared/decided.js";
-import { button, element, pen, resized, say, screenRatio, swatch } from "../../../transformer/plots/canvas/shared/page.js";
+import { button, element, pen, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
+import { showLegend } from "../../../transformer/plots/canvas/shared/saved.js";
 import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
 import { sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
-import { layoutOf, rowAt, sceneOf, sizeOf } from "./canvas.js";
+import { layoutOf, legendFor, rowAt, sceneOf, sizeOf } from "./canvas.js";
 import { saveAlignments } from "./files.js";
 import { makePlayer } from "../shared/player.js";
 import { lookedAt, spoken } from "./sentences.js";
 
-/** @typedef {{ title: string, note: string, rows: string[], decided: number[] }} Panel */
+/** @typedef {{ title: string, note: string, rows: string[], decided: [key: number][] }} Panel */
 
 /** @typedef {{ panel: number, row: number }} Position A target word. */
 
@@ -109,7 +110,8 @@ function draw(view) {
   const focus = focusOf(view);
   panels.forEach((panel, order) => show(view, boxes[order], panel, order, focus));
   say(view.reading, focus ? spoken(view, focus) : hintOf(view));
-  explain(view);
+  say(view.save, words.save_png);
+  showLegend(view.legend, legendFor(header, moment, view.theme), root.clientWidth, view.theme);
 }
 
 /**
@@ -128,8 +130,7 @@ function show(view, box, { title, note, rows, decided }, order, focus) {
   const looked = focus && lookedAt(view, header.same_rows ? order : focus.panel, focus.row);
   say(box.title, title);
   const weights = arrays[`${moment}.${order}`];
-  const rowOf = (/** @type {number} */ row) => weights.subarray(row * columns.length, (row + 1) * columns.length);
-  const agreed = decided.length ? agreement(decided.map((column) => [column]), rowOf, [header.words.agreed, "", ""]) : "";
+  const agreed = decided.length ? agreement(decided, weights, columns.length, [header.words.agreed, "", ""]) : "";
   say(box.note, [note, agreed].filter(Boolean).join(" · "));
   box.drawn = { rows, columns, decided, weights, layout, theme, focused, looked };
   const { wide, tall } = sizeOf(layout, rows.length, columns.length);
@@ -217,18 +218,4 @@ function focusOf({ header, moment, pointed, marked }) {
 function mark(view, panel, row) {
   const same = view.marked?.panel === panel && view.marked.row === row;
   view.send("marked", same ? { none: true } : { panel, row });
-}
-
-/** @param {View} view */
-function explain({ header, moment, save, legend }) {
-  const { words } = header;
-  say(save, words.save_png);
-  const colours = element("i", "scale");
-  shade(colours, STOPS);
-  const isDecided = header.moments[moment].panels.some(({ decided }) => decided.length);
-  legend.replaceChildren(
-    `${words.weight} 0`, colours, "1",
-    ...(header.masked ? [swatch(element("i", "nowhere"), words.nowhere)] : []),
-    ...(isDecided ? [swatch(element("i", "decided"), words.decided)] : []),
-  );
 }

@@ -1,8 +1,9 @@
 // One alignment as a scene: target words down, source words across, marks for the word in focus. All of it is seen: cells
 // shrink until they fit.
 
-import { cellOf } from "../../../transformer/plots/canvas/shared/cells.js";
-import { decidedElsewhere } from "../../../transformer/plots/canvas/shared/decided.js";
+import { boxesOf, marksOf } from "../../../transformer/plots/canvas/shared/cells.js";
+import { ringsOf } from "../../../transformer/plots/canvas/shared/decided.js";
+import { TICKS } from "../../../transformer/plots/canvas/shared/saved.js";
 import { framed, decidedIn } from "../../../transformer/plots/canvas/shared/scene.js";
 
 const FONT = 12;
@@ -25,7 +26,7 @@ const STRONG = 0.1; // from this weight on, a source word counts as looked at
  * @typedef {object} Drawn
  * @property {string[]} rows
  * @property {string[]} columns
- * @property {number[]} decided
+ * @property {import("../../../transformer/plots/canvas/shared/decided.js").Decided} decided
  * @property {Float32Array} weights
  * @property {Layout} layout
  * @property {Theme} theme
@@ -83,13 +84,9 @@ export function sizeOf(layout, rows, columns) {
  * @returns {Item[]}
  */
 export function sceneOf(drawn) {
-  const { columns, weights, layout: { left, top, cell, tall }, theme, looked } = drawn;
-  /** @type {Item[]} */
-  const items = [];
-  weights.forEach((weight, index) => {
-    items.push(...cellOf(weight, left + (index % columns.length) * cell, top + Math.floor(index / columns.length) * tall, cell, tall, theme));
-  });
-  return [...items, ...labels(drawn), ...(looked ? marks(drawn, looked) : []), ...rings(drawn)];
+  const { columns, weights, decided, layout, theme, looked } = drawn;
+  const cells = boxesOf(weights, columns.length, layout, theme);
+  return [...cells, ...labels(drawn), ...(looked ? marks(drawn, looked) : []), ...ringsOf(decided, weights, columns.length, layout)];
 }
 
 /**
@@ -131,12 +128,14 @@ function marks({ rows, columns, layout: { left, top, cell, tall }, theme, focuse
 }
 
 /**
- * A ring in the cell of the source word that decides a row, where the row's largest weight stands on another one.
- * @param {Drawn} drawn
- * @returns {Item[]}
+ * What the colours mean.
+ * @param {Header} header
+ * @param {number} moment
+ * @param {Theme} theme
+ * @returns {import("../../../transformer/plots/canvas/shared/saved.js").Legend}
  */
-function rings({ decided, columns, weights, layout: { left, top, cell, tall } }) {
-  const rowOf = (/** @type {number} */ row) => weights.subarray(row * columns.length, (row + 1) * columns.length);
-  const found = decidedElsewhere(decided.map((column) => [column]), rowOf);
-  return found.flatMap(({ query, key }) => decidedIn(left + key * cell, top + query * tall, cell, tall));
+export function legendFor({ masked, moments, words }, moment, theme) {
+  const found = marksOf({ masked }, { masked: words.nowhere, nan: "" }, theme);
+  if (moments[moment].panels.some(({ decided }) => decided.length)) found.push([words.decided, (x, y, side) => decidedIn(x, y, side, side)]);
+  return { name: words.weight, ticks: TICKS, marks: found, note: "" };
 }

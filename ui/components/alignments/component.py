@@ -119,7 +119,7 @@ def alignments_message(
             {
                 "name": moment.name,
                 "panels": [
-                    {"title": p.title, "note": p.note, "rows": list(p.rows), "decided": list(p.decided)}
+                    {"title": p.title, "note": p.note, "rows": list(p.rows), "decided": [[key] for key in p.decided]}
                     for p in moment.panels
                 ],
             }

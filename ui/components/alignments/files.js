@@ -1,9 +1,8 @@
 // Alignments as one picture file, drawn again at its own sharpness: title, sentence, maps and what colours mean.
 
-import { cellOf, MASKED } from "../../../transformer/plots/canvas/shared/cells.js";
 import { legendOf, rulerOf, savePicture, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
-import { decidedIn, shifted } from "../../../transformer/plots/canvas/shared/scene.js";
-import { sceneOf, sizeOf } from "./canvas.js";
+import { shifted } from "../../../transformer/plots/canvas/shared/scene.js";
+import { legendFor, sceneOf, sizeOf } from "./canvas.js";
 
 const GAP = 24;
 const LEAST = 220; // pixels of width that a panel's title gets
@@ -14,7 +13,7 @@ const LEAST = 220; // pixels of width that a panel's title gets
  */
 export function saveAlignments({ boxes, header, layout, theme, moment }) {
   const ruler = rulerOf();
-  const { columns, words } = header;
+  const { columns } = header;
   const column = Math.max(LEAST, sizeOf(layout, 0, columns.length).wide);
   const panels = boxes.flatMap(({ title, note, drawn }) => {
     if (!drawn) return [];
@@ -29,17 +28,11 @@ export function saveAlignments({ boxes, header, layout, theme, moment }) {
     const [x, y] = [(order % abreast) * (column + GAP), Math.floor(order / abreast) * tallest];
     return [...head.items.map((item) => shifted(item, x, y)), ...sceneOf(drawn).map((item) => shifted(item, x, y + heads))];
   });
-  /** @type {import("../../../transformer/plots/canvas/shared/saved.js").Legend["marks"]} */
-  const marks = [];
-  if (header.masked) marks.push([words.nowhere, (x, y, side) => cellOf(MASKED, x, y, side, side, theme)]);
-  if (panels.some(({ drawn }) => drawn.decided.length)) marks.push([words.decided, (x, y, side) => decidedIn(x, y, side, side)]);
-  /** @type {[string, number][]} */
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((position) => [String(position), position]);
   const about = { ...header.about, lines: [header.moments[moment].name, ...header.about.lines] };
   const blocks = [
     titleOf(ruler, about, inner, theme),
     { items, height: Math.ceil(panels.length / abreast) * tallest },
-    legendOf(ruler, { name: words.weight, ticks, marks, note: "" }, inner, theme),
+    legendOf(ruler, legendFor(header, moment, theme), inner, theme),
   ];
   savePicture(header.file_name, theme, inner, blocks);
 }

@@ -1,5 +1,6 @@
 // What an alignment says in words: the strongest source words of the target word in focus.
 
+import { rowOf } from "../../../transformer/plots/canvas/shared/cells.js";
 import { fill, listed } from "../../../transformer/plots/canvas/shared/words.js";
 
 const SPOKEN = 3; // source words, at most
@@ -14,8 +15,7 @@ const LEAST = 0.05; // weight of a source word that is spoken of
  * @param {number} row
  */
 export function lookedAt({ header, arrays, moment }, panel, row) {
-  const width = header.columns.length;
-  return arrays[`${moment}.${panel}`].subarray(row * width, (row + 1) * width);
+  return rowOf(arrays[`${moment}.${panel}`], header.columns.length, row);
 }
 
 /**
@@ -34,7 +34,7 @@ export function spoken(view, focus) {
       return fill(words.weighted, { word: columns[column], weight: weight.toFixed(2) });
     });
     const looked = each.length ? listed(each, words.listed) : words.nothing;
-    const decided = panels[order].decided[focus.row] ?? -1;
+    const [decided] = panels[order].decided[focus.row] ?? [-1];
     const said = decided < 0 ? looked : fill(words.decides, { looked, word: columns[decided] });
     return compared ? fill(words.told, { title: panels[order].title, looked: said }) : said;
   };

@@ -41,7 +41,6 @@ def all_heads(
     query_axis: str | None = None,
     key_axis: str | None = None,
     file_name: str = "all-heads",
-    roles: Sequence[Sequence[str]] | None = None,
     about: About | None = None,
     on_pick: Callable[[Picked], None] | None = None,
 ) -> None:
@@ -50,8 +49,7 @@ def all_heads(
     Pointing at a thumbnail (or reaching it with the arrow keys) enlarges it. `selected` is outlined. `on_pick` is
     called before the run that a pick starts, as a widget's `on_change` is, and so may set other widgets. Heads of `off`
     (layer, head) are crossed out; its words say what stands in for them. The axes are called queries and keys, unless
-    they are given other names. `roles` says what each head does, where that is known (an empty text where not); it is
-    read where a head is enlarged. `about` stands in the picture that is saved.
+    they are given other names. `about` stands in the picture that is saved.
 
     Colour stands for the weight, on a scale fixed from 0 to 1, as in the large heatmap. Cells that `visible` marks
     False are hatched grey, NaN has a colour of its own, and the legend says so. `visible=None` hides nothing.
@@ -64,8 +62,6 @@ def all_heads(
     if (len(row_names), len(column_names)) != (layers, heads):
         counts = {"rows": len(row_names), "columns": len(column_names)}
         raise InputError("component_grid_names", layers=layers, heads=heads, **counts)
-    if roles is not None and [len(row) for row in roles] != [heads] * layers:
-        raise InputError("component_grid_roles", layers=layers, heads=heads)
     if selected is not None and not (0 <= selected[0] < layers and 0 <= selected[1] < heads):
         raise InputError("component_grid_selected", selected=str(selected), layers=layers, heads=heads)
 
@@ -83,7 +79,6 @@ def all_heads(
             "query_axis": words("component_queries") if query_axis is None else query_axis,
             "key_axis": words("component_keys") if key_axis is None else key_axis,
             "file_name": file_name,
-            "roles": [[""] * heads] * layers if roles is None else [list(row) for row in roles],
             "about": (about or About()).message(),
         },
         arrays=thumbnail_codes(thumbnails, visible),
@@ -113,8 +108,6 @@ def all_heads_of_kinds(
     key: str,
     query_axis: str,
     key_axis: str,
-    file_name: str = "all-heads",
-    about: About | None = None,
 ) -> None:
     """The same grid with all kinds of the page's record below each other, in smaller pictures of their own.
 
@@ -123,7 +116,7 @@ def all_heads_of_kinds(
     Raises:
         InputError: thumbnails have more than 64 queries or keys, or hold values outside 0 to 1.
     """
-    rows, heads = thumbnails.shape[:2]
+    heads = thumbnails.shape[1]
     component(
         key=key,
         header={
@@ -134,9 +127,8 @@ def all_heads_of_kinds(
             "columns": [f"H{head}" for head in range(heads)],
             "query_axis": query_axis,
             "key_axis": key_axis,
-            "file_name": file_name,
-            "roles": [[""] * heads] * rows,
-            "about": (about or About()).message(),
+            "file_name": "all-heads",
+            "about": About().message(),
         },
         arrays=thumbnail_codes(thumbnails, None),
         options={},

@@ -42,17 +42,8 @@ export function chosen({ header: { shape: [queries, keys] }, weights }, focus) {
  * @param {Shown} view
  * @param {Position | null} focus
  */
-export function dotted(view, focus) {
-  return decidedElsewhere(view.header.decided, (query) => rowOf(view, query)).filter((line) => belongs(line, focus));
-}
-
-/**
- * The weights of a written word.
- * @param {Shown} view
- * @param {number} query
- */
-export function rowOf({ header, weights }, query) {
-  return weights.subarray(query * header.shape[1], (query + 1) * header.shape[1]);
+export function dotted({ header, weights }, focus) {
+  return decidedElsewhere(header.decided, weights, header.shape[1]).filter((line) => belongs(line, focus));
 }
 
 /**

@@ -1,5 +1,6 @@
 // The lines of the page's record: those of the head that is looked at, whatever kind of attention it is of.
 
+import { rowOf } from "../../../transformer/plots/canvas/shared/cells.js";
 import { strongestOf } from "../../../transformer/plots/canvas/shared/decided.js";
 import { toggled, weightsOf } from "../../../transformer/plots/canvas/shared/local.js";
 
@@ -26,8 +27,7 @@ export const local = {
   },
   acted(_, { query }, choice) {
     const { kind, layer, head } = choice;
-    const count = kind.keys.texts.length;
-    const row = (weightsOf(kind, layer, head) ?? new Float32Array()).slice(query * count, (query + 1) * count);
-    return toggled(choice, query, strongestOf(row));
+    const weights = weightsOf(kind, layer, head) ?? new Float32Array();
+    return toggled(choice, query, strongestOf(rowOf(weights, kind.keys.texts.length, query)));
   },
 };

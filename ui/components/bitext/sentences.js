@@ -2,7 +2,7 @@
 
 import { agreement } from "../../../transformer/plots/canvas/shared/decided.js";
 import { counted, fill, listed } from "../../../transformer/plots/canvas/shared/words.js";
-import { across, dotted, rowOf } from "./lines.js";
+import { across, dotted } from "./lines.js";
 
 const SPOKEN = 3; // words, at most
 const LEAST = 0.1; // weight of a further word that is spoken of
@@ -15,8 +15,8 @@ const LEAST = 0.1; // weight of a further word that is spoken of
  * @param {Shown} view
  */
 export function legend(view) {
-  const { head, words, decided, asked } = view.header;
-  const said = asked ? agreement(decided, (query) => rowOf(view, query), [words.agree, words.none, words.unknown]) : "";
+  const { head, words, decided, asked, shape } = view.header;
+  const said = asked ? agreement(decided, view.weights, shape[1], [words.agree, words.none, words.unknown]) : "";
   return [fill(words.solid, { head }), dotted(view, null).length ? words.dotted : "", said].filter(Boolean).join(" ");
 }
 

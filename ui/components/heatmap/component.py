@@ -110,37 +110,56 @@ def heatmap_of(
     `notes` stand below it, `facts` in the files that are saved. `on_pick` is called with the query and key of a cell
     that is clicked, or reached and entered, before the run that this starts. `selected` is framed.
     """
-
-    def pick(value: Any) -> None:
-        match value:
-            case [int(query), int(column)] if query < picture.values.shape[0] and column < picture.values.shape[1]:
-                if on_pick:
-                    on_pick(query, column)
-
     header, arrays = _of_picture(picture, notes, About("", facts).message()["lines"])
     component(
         key=key,
         header={**header, "file_name": file_name, "dense": False, "save_csv": "", "end": end},
         arrays=arrays,
         options={"pair": None if selected is None else [int(place) for place in selected], "relative": relative},
-        events={"picked": pick if on_pick else None},
+        events={"picked": _picking(picture.values.shape, on_pick)},
     )
 
 
 def table_of_numbers(
-    values: Float[np.ndarray, "row column"], title: str, names: tuple[str, str], unit: str, *, key: str, file_name: str
+    values: Float[np.ndarray, "row column"],
+    title: str,
+    names: tuple[str, str],
+    unit: str,
+    *,
+    key: str,
+    file_name: str,
+    labels: tuple[Sequence[str], Sequence[str]] | None = None,
+    end: float | None = None,
+    on_pick: Callable[[int, int], None] | None = None,
 ) -> None:
-    """A table drawn alike, on a scale that is centred at 0; `names` are those of its axes, which count from 0."""
-    rows, columns = ({"labels": labels, "texts": labels} for labels in (list(map(str, range(n))) for n in values.shape))
+    """A table drawn alike, on a scale that is centred at 0 and ends at `end`, or at the largest number.
+
+    `names` are those of its axes, whose `labels` are numbers from 0 unless some are given. `on_pick` is called with the
+    row and column of a cell that is clicked, or reached and entered, before the run that this starts.
+    """
+    counted = labels is None
+    said = [[*map(str, range(n))] for n in values.shape] if labels is None else [[*map(say, one)] for one in labels]
+    rows, columns = ({"labels": one, "texts": one} for one in said)
     axis = {"queries": names[0], "keys": names[1], "notes": "", "facts": [], "edges": [[], []]}
     header = {"title": title, "unit": unit, "centred": True, "axis": axis, "queries": rows, "keys": columns}
     component(
         key=key,
-        header={**header, "table": True, "file_name": file_name, "dense": True, "save_csv": "", "end": None},
+        header={**header, "table": True, "file_name": file_name, "dense": counted, "save_csv": "", "end": end},
         arrays={"weights": values.astype(np.float32)},
         options={"pair": None, "relative": False},
-        events={},
+        events={"picked": _picking(values.shape, on_pick)},
     )
+
+
+def _picking(shape: tuple[int, ...], on_pick: Callable[[int, int], None] | None) -> Callable[[Any], None] | None:
+    """What hears of a cell that was picked; one that is not of this matrix says nothing."""
+
+    def pick(value: Any) -> None:
+        match value:
+            case [int(row), int(column)] if row < shape[0] and column < shape[1] and on_pick:
+                on_pick(row, column)
+
+    return pick if on_pick else None
 
 
 def _of_picture(picture: Picture, notes: str, facts: Sequence[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -87,38 +87,34 @@ function buildWords(view, tower, number) {
   const from = tower.mirrored ? tower.x : tower.x + 34;
   box.append(svg("rect", "ground", { x: from - 4, y: tower.wordsTop, width: tower.width - 30, height: tower.bottom - tower.wordsTop, rx: 6 }));
   sheet.append(box);
-  const isLater = stepped && header.steps.written;
-  for (const placed of tower.words) {
-    const { mark, word } = placeWord(box, placed, () => {
-      if (!stepped) view.send("pinned", placed.index === view.pinned ? -1 : placed.index);
-      else view.goTo(!header.steps.written && view.step === placed.index ? -1 : placed.index);
-    });
-    view.updates.push(() => {
-      const here = placed.index === (stepped ? view.step : view.source);
-      mark.setAttribute("fill-opacity", here && stepped ? "1" : stepped ? "0" : (view.lights[placed.index] ?? 0).toFixed(3));
-      mark.classList.toggle(stepped ? "here" : "from", here);
-      mark.classList.toggle("decides", !stepped && (header.steps.decided[view.step] ?? []).includes(placed.index));
-      word.classList.toggle("here", here);
-      word.classList.toggle("later", isLater && placed.index > view.step);
-    });
-  }
+  for (const placed of tower.words) buildWord(view, box, placed, stepped);
 }
 
 /**
- * A word that can be clicked, over the mark that it may have.
+ * A word that can be clicked, over its mark: the step's own word where words are steps, else how much it is looked at.
+ * @param {View} view
  * @param {SVGElement} place
  * @param {import("./layout.js").PlacedWord} placed
- * @param {() => void} pick
+ * @param {boolean} stepped
  */
-function placeWord(place, { text, x, y, width }, pick) {
+function buildWord(view, place, { text, index, x, y, width }, stepped) {
+  const { written, decided } = view.header.steps;
   const word = svg("text", "word", { x: x + 3.5, y: y + 4 }, text);
   const mark = svg("rect", "word-mark", { x, y: y - 9, width, height: 18, rx: 5 });
   word.addEventListener("click", (event) => {
     event.stopPropagation();
-    pick();
+    if (!stepped) view.send("pinned", index === view.pinned ? -1 : index);
+    else view.goTo(!written && view.step === index ? -1 : index);
   });
   place.append(mark, word);
-  return { mark, word };
+  view.updates.push(() => {
+    const here = index === (stepped ? view.step : view.source);
+    mark.setAttribute("fill-opacity", here && stepped ? "1" : stepped ? "0" : (view.lights[index] ?? 0).toFixed(3));
+    mark.classList.toggle(stepped ? "here" : "from", here);
+    mark.classList.toggle("decides", !stepped && (decided[view.step] ?? []).includes(index));
+    word.classList.toggle("here", here);
+    word.classList.toggle("later", stepped && written && index > view.step);
+  });
 }
 
 /**
@@ -295,16 +291,7 @@ function buildBus(view) {
  */
 function buildNext(view) {
   const { sheet, header, layout } = view;
-  for (const placed of layout.written) {
-    const { mark, word } = placeWord(sheet, placed, () => view.goTo(placed.index));
-    view.updates.push(() => {
-      const here = placed.index === view.step;
-      mark.setAttribute("fill-opacity", here ? "1" : "0");
-      mark.classList.toggle("here", here);
-      word.classList.toggle("here", here);
-      word.classList.toggle("later", placed.index > view.step);
-    });
-  }
+  for (const placed of layout.written) buildWord(view, sheet, placed, true);
   const { x, y, width, lines } = layout.next;
   const end = layout.towers[layout.towers.length - 1];
   const from = end.mirrored ? x : x + 34;

@@ -1,7 +1,8 @@
 // One matrix on a canvas: colours for all cells, numbers where they fit, marks for what is lit.
 
 import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
-import { between, css, inkOn, NAN, scale } from "../../../transformer/plots/canvas/shared/colours.js";
+import { css, inkOn, NAN } from "../../../transformer/plots/canvas/shared/colours.js";
+import { colourOf } from "../../../transformer/plots/canvas/shared/cells.js";
 import { pen } from "../../../transformer/plots/canvas/shared/page.js";
 import { written } from "../../../transformer/plots/canvas/shared/words.js";
 
@@ -106,6 +107,19 @@ export function geometry(canvas, matrix, theme, zoom = 1, kept = null) {
   const top = numbers ? line + 2 : 2;
   const sizes = { wide: left + columns * width + 3, tall: top + rows * height + 3 };
   return { numbers, width, height, left, top, ...sizes, font, label, line, rowsAt, columnsAt };
+}
+
+/**
+ * The cell at a point of the canvas, as row and column; null beside the cells, and where some are left out.
+ * @param {Pick<Drawn, "shape">} drawn
+ * @param {number} x
+ * @param {number} y
+ * @returns {[number, number] | null}
+ */
+export function cellAt({ shape }, x, y) {
+  const row = shape.rowsAt[Math.floor((y - shape.top) / shape.height)] ?? -1;
+  const column = shape.columnsAt[Math.floor((x - shape.left) / shape.width)] ?? -1;
+  return row >= 0 && column >= 0 ? [row, column] : null;
 }
 
 /**
@@ -220,7 +234,7 @@ export function colouring(matrix, values, theme) {
     if (matrix.asked && !(value > 0)) return [value === 0 ? theme.background : css(theme.masked), theme.text];
     if (Number.isNaN(value)) return [NAN, "#000"];
     if (Math.abs(value) >= 1e5) return [css(theme.masked), theme.text];
-    const channels = matrix.mask || matrix.asked ? visible(theme) : matrix.weights ? scale(value) : between(value / largest, theme);
+    const channels = matrix.mask || matrix.asked ? visible(theme) : colourOf(value, matrix.weights ? 1 : largest, !matrix.weights, theme);
     return [css(channels), inkOn(channels)];
   };
 }
@@ -267,8 +281,19 @@ function grid({ rowsAt, columnsAt, left, top, width, height, numbers }, { border
  * @param {Paints} colours
  */
 function mark(x, y, how, shape, colours) {
-  if (how === "furtherSources" || how === "furtherTargets") return outline(x, y, shape, colours.further, 1, [2, 2]);
-  return outline(x, y, shape, colours[how], how === "picked" ? 3 : 2);
+  const name = how === "furtherSources" || how === "furtherTargets" ? "further" : how;
+  const { line, dash } = lineOf(name);
+  return outline(x, y, shape, colours[name], line, dash);
+}
+
+/**
+ * How thick an outline is, and its dashes.
+ * @param {keyof Paints} name
+ * @returns {{ line: number, dash?: number[] }}
+ */
+export function lineOf(name) {
+  if (name === "further") return { line: 1, dash: [2, 2] };
+  return { line: name === "picked" || name === "outlined" ? 3 : 2 };
 }
 
 /**

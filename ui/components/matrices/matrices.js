@@ -2,16 +2,16 @@
 
 import { activate } from "../../../transformer/plots/canvas/shared/active.js";
 import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
-import { shade, themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
+import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
-import { button, element, enlarged, focusedBeside, resized, say, screenRatio, swatch } from "../../../transformer/plots/canvas/shared/page.js";
+import { button, element, enlarged, focusedBeside, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
+import { showLegend } from "../../../transformer/plots/canvas/shared/saved.js";
 import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
 import { fill, written } from "../../../transformer/plots/canvas/shared/words.js";
-import { geometry, paints, sceneOf, zoomFor } from "./canvas.js";
+import { cellAt, geometry, paints, sceneOf, zoomFor } from "./canvas.js";
 import { saveMatrices } from "./files.js";
-import { meanings, scalesOf } from "./legend.js";
-import { cellAt } from "./pointer.js";
+import { legendFor } from "./legend.js";
 import { sizeOf, spoken, symbolNodes } from "./symbols.js";
 
 /** @typedef {import("./canvas.js").Matrix} Matrix */
@@ -57,7 +57,7 @@ const RELATIONS = ["sources", "targets", "furtherSources", "furtherTargets"];
 export default component("matrices", (frame) => {
   const save = button("", () => saveMatrices(view));
   const hint = element("span", "hint");
-  const legend = element("span", "swatches");
+  const legend = element("span");
   const bar = element("div", "legend");
   bar.append(save, hint, legend);
   const [sheet, reading] = [element("div", "sheet"), element("div", "reading")];
@@ -109,7 +109,9 @@ function draw(view) {
     if (sheet.children[order] !== box.root) sheet.insertBefore(box.root, sheet.children[order] ?? null);
     show(view, box, matrix);
   });
-  explain(view);
+  say(view.save, header.words.save_png);
+  say(view.hint, header.hint);
+  showLegend(view.legend, legendFor(view), view.root.clientWidth, view.theme);
 }
 
 /**
@@ -235,23 +237,6 @@ function expose(view, box) {
   const text = [valueText(view, box, row, column), lit, note(view, matrix, row, column)].filter(Boolean).join(" · ");
   const attributes = { "aria-colindex": column + 1, "aria-selected": String(relation === "picked" && !view.example) };
   activate(canvas, "gridcell", text, { ...attributes }, ["row", { "aria-rowindex": row + 1 }]);
-}
-
-/** @param {View} view */
-function explain({ header, hint, legend, paints: colours, save, selected, example, theme }) {
-  say(save, header.words.save_png);
-  say(hint, header.hint);
-  const scales = scalesOf(header, theme).map(([text, stops]) => {
-    const patch = element("i", "scale");
-    shade(patch, stops);
-    return swatch(patch, text);
-  });
-  const outlines = meanings(header, selected !== null, example).map(([name, text]) => {
-    const patch = element("i", name);
-    patch.style.borderColor = colours[name];
-    return swatch(patch, text);
-  });
-  legend.replaceChildren(...scales, ...outlines);
 }
 
 /**

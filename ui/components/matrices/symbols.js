@@ -1,9 +1,11 @@
 // Symbols such as W^Q_0: what follows ^ is set higher, what follows _ lower.
 
 import { element } from "../../../transformer/plots/canvas/shared/page.js";
+import { fontOf } from "../../../transformer/plots/canvas/shared/scene.js";
 import { written } from "../../../transformer/plots/canvas/shared/words.js";
 import { largestOf } from "./canvas.js";
 
+/** @typedef {import("../../../transformer/plots/canvas/shared/scene.js").Words} Words */
 /** @typedef {{ text: string, level: -1 | 0 | 1 }} Part Letters on the line, above it (1) or below it (-1). */
 
 const SMALL = 0.7; // size of raised and lowered letters
@@ -40,24 +42,21 @@ export function spoken(symbol) {
 }
 
 /**
- * Write a symbol on a canvas, its line's middle at `y`; returns where it ends.
- * @param {CanvasRenderingContext2D} context
+ * A symbol as texts of a scene, from where `look` stands, and where it ends.
+ * @param {CanvasRenderingContext2D} ruler
  * @param {string} symbol
- * @param {number} x
- * @param {number} y
- * @param {number} size
- * @param {string} family
- * @param {string} style of the letters
+ * @param {Words & { size: number }} look of letters on the line
+ * @param {string} font
  */
-export function writeSymbol(context, symbol, x, y, size, family, style = "italic") {
-  context.textAlign = "left";
-  context.textBaseline = "middle";
-  for (const { text, level } of partsOf(symbol)) {
-    context.font = `${style} ${level ? size * SMALL : size}px ${family}`;
-    context.fillText(text, x, y - level * size * 0.35);
-    x += context.measureText(text).width;
-  }
-  return x;
+export function symbolOf(ruler, symbol, look, font) {
+  let { x } = look;
+  const items = partsOf(symbol).map(({ text, level }) => {
+    const own = { ...look, text, x, y: look.y - level * look.size * 0.35, size: level ? look.size * SMALL : look.size };
+    ruler.font = fontOf(own, font);
+    x += ruler.measureText(text).width;
+    return own;
+  });
+  return { items, end: x };
 }
 
 /**

@@ -28,7 +28,7 @@ class CanvasComponent:
     Streamlit sends a message again as a whole when any of it changes. So scripts and styles have one message, where the
     page does not load them by itself, which the browser keeps for good, the weights have another, which it keeps while
     they stay the same, and the options (selection, threshold) have a third one of a few bytes. The first and the last
-    are of elements without size.
+    are of elements without size. The container's key ends in `-canvas`: what is below waits until it has drawn.
     """
 
     def __init__(self, name: str) -> None:
@@ -64,7 +64,7 @@ class CanvasComponent:
             return tell
 
         listeners: dict[str, Any] = {f"on_{name}_change": before_run(name) for name in heard}
-        with st.container(gap=None):
+        with st.container(gap=None, key=f"{key}-canvas"):
             if not _by_page:
                 _bring_scripts(key=f"{key}.script")
             self._mount(key=key, data=self.message(key, header, arrays), **listeners)

@@ -11,9 +11,9 @@ from transformer.lessons.attention import temperature_curve, temperature_formula
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.recipe import COLDEST, HOTTEST, Recipe
+from transformer.plots.curves import curves
 from transformer.plots.export import plot_config
 from transformer.plots.file_names import file_name
-from transformer.plots.lessons import curves
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls

@@ -10,8 +10,8 @@ from streamlit.delta_generator import DeltaGenerator
 from transformer.lessons.expressions.board import Board, Matrix
 from transformer.lessons.expressions.operations import Given
 from transformer.lessons.scaling import Growth, cosines, growth
+from transformer.plots.curves import curves
 from transformer.plots.export import plot_config
-from transformer.plots.lessons import curves
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.attention_steps import controls

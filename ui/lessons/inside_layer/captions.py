@@ -3,10 +3,11 @@
 import numpy as np
 
 from transformer.lessons.expressions.board import Board
-from transformer.lessons.inside.norms import bare_lengths, bare_limit, kind_of
+from transformer.lessons.inside.norms import bare_lengths, bare_limit
 from transformer.lessons.inside.outputs import is_tied, likeliest, positions_of
 from transformer.lessons.toy import toy_words
 from transformer.nn.blocks import Residual
+from transformer.nn.norms import norm_kind
 from ui.lessons.inside_layer.controls import Place
 from ui.lessons.inside_layer.examples import Example
 from ui.texts import plain
@@ -25,7 +26,7 @@ def said_of(example: Example, board: Board, stage: str, at: Place, form: str, po
         return f"{told} {plain('inside_layer.residual_first' if first else 'inside_layer.residual_last')}"
     if stage == "norm":
         key = "beside" if form == "beside" else form
-        own = plain(f"inside_layer.form_{kind_of(sub.residual.norm)}")
+        own = plain(f"inside_layer.form_{norm_kind(sub.residual.norm)}")
         reads = plain("inside_layer.norm_reads_first" if first else "inside_layer.norm_reads_last", part=part)
         said = plain(f"inside_layer.look_norm_{key}")
         return f"{reads} {said} {plain('inside_layer.norm_own', form=own)}"

@@ -9,10 +9,11 @@ import streamlit as st
 from transformer.checkpoint.checkpoint import HUGGING_FACE
 from transformer.checkpoint.foreign.samples import sample_ids
 from transformer.lessons.inside.boards import STAGES
-from transformer.lessons.inside.norms import BESIDE, SHOWN, kind_of
+from transformer.lessons.inside.norms import BESIDE, SHOWN
 from transformer.lessons.inside.outputs import positions_of
 from transformer.lessons.run import Run
 from transformer.lessons.toy import toy_sentences
+from transformer.nn.norms import norm_kind
 from ui.lessons import shared
 from ui.lessons.inside_layer.convolution import START
 from ui.lessons.inside_layer.examples import Example, own_translation, run_of, toy_run
@@ -152,7 +153,7 @@ def place(run: Run, stage: str) -> Place:
 
 def form(run: Run, at: Place) -> str:
     """Which form of the norm is worked out, at first the model's own; or all beside each other."""
-    own = kind_of(run.sub_layer(at.stack, at.layer, at.part).residual.norm)
+    own = norm_kind(run.sub_layer(at.stack, at.layer, at.part).residual.norm)
     return choice(
         t("inside_layer.form"), tuple(SHOWN), key="form", default=own, form="list", width=190, bare=True,
         text=lambda one: plain(f"inside_layer.form_{one}"),

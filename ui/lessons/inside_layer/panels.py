@@ -12,6 +12,7 @@ from transformer.lessons.inside import norms
 from transformer.lessons.inside.boards import embedding_board, feed_forward_board, order_board, residual_board
 from transformer.lessons.inside.outputs import likeliest, output_board, positions_of
 from transformer.lessons.run import Run
+from transformer.nn.norms import norm_kind
 from transformer.plots.canvas.about import About
 from transformer.plots.file_names import file_name
 from ui.components.matrices.component import Cell, matrices
@@ -130,7 +131,7 @@ def _draw(
 
 def _beside(board: Board, run: Run, at: controls.Place, shown: Cell) -> None:
     """The forms of the norm beside each other: what each divides the row of the shown cell by, and how far apart."""
-    own = norms.kind_of(run.sub_layer(at.stack, at.layer, at.part).residual.norm)
+    own = norm_kind(run.sub_layer(at.stack, at.layer, at.part).residual.norm)
     row = shown.row if board[shown.matrix].axes[0] == "query" else 0
     found = norms.apart(board, own, row)
     labels = board["X"].rows

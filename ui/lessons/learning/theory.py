@@ -6,8 +6,8 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from transformer.plots.curves import curves
 from transformer.plots.export import plot_config
-from transformer.plots.lessons import curves
 from transformer.training.explained import at_start, smoothed_losses, smoothed_target
 from transformer.training.snapshots import Snapshot, labels
 from transformer.training.tasks import Settings, noam

@@ -20,7 +20,7 @@ from transformer.lessons.positions import (
     trained_table,
 )
 from transformer.lessons.sentences import Sentence
-from transformer.plots.lessons import grouped_bars
+from transformer.plots.bars import grouped_bars
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.positions.controls import model, variant

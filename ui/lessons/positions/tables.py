@@ -18,7 +18,7 @@ from transformer.lessons.positions import (
     wavelength,
     waves,
 )
-from transformer.plots.lessons import curves
+from transformer.plots.curves import curves
 from ui.components.matrices.component import matrices
 from ui.lessons import shared
 from ui.lessons.positions.controls import variant

@@ -1,15 +1,16 @@
 // Every head of every layer as a thumbnail: look at all, point at one to enlarge it, pick one to open it.
 
 import { valuesOf } from "../shared/cells.js";
-import { shade, STOPS, themeOf } from "../shared/colours.js";
+import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { moved } from "../shared/grid.js";
-import { button, element, focusedBeside, swatch } from "../shared/page.js";
+import { button, element, focusedBeside } from "../shared/page.js";
+import { showLegend } from "../shared/saved.js";
 import { fill, written } from "../shared/words.js";
 import { gridPng } from "./grid_png.js";
 import { local } from "./local.js";
 import { showPreview } from "./preview.js";
-import { aspect, marks, paint, palette, TICKS } from "./thumbnails.js";
+import { aspect, legendFor, paint, palette } from "./thumbnails.js";
 
 const THUMBNAIL = 96; // pixels along a thumbnail's longer side, or one a cell where there are more cells
 const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
@@ -23,7 +24,7 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
  * @property {string} query_axis
  * @property {string} key_axis
  * @property {string} file_name
- * @property {string[][]} roles what each head does; empty where that is not known
+ * @property {string[][]} [roles] what each head does; empty where that is not known
  * @property {import("../shared/saved.js").About} about
  * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes" | "off" | "marked", string>} words
  */
@@ -93,11 +94,14 @@ function canvasOf(cell) {
 }
 
 /**
- * Thumbnails larger than their pixels keep hard edges; smaller ones are averaged, so that no line falls out.
+ * Thumbnails larger than their pixels keep hard edges; smaller ones are averaged, so that no line falls out. The legend
+ * takes as many rows as it needs.
  * @param {View} view
  */
-function fit({ root, cells }) {
-  if (!cells.length) return;
+function fit(view) {
+  const { root, cells, parts, theme } = view;
+  if (!parts || !cells.length) return;
+  showLegend(parts.legend, legendFor(view), root.clientWidth, theme);
   const canvas = canvasOf(cells[0][0]);
   root.classList.toggle("shrunk", canvas.clientWidth * (window.devicePixelRatio || 1) < canvas.width);
 }
@@ -171,30 +175,17 @@ function makeCell(view, layer, head) {
 }
 
 /**
- * Write names and the legend.
+ * Write names.
  * @param {View} view
  * @param {NonNullable<View["parts"]>} parts
  */
-function describe({ header, weights, look }, { save, grid, corner, columns, rows, legend }) {
+function describe({ header }, { save, grid, corner, columns, rows }) {
   const { words } = header;
   save.textContent = words.save_png;
   grid.setAttribute("aria-label", words.name);
   corner.setAttribute("aria-label", words.layer);
   columns.forEach((column, head) => (column.textContent = header.columns[head]));
   rows.forEach((row, layer) => (row.textContent = header.rows[layer]));
-  const bar = element("div", "scale");
-  shade(bar, STOPS);
-  const axis = element("div", "ticks");
-  for (const weight of TICKS) {
-    const tick = element("span", "", String(weight));
-    tick.style.left = `${weight * 100}%`;
-    axis.append(tick);
-  }
-  const box = element("div", "scale-box");
-  box.append(bar, axis);
-  const axes = fill(words.axes, { queries: header.query_axis, keys: header.key_axis });
-  const swatches = marks(weights, words, look).map(([name, patch]) => swatch(patch, name));
-  legend.replaceChildren(box, element("span", "", words.scale), ...swatches, element("span", "", axes));
 }
 
 /**
@@ -204,7 +195,7 @@ function describe({ header, weights, look }, { save, grid, corner, columns, rows
  * @param {number} head
  */
 function nameOf(header, layer, head) {
-  return [header.rows[layer], header.columns[head], header.roles[layer][head]].filter(Boolean).join(", ");
+  return [header.rows[layer], header.columns[head], header.roles?.[layer][head]].filter(Boolean).join(", ");
 }
 
 /** @param {View} view */

@@ -2,8 +2,7 @@
 
 import { element } from "../shared/page.js";
 import { legendOf, rulerOf, savePicture, titleOf } from "../shared/saved.js";
-import { fill } from "../shared/words.js";
-import { aspect, marks, paint, TICKS } from "./thumbnails.js";
+import { aspect, legendFor, paint } from "./thumbnails.js";
 
 const SIDE = 84; // a row's name
 const GAP = 6;
@@ -15,7 +14,7 @@ const LEAST = 460; // pixels of width that a title and a legend get
  * @param {import("./all_heads.js").View} view
  */
 export function gridPng({ header, weights, theme, look, selected }) {
-  const { shape, words } = header;
+  const { shape } = header;
   const [layers, heads] = shape;
   const width = Math.min(110, 110 * aspect(shape));
   const height = width / aspect(shape);
@@ -38,11 +37,6 @@ export function gridPng({ header, weights, theme, look, selected }) {
     const [y, x] = [top(selected[0]) - 2, left(selected[1]) - 2];
     items.push({ kind: "frame", x, y, width: width + 4, height: height + 4, colour: theme.primary, line: 3 });
   }
-  const legend = legendOf(ruler, {
-    name: words.scale,
-    ticks: TICKS.map((weight) => [String(weight), weight]),
-    marks: marks(weights, words, look).map(([name, image]) => [name, (x, y, side) => [{ kind: "image", image, x, y, width: side, height: side }]]),
-    note: fill(words.axes, { queries: header.query_axis, keys: header.key_axis }),
-  }, inner, theme);
+  const legend = legendOf(ruler, legendFor({ header, weights, theme }), inner, theme);
   savePicture(header.file_name, theme, inner, [titleOf(ruler, header.about, inner, theme), { items, height: top(layers) + GAP }, legend]);
 }

@@ -21,7 +21,7 @@ export function showPreview(view, preview, layer, head) {
   canvas.style.width = `${Math.max((SIDE * keys) / larger, 48)}px`;
   canvas.style.height = `${Math.max((SIDE * queries) / larger, 48)}px`;
   const axes = element("span", "axes", `${header.query_axis} ↓  ${header.key_axis} →`);
-  const role = element("span", "axes", header.roles[layer][head]);
+  const role = element("span", "axes", header.roles?.[layer][head]);
   preview.replaceChildren(element("strong", "", `${header.rows[layer]}, ${header.columns[head]}`), role, canvas, axes);
   preview.hidden = false;
   const [box, cell] = [root.getBoundingClientRect(), view.cells[layer][head].getBoundingClientRect()];

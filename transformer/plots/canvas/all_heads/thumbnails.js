@@ -1,10 +1,8 @@
 // One small picture a head.
 
-import { LARGEST_CODE, lookOf, MASKED, paintOn, wholeOf } from "../shared/cells.js";
-import { element } from "../shared/page.js";
-
-/** The colour bar's ticks. */
-export const TICKS = [0, 0.25, 0.5, 0.75, 1];
+import { LARGEST_CODE, lookOf, marked, marksOf, paintOn, wholeOf } from "../shared/cells.js";
+import { TICKS } from "../shared/saved.js";
+import { fill } from "../shared/words.js";
 
 /** @typedef {import("../shared/cells.js").Look} Look */
 
@@ -52,17 +50,12 @@ export function paint(canvas, weights, [, , queries, keys], head, look, size) {
 }
 
 /**
- * The marks that are no weights and occur in these thumbnails, with their names.
- * @param {Float32Array} weights
- * @param {{ masked: string, nan: string }} words
- * @param {Look} look
- * @returns {[name: string, patch: HTMLCanvasElement][]}
+ * What the colours of these thumbnails mean.
+ * @param {Pick<import("./all_heads.js").View, "header" | "weights" | "theme">} view
+ * @returns {import("../shared/saved.js").Legend}
  */
-export function marks(weights, words, look) {
-  const named = /** @type {[number, string][]} */ ([[MASKED, words.masked], [NaN, words.nan]]);
-  return named.filter(([mark]) => weights.includes(mark)).map(([mark, name]) => {
-    const patch = element("canvas");
-    paint(patch, Float32Array.of(mark), [1, 1, 1, 1], 0, look, 14);
-    return [name, patch];
-  });
+export function legendFor({ header, weights, theme }) {
+  const { words, query_axis: queries, key_axis: keys } = header;
+  const marks = marksOf(marked([wholeOf(weights, 1, weights.length)]), words, theme);
+  return { name: words.scale, ticks: TICKS, marks, note: fill(words.axes, { queries, keys }) };
 }

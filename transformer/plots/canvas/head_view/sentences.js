@@ -2,7 +2,7 @@
 
 import { agreement, decidedElsewhere } from "../shared/decided.js";
 import { counted, fill, listed } from "../shared/words.js";
-import { mean, rowOf } from "../shared/lines.js";
+import { headOf, mean } from "../shared/lines.js";
 
 /** @typedef {import("./head_view.js").View} View */
 
@@ -55,9 +55,9 @@ export function footer({ choices, focus, header, lines, measures, nan, total, we
   const said = [fill(choices.threshold > 0 ? words.above : words.all, { lines: drawn, threshold: choices.threshold })];
   said.push(words.opacity);
   if (header.decided && active.length === 1) {
-    const row = (/** @type {number} */ query) => rowOf(weights, header.shape, active[0], query);
-    if (decidedElsewhere(header.decided, row).length) said.push(words.decided);
-    said.push(agreement(header.decided, row, [words.agree, words.none, words.unknown]));
+    const [own, keys] = [headOf(weights, header.shape, active[0]), header.shape[2]];
+    if (decidedElsewhere(header.decided, own, keys).length) said.push(words.decided);
+    said.push(agreement(header.decided, own, keys, [words.agree, words.none, words.unknown]));
   }
   if (focus) {
     const one = active.length === 1;

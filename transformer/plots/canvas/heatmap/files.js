@@ -1,7 +1,7 @@
 // A heatmap as a picture file: with its title, and what it is of.
 
 import { save } from "../shared/page.js";
-import { MASKED } from "../shared/cells.js";
+import { MASKED, rowOf } from "../shared/cells.js";
 import { notesOf, rulerOf, savePicture, titleOf } from "../shared/saved.js";
 import { measuresOf, sceneOf } from "./scene.js";
 import { seen } from "./zoom.js";
@@ -16,7 +16,7 @@ export function saveNumbers({ header, layers }) {
   const { queries, keys } = header;
   const cell = (/** @type {string} */ text) => `"${text.replaceAll('"', '""')}"`;
   const rows = queries.labels.map((label, row) => {
-    const here = layers[0].values?.subarray(row * keys.labels.length, (row + 1) * keys.labels.length) ?? [];
+    const here = rowOf(layers[0].values ?? new Float32Array(), keys.labels.length, row);
     return [cell(label), ...Array.from(here, (weight) => (weight === MASKED ? "" : String(Number(weight.toPrecision(9)))))];
   });
   const lines = [["", ...keys.labels.map(cell)], ...rows].map((one) => one.join(","));

@@ -78,8 +78,7 @@ const local = {
     const order = head ?? kind.heads;
     const { queries, keys, name } = kind;
     const { words } = header;
-    const count = keys.texts.length;
-    const agreed = agreement(kind.decided, (query) => weights.subarray(query * count, (query + 1) * count), [words.agree, words.none, words.unknown]);
+    const agreed = agreement(kind.decided, weights, keys.texts.length, [words.agree, words.none, words.unknown]);
     const said = [header.axes[name].notes, notes[order], kind.decided?.length ? words.decided : "", agreed];
     const axis = { ...header.axes[name], notes: said.filter(Boolean).join(" ") };
     return {

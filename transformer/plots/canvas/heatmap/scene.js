@@ -1,11 +1,11 @@
 // Where everything of a heatmap stands, and how it looks: cells, words beside them, the colour bar.
 
-import { cellOf, colourOf, lookOf, marked, MASKED, paintOn } from "../shared/cells.js";
+import { boxesOf, colourOf, lookOf, marked, marksOf, paintOn } from "../shared/cells.js";
 import { inkOn } from "../shared/colours.js";
-import { decidedElsewhere } from "../shared/decided.js";
+import { ringsOf } from "../shared/decided.js";
 import { element } from "../shared/page.js";
-import { legendOf, rulerOf } from "../shared/saved.js";
-import { decidedIn, shifted } from "../shared/scene.js";
+import { legendOf, rulerOf, TICKS } from "../shared/saved.js";
+import { shifted } from "../shared/scene.js";
 import { counted, fill } from "../shared/words.js";
 import { ticks } from "./window.js";
 
@@ -19,7 +19,7 @@ const LABEL = 140; // the longest label
 const LETTERS = 12;
 const AXIS = 20; // an axis title's line
 const BAR = { gap: 10, line: 17, tall: 32, marks: 20 };
-const FEWEST = 240; // CSS pixels that the colour bar takes at least
+const FEWEST = 240; // CSS pixels that the colour bar takes at least, where there is room
 const NAMED = { cell: 13, rows: 98, columns: 72 }; // of a long map: a cell that is named, and what names take
 const NUMBERED = { rows: 36, columns: 14, wide: 36, tall: 16 }; // numbers beside it; a cell with its weight in it
 
@@ -27,9 +27,9 @@ const NUMBERED = { rows: 36, columns: 14, wide: 36, tall: 16 }; // numbers besid
 /** @typedef {import("./heatmap.js").View} View */
 /** @typedef {Pick<View, "header" | "theme" | "layers" | "window" | "pair" | "relative">} Shown */
 /** @typedef {{ left: number, top: number, cell: number, tall: number, upright: boolean, named: boolean, rows: number,
- *   columns: number, across: number, down: number, width: number, height: number }} Measures
+ *   columns: number, across: number, down: number, wide: number, width: number, height: number }} Measures
  * The place of the cells' upper left corner, a cell's width and height (`tall`), the room of row and column names, the
- * size of all cells, and of everything. */
+ * size of all cells, how wide the colour bar is, and the size of everything. */
 
 /**
  * @param {Shown} shown
@@ -39,9 +39,10 @@ const NUMBERED = { rows: 36, columns: 14, wide: 36, tall: 16 }; // numbers besid
 export function measuresOf(shown, room) {
   const { left, top, across, down, ...found } = shown.header.long ? windowed(shown, room) : whole(shown, room);
   const { masked, nan } = marked(shown.layers);
-  const width = left + Math.max(across, FEWEST) + 12;
+  const wide = Math.max(across, Math.min(FEWEST, room - left - 12));
+  const width = left + wide + 12;
   const height = top + down + BAR.gap + BAR.line + BAR.tall + (masked || nan ? BAR.marks : 0);
-  return { left, top, across, down, ...found, width, height };
+  return { left, top, across, down, wide, ...found, width, height };
 }
 
 /**
@@ -100,11 +101,11 @@ export function scaleOf({ header, layers, relative }) {
  * @param {number} ratio pixels of the image for one CSS pixel; 0 for boxes
  */
 export function sceneOf(shown, ratio) {
-  const { header, theme, measures, pair, window } = shown;
+  const { header, theme, measures, pair, window, layers: [{ values = new Float32Array() }] } = shown;
   const { left, top, cell, tall, across, down } = measures;
   const scale = scaleOf(shown);
   /** @type {Item[]} */
-  const items = ratio ? [cellsAt(shown, ratio, scale)] : boxes(shown, scale.end);
+  const items = ratio ? [cellsAt(shown, ratio, scale)] : boxesOf(values, header.keys.texts.length, measures, theme, scale.end, header.centred);
   const inside = (/** @type {number[]} */ places, /** @type {number} */ side, /** @type {number} */ room) => places.map((place) => place * side).filter((at) => at > 0 && at < room);
   const [above, before] = header.axis.edges;
   for (const [colour, line] of /** @type {const} */ ([["#000000", 3], ["#ffffff", 1]])) {
@@ -113,20 +114,9 @@ export function sceneOf(shown, ratio) {
     for (const x of inside(before.map((column) => column - window[2]), cell, across)) items.push({ ...rule, x0: left + x, y0: top, x1: left + x, y1: top + down });
   }
   items.push(...numbers(shown, scale.end), ...labels(shown), ...bar(shown, scale));
-  items.push(...rings(shown));
+  if (header.kind?.decided) items.push(...ringsOf(header.kind.decided, values, header.keys.texts.length, measures));
   if (pair) items.push(...around(shown, pair, theme.background, theme.text));
   return items;
-}
-
-/**
- * Rings in the cells of keys that decide a query which looks at another one most, where that is known.
- * @param {Shown & { measures: Measures }} shown
- */
-function rings({ header: { kind, keys }, layers: [{ values }], measures: { left, top, cell, tall } }) {
-  if (!kind?.decided) return []; // as of a long map, whose keys have no texts
-  const count = keys.texts.length;
-  const rowOf = (/** @type {number} */ query) => values?.subarray(query * count, (query + 1) * count) ?? [];
-  return decidedElsewhere(kind.decided, rowOf).flatMap(({ query, key }) => decidedIn(left + key * cell, top + query * tall, cell, tall));
 }
 
 /**
@@ -139,17 +129,6 @@ function cellsAt({ header, theme, window, layers, measures: { left, top, across,
   const image = element("canvas");
   paintOn(image, Math.round(across * ratio), Math.round(down * ratio), window, layers, largest, lookOf(end, header.centred, theme));
   return { kind: "image", image, x: left, y: top, width: across, height: down };
-}
-
-/**
- * The cells of a map that is seen whole, one by one.
- * @param {Shown & { measures: Measures }} shown
- * @param {number} end
- */
-function boxes({ header, theme, layers, measures: { left, top, cell, tall } }, end) {
-  const values = Array.from(layers[0].values ?? []);
-  const count = header.keys.texts.length;
-  return values.flatMap((weight, at) => cellOf(weight, left + (at % count) * cell, top + Math.floor(at / count) * tall, cell, tall, theme, end, header.centred));
 }
 
 /**
@@ -212,7 +191,7 @@ function around({ measures: { left, top, cell, tall, across, down }, window }, [
 /** @param {Shown & { measures: Measures }} shown */
 function labels(shown) {
   const { header, theme, pair, window } = shown;
-  const { left, top, cell, tall, upright, rows, columns, across, down } = shown.measures;
+  const { left, top, cell, tall, upright, rows, columns, down, wide } = shown.measures;
   /** @type {Pick<import("../shared/scene.js").Words, "kind" | "colour" | "size" | "align">} */
   const base = { kind: "text", colour: theme.text, size: LETTERS, align: "left" };
   /** @type {Item[]} */
@@ -227,7 +206,7 @@ function labels(shown) {
     if (upright) items.push({ ...base, text, x, y: top - 5, room: columns, bold, upright });
     else items.push({ ...base, text, x: x - Math.min(cell / 2, 14) + 2, y: top - LETTERS / 2 - 4, room: Math.max(cell - 2, header.long ? 60 : 0), bold });
   }
-  items.push({ ...base, text: header.axis.keys, x: left, y: AXIS / 2, room: Math.max(across, FEWEST), size: 13 });
+  items.push({ ...base, text: header.axis.keys, x: left, y: AXIS / 2, room: wide, size: 13 });
   items.push({ ...base, text: header.axis.queries, x: AXIS / 2, y: top + down, room: down + top - AXIS, size: 13, upright: true });
   return items;
 }
@@ -271,23 +250,17 @@ function isNamed(order, each, chosen) {
  * @param {{ largest: number, end: number }} scale
  * @returns {Item[]}
  */
-function bar({ header, theme, relative, layers, measures: { left, top, across, down } }, { largest, end }) {
+function bar({ header, theme, relative, layers, measures: { left, top, down, wide } }, { largest, end }) {
   const { words, centred, unit } = header;
-  const wide = Math.max(across, FEWEST);
   const said = !relative || centred ? "" : largest > 0 ? fill(words.ends, { largest: threeDigits(largest) }) : words.nothing;
   const y = top + down + BAR.gap;
   const weightOf = (/** @type {number} */ share) => (centred ? 2 * share - 1 : share) * end;
-  const here = marked(layers);
-  /** @type {import("../shared/saved.js").Legend["marks"]} */
-  const marks = [];
-  if (here.masked) marks.push([words.masked, (x, below, side) => cellOf(MASKED, x, below, side, side, theme)]);
-  if (here.nan) marks.push([words.nan, (x, below, side) => cellOf(NaN, x, below, side, side, theme)]);
   /** @type {import("../shared/saved.js").Legend} */
   const legend = {
     name: "",
     colour: (share) => colourOf(weightOf(share), end, centred, theme),
-    ticks: [0, 0.25, 0.5, 0.75, 1].map((share) => [threeDigits(weightOf(share)), share]),
-    marks,
+    ticks: TICKS.map(([, share]) => [threeDigits(weightOf(share)), share]),
+    marks: marksOf(marked(layers), words, theme),
     note: "",
   };
   const { items } = legendOf(rulerOf(), legend, wide, theme, wide);

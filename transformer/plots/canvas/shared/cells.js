@@ -174,6 +174,32 @@ export function cellOf(weight, x, y, width, height, theme, end = 1, centred = fa
   ];
 }
 
+/** @typedef {{ left: number, top: number, cell: number, tall: number }} Corner Of all cells, and a cell's width and height. */
+
+/**
+ * The cells of a map one by one.
+ * @param {Float32Array} values
+ * @param {number} columns
+ * @param {Corner} corner
+ * @param {import("./colours.js").Theme} theme
+ * @param {number} [end]
+ * @param {boolean} [centred]
+ */
+export function boxesOf(values, columns, { left, top, cell, tall }, theme, end, centred) {
+  return Array.from(values).flatMap((weight, at) => cellOf(weight, left + (at % columns) * cell, top + Math.floor(at / columns) * tall, cell, tall, theme, end, centred));
+}
+
+/**
+ * A row of a map.
+ * @template {ArrayBufferLike} Buffer
+ * @param {Float32Array<Buffer>} values
+ * @param {number} columns
+ * @param {number} row
+ */
+export function rowOf(values, columns, row) {
+  return values.subarray(row * columns, (row + 1) * columns);
+}
+
 /**
  * Weights that stand as codes, a byte each: shares of 254, 255 where masked; `nan` has a bit a cell, where there is one.
  * @param {Uint8Array} codes
@@ -212,4 +238,17 @@ export function marked(layers) {
     masked: layers.some(({ codes, values }) => (values ? values.includes(MASKED) : codes?.includes(HIDDEN))),
     nan: layers.some(({ nan, values }) => (values ? values.includes(NaN) : nan !== undefined)),
   };
+}
+
+/**
+ * What marks of cells mean that are no weights, for a legend.
+ * @param {{ masked?: boolean, nan?: boolean }} found
+ * @param {{ masked: string, nan: string }} words
+ * @param {import("./colours.js").Theme} theme
+ * @returns {import("./saved.js").Legend["marks"]}
+ */
+export function marksOf({ masked, nan }, words, theme) {
+  /** @type {[there: boolean | undefined, mark: number, text: string][]} */
+  const kinds = [[masked, MASKED, words.masked], [nan, NaN, words.nan]];
+  return kinds.filter(([there]) => there).map(([, mark, text]) => [text, (x, y, side) => cellOf(mark, x, y, side, side, theme)]);
 }

@@ -22,13 +22,13 @@ const HEADS = {
 export const NAN = "#ff1f6b";
 
 /**
- * [red, green, blue] of the scale at `position` between 0 and 1.
+ * [red, green, blue] at `position` between 0 and 1 of a scale: that of weights, if its stops are not given.
  * @param {number} position
  */
-export function scale(position) {
-  const at = Math.min(Math.max(position, 0), 1) * (STOPS.length - 1);
-  const low = Math.min(Math.floor(at), STOPS.length - 2);
-  return STOPS[low].map((value, channel) => Math.round(value + (STOPS[low + 1][channel] - value) * (at - low)));
+export function scale(position, stops = STOPS) {
+  const at = Math.min(Math.max(position, 0), 1) * (stops.length - 1);
+  const low = Math.min(Math.floor(at), stops.length - 2);
+  return stops[low].map((value, channel) => Math.round(value + (stops[low + 1][channel] - value) * (at - low)));
 }
 
 /** [red, green, blue] as CSS writes it. */
@@ -36,19 +36,9 @@ export function css(/** @type {number[]} */ channels) {
   return `rgb(${channels.join(",")})`;
 }
 
-/**
- * Show the colours of a scale, from left to right, on an element.
- * @param {HTMLElement} shown
- * @param {number[][]} stops
- */
-export function shade(shown, stops) {
-  shown.style.background = `linear-gradient(to right, ${stops.map(css).join(", ")})`;
-}
-
-/** The two ends of the scale about 0, and its middle. */
-export function ends(/** @type {Pick<Theme, "dark">} */ theme) {
-  const [low, middle, high] = theme.dark ? SCALES.diverging.dark : SCALES.diverging.light;
-  return { low, middle, high };
+/** The stops of the scale about 0. */
+export function diverging(/** @type {Pick<Theme, "dark">} */ theme) {
+  return theme.dark ? SCALES.diverging.dark : SCALES.diverging.light;
 }
 
 /**
@@ -57,9 +47,7 @@ export function ends(/** @type {Pick<Theme, "dark">} */ theme) {
  * @param {Pick<Theme, "dark">} theme
  */
 export function between(share, theme) {
-  const { low, middle, high } = ends(theme);
-  const end = share < 0 ? low : high;
-  return middle.map((from, channel) => Math.round(from + (end[channel] - from) * Math.min(Math.abs(share), 1)));
+  return scale((share + 1) / 2, diverging(theme));
 }
 
 /**

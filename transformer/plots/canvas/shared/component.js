@@ -66,7 +66,10 @@ function open(className, mount, parent, local) {
   let forget = () => {};
   let hasNumbers = false; // those of a record may come later than what draws from it
   const draw = onceAFrame(() => {
-    if (root.clientWidth && hasNumbers) timed(root, hooks.draw);
+    if (!root.clientWidth || !hasNumbers) return;
+    timed(root, hooks.draw);
+    const around = root.getRootNode();
+    if (around instanceof ShadowRoot) around.host.closest("[class*=-canvas]")?.setAttribute("data-drawn", ""); // what is below has its place
   });
   const tell = (/** @type {string} */ name, /** @type {unknown} */ value) => events.includes(name) && trigger(name, value);
   const here = local && locally(local, take, tell);

@@ -1,5 +1,7 @@
 // What decided a word beside where a head looked: whether both are one word, and in how many words they are.
 
+import { rowOf } from "./cells.js";
+import { decidedIn } from "./scene.js";
 import { fill } from "./words.js";
 
 /** @typedef {[key: number, nats?: number][]} Decided For each query the key that decides it, -1 where none does. */
@@ -24,21 +26,34 @@ export function agrees(row, key) {
 /**
  * The queries with the keys that decide them, where they look at another key most.
  * @param {Decided} decided
- * @param {(query: number) => ArrayLike<number>} rowOf
+ * @param {Float32Array} weights of a head
+ * @param {number} keys
  */
-export function decidedElsewhere(decided, rowOf) {
-  return decided.flatMap(([key], query) => (key < 0 || agrees(rowOf(query), key) ? [] : [{ query, key }]));
+export function decidedElsewhere(decided, weights, keys) {
+  return decided.flatMap(([key], query) => (key < 0 || agrees(rowOf(weights, keys, query), key) ? [] : [{ query, key }]));
 }
 
 /**
  * In how many words that some key decides a head looked at that one most; or why that is not known.
  * @param {Decided | undefined} decided undefined where nobody asked, empty where it is not known
- * @param {(query: number) => ArrayLike<number>} rowOf
+ * @param {Float32Array} weights of a head
+ * @param {number} keys
  * @param {[agree: string, none: string, unknown: string]} said the sentences for each
  */
-export function agreement(decided, rowOf, [agree, none, unknown]) {
+export function agreement(decided, weights, keys, [agree, none, unknown]) {
   if (!decided) return "";
-  const known = decided.flatMap(([key], query) => (key < 0 ? [] : [agrees(rowOf(query), key)]));
+  const known = decided.flatMap(([key], query) => (key < 0 ? [] : [agrees(rowOf(weights, keys, query), key)]));
   if (!known.length) return decided.length ? none : unknown;
   return fill(agree, { hits: known.filter(Boolean).length, decided: known.length });
+}
+
+/**
+ * Rings in the cells of a map whose keys decide a query that looks at another one most.
+ * @param {Decided} decided
+ * @param {Float32Array} weights
+ * @param {number} keys
+ * @param {import("./cells.js").Corner} corner
+ */
+export function ringsOf(decided, weights, keys, { left, top, cell, tall }) {
+  return decidedElsewhere(decided, weights, keys).flatMap(({ query, key }) => decidedIn(left + key * cell, top + query * tall, cell, tall));
 }

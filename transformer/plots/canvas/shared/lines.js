@@ -1,6 +1,6 @@
 // Which lines are drawn between two sentences, and where a head view draws them. A line joins a query (left) to a key (right) for one head.
 
-import { MASKED } from "./cells.js";
+import { MASKED, rowOf } from "./cells.js";
 import { headColour, NAN } from "./colours.js";
 import { decidedElsewhere, strongestOf } from "./decided.js";
 import { belongs } from "./sides.js";
@@ -137,20 +137,19 @@ export function stroke(line, measures, theme, emphasised = false) {
 }
 
 /**
- * What a query's weights are in one head.
- * @param {Float32Array} weights
+ * The weights of one head.
+ * @param {Float32Array<ArrayBuffer>} weights
  * @param {Shape} shape
  * @param {number} head
- * @param {number} query
  */
-export function rowOf(weights, [, queries, keys], head, query) {
-  return weights.subarray((head * queries + query) * keys, (head * queries + query + 1) * keys);
+export function headOf(weights, [, queries, keys], head) {
+  return rowOf(weights, queries * keys, head);
 }
 
 /**
  * The dotted lines: from each query that a key decides to that one, where the one head that is on looks at another most.
  * @param {[key: number, nats: number][]} decided
- * @param {Float32Array} weights
+ * @param {Float32Array<ArrayBuffer>} weights
  * @param {Shape} shape
  * @param {number[]} active
  * @param {import("./sides.js").Position | null} focus
@@ -160,7 +159,7 @@ export function rowOf(weights, [, queries, keys], head, query) {
  */
 export function dotted(decided, weights, shape, active, focus, measures, theme) {
   if (active.length !== 1) return [];
-  const elsewhere = decidedElsewhere(decided, (query) => rowOf(weights, shape, active[0], query));
+  const elsewhere = decidedElsewhere(decided, headOf(weights, shape, active[0]), shape[2]);
   return elsewhere.filter((line) => belongs(line, focus)).map((line) => {
     const drawn = stroke({ ...line, head: active[0], weight: 1 }, measures, theme);
     return { ...drawn, colour: theme.text, alpha: 0.85, width: 2.5, dash: [2, 5] };

@@ -30,7 +30,7 @@ const HIGHEST_THRESHOLD = 0.5;
 /**
  * The record of the page: its kinds, the place (the first kind, unless it has a number) and the head (null: the mean) that
  * are shown unless the address says otherwise, and what older addresses call the kinds.
- * @typedef {{ kind?: number, layer: number, head: number | null, threshold?: number }} Usual
+ * @typedef {{ kind?: number, layer: number, head: number | null }} Usual
  * @typedef {{ id: string, kinds: Kind[], usual: Usual, old: Record<string, string> }} RecordOfPage
  */
 
@@ -205,7 +205,7 @@ export function choiceOf(values, { kinds, usual, old }) {
     head,
     pair: pairOf(values.pair ?? "", kind),
     active: values.heads === undefined || heads.includes(-1) ? null : [...new Set(heads)].sort((a, b) => a - b),
-    threshold: threshold >= 0 && threshold <= HIGHEST_THRESHOLD ? threshold : (usual.threshold ?? USUAL_THRESHOLD),
+    threshold: threshold >= 0 && threshold <= HIGHEST_THRESHOLD ? threshold : USUAL_THRESHOLD,
     relative: values.relative?.toLowerCase() === "true",
   };
 }
@@ -226,7 +226,7 @@ export function addressOf({ kind, layer, head, pair, active, threshold, relative
   if (head !== usualHead(usual, kind)) said.head = head === null ? MEAN : String(head);
   if (pair) said.pair = pairSaid(kind, ...pair);
   if (active && head !== null && !(active.length === 1 && active[0] === head)) said.heads = active.join(",") || "none";
-  if (threshold !== (usual.threshold ?? USUAL_THRESHOLD)) said.threshold = String(threshold);
+  if (threshold !== USUAL_THRESHOLD) said.threshold = String(threshold);
   if (relative) said.relative = "true";
   return said;
 }

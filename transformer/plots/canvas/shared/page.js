@@ -241,17 +241,6 @@ export function wrapped(ruler, text, width) {
 }
 
 /**
- * A sample of a colour or a mark, with what it means.
- * @param {HTMLElement} patch
- * @param {string} text
- */
-export function swatch(patch, text) {
-  const made = element("span", "swatch");
-  made.append(patch, element("span", "", text));
-  return made;
-}
-
-/**
  * A question mark that says more when it is pointed at or reached.
  * @param {string} help
  * @param {string} name

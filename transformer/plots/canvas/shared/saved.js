@@ -2,14 +2,18 @@
 
 import { css, scale } from "./colours.js";
 import { element, pen, save, savePng, sheetOf, wrapped } from "./page.js";
-import { paintScene, shifted, svgOf } from "./scene.js";
+import { drawingOf, paintScene, shifted, svgOf } from "./scene.js";
 
 const TITLE = { size: 15, line: 21 };
 const LINE = { size: 12, line: 17 };
 const BAR = { wide: 200, tall: 12, ticks: 20, steps: 64 };
 const MARK = 14;
 const GAP = 10;
+const APART = 14; // from one mark of a legend to the next
 const PAD = 16;
+
+/** Where a bar of weights has numbers. @type {[text: string, position: number][]} */
+export const TICKS = [0, 0.25, 0.5, 0.75, 1].map((weight) => [String(weight), weight]);
 
 /** @typedef {import("./colours.js").Theme} Theme */
 
@@ -66,36 +70,77 @@ export function notesOf(ruler, lines, width, theme) {
 }
 
 /**
- * The legend of a picture at this width; its bar is `wide`.
- * @param {CanvasRenderingContext2D} ruler
+ * A legend, from left to right and in as many rows as it takes; its bar is `wide`.
+ * @param {import("./page.js").Ruler & { font?: string }} ruler
  * @param {Legend} legend
  * @param {number} width
  * @param {Theme} theme
- * @returns {Block}
+ * @returns {Block & { width: number }}
  */
-export function legendOf(ruler, { name, colour = scale, ticks, marks, note }, width, theme, wide = Math.min(BAR.wide, width - 2 * GAP)) {
-  const [head, foot] = [notesOf(ruler, [name], width, theme), notesOf(ruler, [note], width, theme)];
-  const said = /** @type {const} */ ({ kind: "text", align: "left", room: width, colour: theme.text, size: LINE.size });
-  const items = [...head.items];
+export function legendOf(ruler, { name, colour = scale, ticks, marks, note }, width, theme, wide = Math.min(BAR.wide, width)) {
   ruler.font = `${LINE.size}px ${theme.font}`;
-  for (let step = 0; ticks.length && step < BAR.steps; step++) {
-    const [x, each] = [(wide * step) / BAR.steps, wide / BAR.steps + 0.5];
-    items.push({ kind: "box", x, y: head.height, width: each, height: BAR.tall, colour: css(colour(step / (BAR.steps - 1))) });
+  const said = /** @type {const} */ ({ kind: "text", align: "left", room: width, colour: theme.text, size: LINE.size });
+  const bar = (/** @type {number} */ left, /** @type {number} */ top) => [
+    ...barOf(colour, left, top, wide, BAR.tall, BAR.steps),
+    ...ticks.map(([text, position]) => {
+      const own = ruler.measureText(text).width;
+      return { ...said, text, x: left + Math.min(Math.max(wide * position - own / 2, 0), wide - own), y: top + BAR.tall + 9 };
+    }),
+  ];
+  const isApart = !ticks.length || wide + 5 + ruler.measureText(name).width > width;
+  const nothing = () => [];
+  /** @type {[text: string, paint: Legend["marks"][number][1], wide: number, tall: number][]} */
+  const parts = [
+    [isApart ? name : "", nothing, 0, MARK],
+    [isApart ? "" : name, bar, ticks.length ? wide : 0, BAR.tall + BAR.ticks],
+    ...marks.map(([text, paint, own = MARK]) => /** @type {typeof parts[number]} */ ([text, paint, own, MARK])),
+    [note, nothing, 0, MARK],
+  ];
+  /** @type {Item[]} */
+  const items = [];
+  let [x, y, row, most] = [0, 0, 0, 0];
+  for (const [text, paint, own, tall] of parts) {
+    if (!text && !own) continue;
+    const from = own && text ? own + 5 : own;
+    const lines = wrapped(ruler, text, width - from);
+    const taken = from + Math.max(0, ...lines.map((line) => ruler.measureText(line).width));
+    if (x && x + taken > width) [x, y, row] = [0, y + row + 4, 0];
+    items.push(...paint(x, y, MARK));
+    for (const [order, line] of lines.entries()) items.push({ ...said, text: line, x: x + from, y: y + MARK / 2 + order * LINE.line });
+    row = Math.max(row, tall, MARK + (lines.length - 1) * LINE.line);
+    most = Math.max(most, x + taken);
+    x += taken + APART;
   }
-  for (const [text, position] of ticks) {
-    const own = ruler.measureText(text).width;
-    items.push({ ...said, text, x: Math.min(Math.max(wide * position - own / 2, 0), wide - own), y: head.height + BAR.tall + 9 });
-  }
-  let [x, y] = [0, head.height + (ticks.length ? BAR.tall + BAR.ticks : 0)];
-  for (const [text, paint, own = MARK] of marks) {
-    const taken = own + 5 + ruler.measureText(text).width;
-    if (x && x + taken > width) [x, y] = [0, y + MARK + 4];
-    items.push(...paint(x, y, MARK), { ...said, text, x: x + own + 5, y: y + MARK / 2 });
-    x += taken + GAP;
-  }
-  if (marks.length) y += MARK + 8;
-  items.push(...foot.items.map((item) => shifted(item, 0, y)));
-  return { items, height: y + foot.height };
+  return { items, height: x ? y + row + 8 : 0, width: most };
+}
+
+/**
+ * A bar of colours.
+ * @param {(share: number) => number[]} colour
+ * @param {number} x
+ * @param {number} y
+ * @param {number} width
+ * @param {number} height
+ * @returns {Item[]}
+ */
+export function barOf(colour, x, y, width, height, steps = 32) {
+  const each = width / steps;
+  return Array.from({ length: steps }, (_, step) => {
+    const own = step < steps - 1 ? each + 0.5 : each;
+    return { kind: "box", x: x + step * each, y, width: own, height, colour: css(colour(step / (steps - 1))) };
+  });
+}
+
+/**
+ * Show a legend on the page as a saved picture has it.
+ * @param {HTMLElement} box
+ * @param {Legend} legend
+ * @param {number} room
+ * @param {Theme} theme
+ */
+export function showLegend(box, legend, room, theme) {
+  const { items, height, width } = legendOf(rulerOf(), legend, room, theme);
+  box.replaceChildren(drawingOf(items, Math.ceil(width), height, theme.font));
 }
 
 /**

@@ -7,15 +7,16 @@ import { element, pen, shortened, svg } from "./page.js";
  *   dash: number[] | null, down?: boolean }} Stroke from left to right, or `down`
  * @typedef {{ kind: "box", x: number, y: number, width: number, height: number, colour: string, alpha?: number }} Box
  * @typedef {{ kind: "text", text: string, x: number, y: number, room: number, align: "left" | "center" | "right", colour: string,
- *   bold?: boolean, size?: number, alpha?: number, upright?: boolean }} Words `upright` ones read from below
- * @typedef {{ kind: "rule", x0: number, y0: number, x1: number, y1: number, colour: string, width: number, alpha?: number }} Rule
+ *   bold?: boolean, italic?: boolean, size?: number, family?: string, alpha?: number, upright?: boolean }} Words
+ *   `upright` ones read from below
+ * @typedef {{ kind: "rule", x0: number, y0: number, x1: number, y1: number, colour: string, width: number, alpha?: number,
+ *   dash?: number[] }} Rule
+ * @typedef {{ kind: "dot", x: number, y: number, radius: number, colour: string, edge?: string, alpha?: number }} Dot
  * @typedef {{ kind: "frame", x: number, y: number, width: number, height: number, colour: string, line: number,
  *   alpha?: number, dash?: number[] }} Edges
  * @typedef {{ kind: "image", image: CanvasImageSource, x: number, y: number, width: number, height: number,
  *   alpha?: number, crisp?: boolean }} Image on a canvas alone
- * @typedef {{ kind: "drawing", draw: (context: CanvasRenderingContext2D) => void, x: number, y: number, alpha?: number }} Drawing
- *   from its own origin, on a canvas alone
- * @typedef {Stroke | Box | Words | Rule | Edges | Image | Drawing} Item
+ * @typedef {Stroke | Box | Words | Rule | Dot | Edges | Image} Item
  */
 
 /**
@@ -49,23 +50,26 @@ export function paintScene(context, items, font) {
     } else if (item.kind === "image") {
       context.imageSmoothingEnabled = !item.crisp;
       context.drawImage(item.image, item.x, item.y, item.width, item.height);
-    } else if (item.kind === "drawing") {
-      context.save();
-      context.translate(item.x, item.y);
-      context.setLineDash([]);
-      item.draw(context);
-      context.restore();
     } else if (item.kind === "box") {
       context.fillStyle = item.colour;
       context.fillRect(item.x, item.y, item.width, item.height);
     } else if (item.kind === "rule") {
       context.strokeStyle = item.colour;
       context.lineWidth = item.width;
-      context.setLineDash([]);
+      context.setLineDash(item.dash ?? []);
       context.beginPath();
       context.moveTo(item.x0, item.y0);
       context.lineTo(item.x1, item.y1);
       context.stroke();
+    } else if (item.kind === "dot") {
+      context.fillStyle = item.colour;
+      context.strokeStyle = item.edge ?? item.colour;
+      context.lineWidth = 2;
+      context.setLineDash([]);
+      context.beginPath();
+      context.arc(item.x, item.y, item.radius, 0, 2 * Math.PI);
+      context.fill();
+      if (item.edge) context.stroke();
     } else if (item.kind === "frame") {
       context.strokeStyle = item.colour;
       context.lineWidth = item.line;
@@ -97,10 +101,21 @@ export function paintScene(context, items, font) {
  * @param {string} font
  */
 export function svgOf(items, width, height, font) {
+  return new XMLSerializer().serializeToString(drawingOf(items, width, height, font));
+}
+
+/**
+ * The same items as an SVG for the page.
+ * @param {Item[]} items
+ * @param {number} width
+ * @param {number} height
+ * @param {string} font
+ */
+export function drawingOf(items, width, height, font) {
   const measure = pen(element("canvas"));
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": font });
   root.append(...items.flatMap((item) => nodeOf(item, measure, font) ?? []));
-  return new XMLSerializer().serializeToString(root);
+  return root;
 }
 
 /**
@@ -116,19 +131,30 @@ export function nodeOf(item, measure, font) {
     const look = { "stroke-width": short(item.width), opacity: short(item.alpha), ...(item.dash && { "stroke-dasharray": item.dash.join(" ") }) };
     return svg("path", { d, fill: "none", stroke: item.colour, ...look });
   }
-  if (item.kind === "box") return svg("rect", { ...placeOf(item), fill: item.colour, opacity: item.alpha ?? 1 });
-  if (item.kind === "frame") return svg("rect", { ...placeOf(item), fill: "none", stroke: item.colour, "stroke-width": item.line });
+  const opacity = item.alpha ?? 1;
+  if (item.kind === "box") return svg("rect", { ...placeOf(item), fill: item.colour, opacity });
+  if (item.kind === "frame") {
+    const look = { "stroke-width": item.line, opacity, ...(item.dash && { "stroke-dasharray": item.dash.join(" ") }) };
+    return svg("rect", { ...placeOf(item), fill: "none", stroke: item.colour, ...look });
+  }
   if (item.kind === "rule") {
     const [x1, y1, x2, y2] = [item.x0, item.y0, item.x1, item.y1].map(short);
-    return svg("line", { x1, y1, x2, y2, stroke: item.colour, "stroke-width": item.width });
+    const look = { "stroke-width": item.width, opacity, ...(item.dash?.length && { "stroke-dasharray": item.dash.join(" ") }) };
+    return svg("line", { x1, y1, x2, y2, stroke: item.colour, ...look });
+  }
+  if (item.kind === "dot") {
+    const look = { fill: item.colour, opacity, ...(item.edge && { stroke: item.edge, "stroke-width": 2 }) };
+    return svg("circle", { cx: short(item.x), cy: short(item.y), r: item.radius, ...look });
   }
   if (item.kind !== "text") return null;
   measure.font = fontOf(item, font);
   const [x, y] = [short(item.x), short(item.y)];
-  const look = { x, y, fill: item.colour, "font-size": item.size ?? 13, "text-anchor": ANCHORS[item.align], "dominant-baseline": "central" };
+  const look = { x, y, fill: item.colour, "font-size": item.size ?? 13, "text-anchor": ANCHORS[item.align], "dominant-baseline": "central", opacity };
   const made = svg("text", look, printable(shortened(measure, item.text, item.room)));
   if (item.upright) made.setAttribute("transform", `rotate(-90 ${x} ${y})`);
   if (item.bold) made.setAttribute("font-weight", "600");
+  if (item.italic) made.setAttribute("font-style", "italic");
+  if (item.family) made.setAttribute("font-family", item.family);
   return made;
 }
 
@@ -157,11 +183,12 @@ export function shifted(item, right, down) {
 }
 
 /**
- * @param {Words} item
- * @param {string} font
+ * The letters of a text, as CSS writes them.
+ * @param {Pick<Words, "bold" | "italic" | "size" | "family">} item
+ * @param {string} font of the page
  */
-function fontOf(item, font) {
-  return `${item.bold ? "600 " : ""}${item.size ?? 13}px ${font}`;
+export function fontOf(item, font) {
+  return `${item.italic ? "italic " : ""}${item.bold ? "600 " : ""}${item.size ?? 13}px ${item.family ?? font}`;
 }
 
 /**
