@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from threading import RLock
 from typing import Any
 
@@ -30,10 +31,9 @@ def check_installed() -> None:
     Raises:
         CheckpointError: it is not installed, or it is older than `OLDEST`.
     """
-    try:
-        found = version("transformers")
-    except PackageNotFoundError:
-        raise _missing(Message("no_such_module")) from None
+    if find_spec("transformers") is None:
+        raise _missing(Message("no_such_module"))
+    found = version("transformers")
     if tuple(map(int, found.split(".")[:2])) < OLDEST:
         needed = ".".join(map(str, OLDEST))
         raise CheckpointError("library_too_old", found=found, needed=needed, requirements=REQUIREMENTS)
