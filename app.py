@@ -9,36 +9,34 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
+from transformer.messages import speak
 from transformer.runs import memory
 from ui import serving
 from ui.frame import Frame
 from ui.guard import Guard
 from ui.old_links import OldLinks
-from ui.path import modes
-from ui.path import place as path
-from ui.scripts import Scripts
-from ui.shared import address, menu, page_state, subject
-from ui.shared.language import language_choice
-from ui.store import file_versions, render_slots, session_resources
+from ui.path import strip
+from ui.shared import address, subject
+from ui.store import refs, render_slots, session_resources
 from ui.store.upload_guard import UploadGuard
-from ui.texts import KEY, one_language, plain, t
+from ui.texts import KEY, asked_language, plain, t
 
 
 def main() -> None:
     """The frame around every page: its title, the language, the navigation."""
     st.set_page_config(page_title="Heedmap", page_icon="ui/icon.png", layout="wide")
     session_resources.mine()  # so that what is left of a session goes when its user does
-    with file_versions.one_look():
-        with address.run(KEY, *path.KEPT) as show:
+    with refs.one_look():
+        with address.run(KEY, *strip.KEPT) as show:
             above = st.sidebar.container()
-            language_choice()
-            with one_language():
-                page, draw_menu = menu.chosen_page(_pages(), above)
-                show(page.url_path, subject.arriving(page.url_path))
-                with render_slots.turn():
-                    page.run()
-                    modes.tools()
-        with page_state.opened():
+            subject.language_choice()
+            speak(asked_language())
+            page, draw_menu = subject.chosen_page(_pages(), above)
+            show(page.url_path, subject.arriving(page.url_path))
+            with render_slots.turn():
+                page.run()
+                strip.tools()
+        with address.opened():
             draw_menu()
 
 
@@ -71,5 +69,5 @@ if __name__ == "__main__":
     main()
 else:
     memory.share_heaps()
-    around = [Middleware(one) for one in (Guard, UploadGuard, OldLinks, Scripts, Frame)]
+    around = [Middleware(one) for one in (Guard, UploadGuard, OldLinks, Frame)]
     app = st.App(Path(__file__).resolve(), middleware=around, lifespan=serving.life, on_script_error=serving.on_error)

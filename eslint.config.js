@@ -18,7 +18,6 @@ export default [
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
       "eqeqeq": "error",
-      "max-lines": ["error", 400],
       "no-control-regex": "off", // texts may hold what XML may not
       "no-implicit-globals": "error",
       "no-shadow": "error",

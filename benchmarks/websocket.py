@@ -9,7 +9,6 @@ import json
 import time
 import urllib.request
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import urlencode
@@ -38,15 +37,15 @@ class Counting(ClientConnection):
 
 
 @dataclass
-class Answer:
+class Response:
     """What one run sent: how long it took (s), how many bytes, its elements in order, and what it could not do."""
 
     seconds: float = 0.0
     bytes: int = 0
     elements: list[Element] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    by_element: dict[str, int] = field(default_factory=dict)
-    """Bytes by kind of message or element, before they are packed."""
+    kinds: set[str] = field(default_factory=set)
+    """Kinds of messages and elements among them."""
 
     def keyed(self, key: str) -> Element | None:
         """The element that the page gave this key; None where this run sent none."""
@@ -62,99 +61,44 @@ class Session:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._url = f"{address.replace('http', 'ws', 1)}/_stcore/stream"
-        self._socket: Counting | None = None
-        self._query = ""
-        self._page = ""
-        self._page_hash = ""
-        self._fragment = ""
-        self._session = self._uploader = ""
-        self._states: dict[str, WidgetState] = {}
-        self._ids: dict[str, tuple[str, str]] = {}
-        self._kept: dict[str, tuple[ForwardMsg, int]] = {}
-        self._runs = 0
+        self._socket: Counting
+        self._page = self._page_hash = self._query = self._fragment = self._session = self._uploader = ""
+        self._states, self._ids = dict[str, WidgetState](), dict[str, tuple[str, str]]()
+        self._kept, self._runs = dict[str, tuple[ForwardMsg, int]](), 0
 
-    async def open(self, page: str, **query: str) -> Answer:
+    async def open(self, page: str, **query: str) -> Response:
         """Visit a page by its address."""
-        protocol = Subprotocol("streamlit")
-        made = await connect(self._url, subprotocols=[protocol], max_size=None, create_connection=Counting)
-        self._socket = cast("Counting", made)
-        return await self.visit(page, **query)
-
-    async def visit(self, page: str, **query: str) -> Answer:
-        """Go to a page by its address, in the session that is open."""
-        self._page, self._page_hash, self._fragment, self._query = page, "", "", urlencode(query)
+        url, protocols = f"{self._address.replace('http', 'ws', 1)}/_stcore/stream", [Subprotocol("streamlit")]
+        made = await connect(url, subprotocols=protocols, max_size=None, create_connection=Counting)
+        self._socket, self._page, self._query = cast("Counting", made), page, urlencode(query)
         return await self._run()
 
-    async def choose(self, moves: Mapping[str, str]) -> Answer:
-        """Choose among segments: by key, the label of the one that is pressed.
-
-        Raises:
-            KeyError: the page has shown no such control.
-        """
-        for key, label in moves.items():
-            self._state(key).string_array_value.data[:] = [label]
-        return await self._run()
-
-    async def switch(self, key: str, on: bool) -> Answer:
-        """Switch a toggle of a key on or off.
-
-        Raises:
-            KeyError: the page has shown no such toggle.
-        """
-        self._state(key).bool_value = on
-        return await self._run()
-
-    async def trigger(self, key: str, event: str, value: object) -> Answer:
-        """Let the component of a key tell of an event.
-
-        Raises:
-            KeyError: the page has shown no such component.
-        """
+    async def trigger(self, key: str, event: str, value: object) -> Response:
+        """Let the component of a key tell of an event."""
         component, self._fragment = self._ids[key]
         name = f"{STREAMLIT_INTERNAL_KEY_PREFIX}_{component}__events"
-        told = json.dumps([{"event": event, "value": value}])
-        self._states[name] = WidgetState(id=name, json_trigger_value=told)
+        events = json.dumps([{"event": event, "value": value}])
+        self._states[name] = WidgetState(id=name, json_trigger_value=events)
         try:
             return await self._run()
         finally:
             self._states.pop(name)
 
-    async def write(self, key: str, text: str) -> Answer:
-        """Write a text into the field of a key.
-
-        Raises:
-            KeyError: the page has shown no such field.
-        """
-        self._state(key).string_value = text
+    async def write(self, key: str, text: str) -> Response:
+        """Write a text into the field of a key; what runs is its part of the page."""
+        field, self._fragment = self._ids[key]
+        self._states.setdefault(field, WidgetState(id=field)).string_value = text
         return await self._run()
 
-    async def press(self, label: str) -> Answer:
-        """Press the button that says `label`, and wait until all that it started has ended.
-
-        Raises:
-            KeyError: the page has shown no such button.
-        """
-        pressed = self._state(label)
-        pressed.trigger_value = True
-        try:
-            return await self._run()
-        finally:
-            self._states.pop(pressed.id, None)
-
-    async def upload(self, name: str, data: bytes) -> Answer:
+    async def upload(self, name: str, data: bytes) -> Response:
         """Give the page's uploader a file in the place of any other."""
-        if self._socket is None:
-            raise RuntimeError("this session is not open: call open first")
         asked = BackMsg()
         asked.file_urls_request.request_id = str(uuid.uuid4())
         asked.file_urls_request.file_names.append(name)
         asked.file_urls_request.session_id = self._session
         await self._socket.send(asked.SerializeToString())
-        while True:
-            message = ForwardMsg.FromString(bytes(await self._socket.recv()))  # type: ignore[arg-type]
-            if message.WhichOneof("type") == "file_urls_response":
-                break
+        while (message := await self._message()).WhichOneof("type") != "file_urls_response":
+            pass
         urls = message.file_urls_response.file_urls[0]
         await asyncio.to_thread(_put, self._address, urls.upload_url, name, data)
         state = self._states[self._uploader] = WidgetState(id=self._uploader)
@@ -165,26 +109,25 @@ class Session:
 
     async def close(self) -> None:
         """Leave."""
-        if self._socket is not None:
-            await self._socket.close()
+        await self._socket.close()
 
-    async def _run(self) -> Answer:
-        if self._socket is None:
-            raise RuntimeError("this session is not open: call open first")
+    async def _message(self) -> ForwardMsg:
+        return ForwardMsg.FromString(bytes(await self._socket.recv()))  # type: ignore[arg-type]
+
+    async def _run(self) -> Response:
         asked = BackMsg()
         rerun = asked.rerun_script
         rerun.query_string, rerun.fragment_id = self._query, self._fragment
         rerun.page_name, rerun.page_script_hash = "" if self._page_hash else self._page, self._page_hash
         rerun.cached_message_hashes.extend(self._kept)
         rerun.widget_states.widgets.extend(self._states.values())
-        answer, begun, started, before = Answer(), False, time.monotonic(), self._socket.arrived
+        answer, begun, started, before = Response(), False, time.monotonic(), self._socket.arrived
         await self._socket.send(asked.SerializeToString())
         while True:
-            payload = await self._socket.recv()
-            message = ForwardMsg.FromString(bytes(payload))  # type: ignore[arg-type]
+            message = await self._message()
             kind = str(message.WhichOneof("type"))
             begun |= kind == "new_session"
-            self._take(message, kind, len(payload), answer)
+            self._take(message, kind, answer)
             again = message.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
             if kind == "script_finished" and begun and not again:
                 answer.seconds, answer.bytes = time.monotonic() - started, self._socket.arrived - before
@@ -192,12 +135,7 @@ class Session:
                 self._kept = {name: kept for name, kept in self._kept.items() if self._runs - kept[1] <= OLDEST}
                 return answer
 
-    def _state(self, name: str) -> WidgetState:
-        """What the page says of a control, by its key or its label; the next run is that of its part of the page."""
-        widget, self._fragment = self._ids[name]
-        return self._states.setdefault(widget, WidgetState(id=widget))
-
-    def _take(self, message: ForwardMsg, kind: str, size: int, answer: Answer) -> None:
+    def _take(self, message: ForwardMsg, kind: str, answer: Response) -> None:
         """Keep what a message says; one that names a kept message stands for it."""
         if kind == "ref_hash":
             message, named = self._kept[message.ref_hash][0], message.ref_hash
@@ -220,14 +158,12 @@ class Session:
             if kind == "exception":
                 answer.errors.append(element.exception.message or element.exception.type)
             content = getattr(element, kind)
-            if kind in {"button_group", "text_area", "text_input", "checkbox", "bidi_component"}:
+            if kind in {"text_area", "text_input", "bidi_component"}:
                 self._ids[content.id.split("-", 2)[2]] = content.id, message.delta.fragment_id
-            elif kind == "button":
-                self._ids[content.label] = content.id, message.delta.fragment_id
             elif kind == "file_uploader" and content.id != self._uploader:
                 self._states.pop(self._uploader, None)
                 self._uploader = content.id
-        answer.by_element[kind] = answer.by_element.get(kind, 0) + size
+        answer.kinds.add(kind)
 
 
 def _put(address: str, path: str, name: str, data: bytes) -> None:

@@ -5,14 +5,13 @@ It starts the dashboard, opens it in Chromium as a reader does, and writes WebP 
 
 import io
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlencode
 
 from PIL import Image
 from playwright.sync_api import Browser, FloatRect
 
-from tests.browser.visiting import RENDERED, Visit, chromium_opened, start_server, until
+from tests.browser.visiting import RENDERED, ROOT, Visit, chromium_opened, start_server, until
 
 HERE = Path(__file__).resolve().parent / "pictures"
 SENTENCE = "Someone is cooking dinner in a small kitchen."
@@ -22,18 +21,17 @@ WIDE = 1280
 LOOK_MS = 2500
 """How long a still page may go on moving: bars rise, fonts arrive."""
 
+STILL = {
+    "translate": (f"translate?{urlencode({'text': SENTENCE})}", 140, 700),
+    "what-if": ("what_if", 140, 700),
+    "atlas": ("atlas", 50, 700),
+    "sequences": ("sequences", 140, 860),
+    "lesson": ("attention_steps", 50, 800),
+}
+"""The address of each still picture, the y of its first pixel, and its height."""
 
-def image(page_bytes: bytes) -> Image.Image:
-    """A screenshot as an image."""
-    return Image.open(io.BytesIO(page_bytes)).convert("RGB")
 
-
-def save(name: str, picture: Image.Image) -> None:
-    """Write a still picture; text stays sharp."""
-    picture.save(HERE / f"{name}.webp", quality=80, method=6)
-
-
-def opened(browser: Browser, address: str, height: int) -> Visit:
+def opened(browser: Browser, address: str, height: int = 800) -> Visit:
     """The page at an address, once it stands still."""
     page = browser.new_page(viewport={"width": WIDE, "height": height})
     visit = Visit(page)
@@ -47,88 +45,47 @@ def opened(browser: Browser, address: str, height: int) -> Visit:
 def taken(visit: Visit, top: int, height: int) -> Image.Image:
     """A part of the window, without the sidebar."""
     clip: FloatRect = {"x": WITHOUT_SIDEBAR, "y": top, "width": WIDE - WITHOUT_SIDEBAR, "height": height}
-    return image(visit.page.screenshot(clip=clip))
+    return Image.open(io.BytesIO(visit.page.screenshot(clip=clip))).convert("RGB")
 
 
-def map_playing(browser: Browser, address: str, top: int, height: int) -> list[Image.Image]:
-    """One frame for each word that the model writes."""
-    visit = opened(browser, f"{address}/?{urlencode({'text': SENTENCE, 'at_word': 0})}", 800)
-    page = visit.page
-    slider = page.locator(".map .player input")
+def tour(browser: Browser, address: str, top: int = 200, height: int = 560) -> None:
+    """The moving picture: the map, a frame for each word that the model writes, then a head being switched off."""
+    visit = opened(browser, f"{address}/?{urlencode({'text': SENTENCE, 'at_word': 0})}")
+    slider, frames = visit.page.locator(".map .player input"), []
     words = int(slider.get_attribute("max") or 0)
-    slider.press("Home")
-    slider.blur()
-    page.wait_for_timeout(LOOK_MS)
-    frames = [taken(visit, top, height)]
-    for word in range(1, words + 1):
-        slider.press("ArrowRight")
+    for word in range(words + 1):
+        slider.press("ArrowRight" if word else "Home")
         slider.blur()
-        until(page, lambda word=word: slider.input_value() == str(word))
-        page.wait_for_timeout(900)
+        until(visit.page, lambda word=word: slider.input_value() == str(word))
+        visit.page.wait_for_timeout(900 if word else LOOK_MS)
         frames.append(taken(visit, top, height))
-    page.close()
-    return frames
-
-
-def head_switched_off(browser: Browser, address: str, top: int, height: int) -> list[Image.Image]:
-    """The page What if: as the model is, then without one head of its cross-attention."""
+    visit.page.close()
     query = {"text": SENTENCE, "kind": "decoder.cross", "layer": 2, "head": 3, "do": "none"}
-    visit = opened(browser, f"{address}/what_if?{urlencode(query)}", 800)
-    page = visit.page
-    before = taken(visit, top, height)
+    visit = opened(browser, f"{address}/what_if?{urlencode(query)}")
+    frames.append(taken(visit, top, height))
     with visit.run():
-        page.locator(".all-heads .cell").nth(2 * 4 + 3).click()
-    page.mouse.move(5, 5)
-    until(page, lambda: page.locator(".all-heads .cell.off").count() == 1)
-    page.wait_for_timeout(LOOK_MS)
-    frames = [before, taken(visit, top, height)]
-    page.close()
-    return frames
-
-
-def still(name: str, path: str, top: int, height: int) -> Callable[[Browser, str], None]:
-    """How a still picture is taken."""
-
-    def take(browser: Browser, address: str) -> None:
-        visit = opened(browser, f"{address}/{path}", max(800, top + height))
-        save(name, taken(visit, top, height))
-        visit.page.close()
-
-    return take
-
-
-def tour(browser: Browser, address: str) -> None:
-    """The moving picture: the map word by word, then a head being switched off."""
-    top, height = 200, 560
-    playing = map_playing(browser, address, top, height)
-    off = head_switched_off(browser, address, top, height)
-    frames = [*playing, *off]
-    times = [*[700] * (len(playing) - 1), 1500, 2200, 3500]
-    frames[0].save(
-        HERE / "tour.webp", save_all=True, append_images=frames[1:], duration=times, loop=0, quality=70, method=6
-    )
-
-
-PICTURES: tuple[Callable[[Browser, str], None], ...] = (
-    tour,
-    still("translate", f"translate?{urlencode({'text': SENTENCE})}", 140, 700),
-    still("what-if", "what_if", 140, 700),
-    still("atlas", "atlas", 50, 700),
-    still("sequences", "sequences", 140, 860),
-    still("lesson", "attention_steps", 50, 800),
-)
+        visit.page.locator(".all-heads .cell").nth(2 * 4 + 3).click()
+    visit.page.mouse.move(5, 5)
+    until(visit.page, lambda: visit.page.locator(".all-heads .cell.off").count() == 1)
+    visit.page.wait_for_timeout(LOOK_MS)
+    first, *rest = [*frames, taken(visit, top, height)]
+    visit.page.close()
+    times = [*[700] * words, 1500, 2200, 3500]
+    first.save(HERE / "tour.webp", save_all=True, append_images=rest, duration=times, loop=0, quality=70, method=6)
 
 
 def main() -> None:
     """Take all of them."""
     HERE.mkdir(exist_ok=True)
-    root = HERE.parent.parent
     with tempfile.TemporaryDirectory() as folder:
-        server, address = start_server(root / "app.py", Path(folder) / "log")
+        server, address = start_server(ROOT / "app.py", Path(folder) / "log")
         try:
             with chromium_opened() as browser:
-                for take in PICTURES:
-                    take(browser, address)
+                tour(browser, address)
+                for name, (path, top, height) in STILL.items():
+                    visit = opened(browser, f"{address}/{path}", max(800, top + height))
+                    taken(visit, top, height).save(HERE / f"{name}.webp", quality=80, method=6)  # text stays sharp
+                    visit.page.close()
         finally:
             server.terminate()
             server.wait()

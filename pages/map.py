@@ -4,40 +4,29 @@ from weakref import ref
 
 import streamlit as st
 
-from transformer.errors import HeedmapError
-from transformer.plots.canvas.about import About
+from transformer.plots.axes import Axis
+from transformer.plots.canvas.views import About
+from transformer.runs.continuing import mask_of
 from ui import shell
 from ui.components.map.component import model_map
-from ui.map import choices, writing
-from ui.map.descriptions import headline, identity
-from ui.map.drawing import drawing
-from ui.map.panel import part_panel
-from ui.map.prediction import prediction_panel
-from ui.map.table import table_panel
-from ui.shared import address, controls, elsewhere
-from ui.shared.familiarity import warn_of_unlike
-from ui.shared.files import Origin
+from ui.map import choices
+from ui.map.drawing import drawing, headline, identity
+from ui.map.panel import part_panel, prediction_panel, table_panel
+from ui.shared import address, controls, writing
+from ui.shared.files import Provenance
+from ui.shared.heads import warn_of_unlike
 from ui.shared.part import in_page, part
-from ui.shared.subject import TEXT
-from ui.shared.writing import TEMPERATURE
 from ui.store import store
 from ui.texts import plain, t
 
 shell.heading(t("map.title"), t("map.intro"))
-chosen = controls.checkpoint_choice(*store.ARCHITECTURES)
-if chosen is None:
-    address.stop()
-name: str = chosen  # also where it is used later, within functions
-try:
+name = controls.checkpoint_choice(*store.ARCHITECTURES)
+with shell.explained(model=name):
     checkpoint = store.checkpoint(name)
     text = choices.text(name, checkpoint)
-    shown = writing.shown(name, checkpoint, text)
+    shown = choices.run(name, checkpoint, text)
     if shown.translation is not None:
         warn_of_unlike(checkpoint, shown.translation)
-except HeedmapError as error:
-    controls.explain(error)
-    elsewhere.explain_long(error, name, address.parameter(TEXT) or "")
-    address.stop()
 
 alive = ref(shown)
 
@@ -49,14 +38,17 @@ def looked_at() -> None:
         in_page()
         return
     checkpoint = store.checkpoint(name)
-    axis, labels = shown.axis, choices.source_labels(shown)  # alone: what a component calls must not keep the run
-    opened, step, whole = choices.opened(shown), choices.step(shown), choices.every_layer()
+    # alone: what a component calls must not keep the run
+    axis, labels = shown.axis, Axis.of_tokens("", shown.source).labels
+    opened, step = choices.opened(shown), choices.step(shown)
+    whole = address.parameter(choices.LAYERS) == choices.WHOLE
     found = drawing(shown, whole, opened.name if opened else "")
-    pinned = choices.source(shown)
+    pinned = choices.source(shown, labels)
     source = found.source_at(step) if pinned is None else pinned
-    about, origin = identity(shown.flow.diagram), Origin(name, writing.text_of(shown, text))
-    writing.written_panel(shown, step)
-    names = [part.name for part in found.parts]
+    about, read = identity(shown.flow.diagram), text if shown.continued is None else shown.continued.texts[-1]
+    origin = Provenance(name, read)
+    if shown.continued is not None and shown.continued.written:
+        writing.token_strip(shown.continued.tokens, shown.written_at(step))
     with st.container(key="map-area"):
         model_map(
             found.towers,
@@ -68,24 +60,25 @@ def looked_at() -> None:
             legend=f"{found.legend} {about}.",
             step=step,
             source=pinned,
-            opened=found.numbers[opened.name] if opened else None,
+            opened=opened.name if opened else None,
             folds=plain("map.fold" if whole else "map.unfold") if found.can_fold else "",
             file_name=origin.stem("map"),
             saved=About(about, (*origin.facts(), found.legend)),
-            on_open=lambda part, head: choices.open_part(names[part], head),
+            on_open=lambda part, head: address.put(**{choices.PART: part, choices.HEAD: head}),
             on_close=choices.close_part,
             on_step=lambda number: choices.to_step(axis, number),
-            on_source=lambda number: choices.to_source(labels, number),
-            on_fold=choices.turn_layers,
+            on_source=lambda at: address.set_parameter(choices.SOURCE, None if at is None else labels[at]),
+            on_fold=lambda: address.set_parameter(choices.LAYERS, None if whole else choices.WHOLE),
         )
         if opened:
             side = "left" if len(found.towers) == 2 and found.is_last(opened.name) else "right"
             with st.container(key=f"map-panel-{side}", border=True):
                 part_panel(name, checkpoint, shown, text, found, opened, step, source)
-    writing.gaps_panel(name, checkpoint, axis, text)
+    if mask_of(checkpoint):
+        writing.words_for_gaps(name, checkpoint, text, choices.take, lambda at: choices.to_step(axis, at))
     if not opened:
         with st.container():
-            part(lambda: predicted(step), TEMPERATURE)
+            part(lambda: predicted(step), writing.TEMPERATURE)
     table_panel(found, step, source)
     for note in (*checkpoint.assumptions, *shown.record.notes):
         st.caption(controls.sentence(note))

@@ -3,9 +3,9 @@
 from ui import shell
 from ui.path.views import VIEWS
 from ui.shared import address
-from ui.texts import t
+from ui.texts import plain, t
 
 shell.heading(t("tour.title"), t("tour.intro"))
-view, place = address.tabs(list(VIEWS), key="view", text=lambda one: t(f"tour.view_{one}"))
-with place:
-    VIEWS[view]()
+VIEWS[
+    address.choice(t("translate.view"), list(VIEWS), key="view", bare=True, text=lambda one: plain(f"tour.view_{one}"))
+]()

@@ -11,13 +11,8 @@ from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
 )
 """How the tests start it: no sandbox, so that it starts for root in a container, and nothing in the background."""
 
@@ -29,13 +24,15 @@ def find() -> Path | None:
         FileNotFoundError: $CHROMIUM names no file.
     """
     named = os.environ.get("CHROMIUM")
-    if named:
-        path = shutil.which(named)
-        if path is None:
-            raise FileNotFoundError(f"CHROMIUM={named} is no program: correct it, or unset it to let one be found")
-        return Path(path)
-    on_path = (shutil.which(name) for name in NAMES)
-    return next((Path(path) for path in on_path if path), None) or _of_playwright()
+    if named and shutil.which(named) is None:
+        raise FileNotFoundError(f"CHROMIUM={named} is no program: correct it, or unset it to let one be found")
+    found = next((path for name in ([named] if named else NAMES) if (path := shutil.which(name))), None)
+    if found is None:
+        from playwright.sync_api import sync_playwright
+
+        with sync_playwright() as playwright:
+            found = playwright.chromium.executable_path
+    return Path(found) if Path(found).exists() else None
 
 
 def find_or_install() -> Path:
@@ -44,39 +41,20 @@ def find_or_install() -> Path:
     Raises:
         FileNotFoundError: none could be installed.
     """
-    found = find()
-    if found:
-        return found
-    for commands in _installations():
-        if all(subprocess.run(command, check=False, env=_quiet()).returncode == 0 for command in commands):
-            found = find()
-            if found:
-                return found
-    raise FileNotFoundError(
-        "no Chromium was found and none could be installed: install chromium or google-chrome, "
-        "or set CHROMIUM to the path of one"
-    )
-
-
-def _of_playwright() -> Path | None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        path = Path(playwright.chromium.executable_path)
-    return path if path.exists() else None
-
-
-def _installations() -> list[list[list[str]]]:
-    """Ways to install one, best first; each is a list of commands."""
-    ways = []
+    ways = [[[sys.executable, "-m", "playwright", "install", "chromium"]]]
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        ways.append([["apt-get", "update", "-q"], ["apt-get", "install", "-y", "-q", "chromium"]])
-    ways.append([[sys.executable, "-m", "playwright", "install", "chromium"]])
-    return ways
-
-
-def _quiet() -> dict[str, str]:
-    return os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        ways.insert(0, [["apt-get", "update", "-q"], ["apt-get", "install", "-y", "-q", "chromium"]])
+    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    found = find()
+    while found is None and ways:
+        all(subprocess.run(command, check=False, env=quiet).returncode == 0 for command in ways.pop(0))
+        found = find()
+    if found is None:
+        raise FileNotFoundError(
+            "no Chromium was found and none could be installed: install chromium or google-chrome, "
+            "or set CHROMIUM to the path of one"
+        )
+    return found
 
 
 if __name__ == "__main__":

@@ -17,6 +17,6 @@ def sequence_checkpoint(seed: int = 0, double: bool = False, **options: object) 
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = KmerClassifier(KmerConfig(**(sizes | options)))  # type: ignore[arg-type]
+        model = KmerClassifier(KmerConfig.of(**(sizes | options)))  # type: ignore[arg-type]
     task = SequenceTask(DNA, ("EI", "IE", "N"), 23, 1.7, {"EI": "donor"}, (Landmark("EI", 11, "GT", "donor GT"),))
     return Checkpoint("small", watch((model.double() if double else model).eval()), task=task)

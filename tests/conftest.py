@@ -29,27 +29,8 @@ hypothesis.settings.load_profile("heedmap")
 
 ROOT = Path(__file__).parents[1]
 
-LONGEST = (
-    "browser/test_fits.py", "browser/test_planted.py", "browser/test_sequences.py", "browser/test_lessons.py",
-    "browser/test_tour.py", "browser/test_history.py", "browser/test_restart.py", "browser/test_translate.py",
-    "test_packaging.py", "teaching/test_truths.py", "pages/test_map.py", "pages/test_what_if.py",
-    "browser/test_what_if.py", "browser/test_your_model.py", "pages/test_teaching.py", "browser/test_components.py",
-    "browser/test_checkpoints.py", "atlas/test_run.py", "checkpoint/worker/test_isolated.py",
-    "checkpoint/huggingface/test_parity.py", "test_kernels.py", "lessons/test_formulas.py", "ui/store/test_sizes.py",
-    "checkpoint/worker/test_pool.py", "commands/test_streams.py", "browser/test_align.py", "browser/test_map.py",
-    "checkpoint/huggingface/test_refusals.py", "browser/test_in_browser.py", "browser/test_components_words.py",
-    "pages/test_writing_everywhere.py", "test_hostile_uploads.py", "browser/test_one_subject.py",
-    "browser/test_guard.py", "browser/test_notebook.py", "browser/test_components_head_view.py",
-    "attention/recording/test_modules.py", "browser/test_components_all_heads.py", "browser/test_sources.py",
-    "pages/test_checkpoints_check.py", "plots/test_heatmap.py", "attention/recording/test_interventions.py",
-    "attention/interventions/test_meaning.py", "browser/test_components_canvases.py", "pages/test_long_inputs.py",
-    "pages/test_sources.py", "checkpoint/worker/test_trial.py", "pages/test_sequences_gene.py",
-    "pages/test_checkpoints.py", "ui/store/test_readers.py", "safe/test_fuzz.py", "training/test_run.py",
-    "test_load.py", "record_files/test_round_trip.py", "ui/test_texts.py", "text/test_text.py",
-    "runs/test_find_answers.py", "commands/test_main.py", "test_docs.py", "test_house.py", "ui/test_patches.py",
-    "test_deploy.py",
-)  # fmt: skip
-"""The files that take longest, which begin first: one that began last would leave the other processes waiting."""
+LONGEST = ("browser", "test_packaging.py", "test_kernels.py", "teaching", "pages", "atlas", "checkpoint", "lessons")
+"""Places of the files that take longest, which begin first: one that began last would leave other processes waiting."""
 
 torch.set_num_threads(1)
 """The tests' tensors are tiny: a second thread costs more than it brings."""
@@ -57,9 +38,8 @@ torch.set_num_threads(1)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first; the others as they are collected."""
-    places = {ROOT / "tests" / name: place for place, name in enumerate(LONGEST)}
-    assert all(path.is_file() for path in places), "LONGEST names a file that is gone"
-    items.sort(key=lambda item: places.get(item.path, len(places)))
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.relative_to(ROOT / "tests").parts[0], len(order)))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

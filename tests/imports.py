@@ -9,6 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("app.py", "transformer", "ui", "pages")
 
+UI = ("translate", "align", "atlas", "sequences", "checkpoints", "lessons", "map", "what_if", "path")
+
 FLOORS = (
     ("transformer.messages", "ui.patches"),
     ("transformer.text", "transformer.safe", "ui.texts"),
@@ -20,17 +22,7 @@ FLOORS = (
     ("transformer", "transformer.lessons", "transformer.training", "transformer.atlas"),
     ("transformer.teaching", "transformer.commands", "ui.components", "ui.store"),
     ("ui.shared",),
-    (
-        "ui.translate",
-        "ui.align",
-        "ui.atlas",
-        "ui.sequences",
-        "ui.checkpoints",
-        "ui.lessons",
-        "ui.map",
-        "ui.what_if",
-        "ui.path",
-    ),
+    tuple(f"ui.{page}" for page in UI),
     ("ui",),
     ("pages", "app"),
 )
@@ -42,38 +34,30 @@ ANNEXES = {
     "transformer.sites": "transformer.messages",
     "transformer.distribution": "transformer.messages",
     "transformer.__main__": "transformer.commands",
-    "ui.markdown": "ui.texts",
 }
 """Modules beside a room that belong to it."""
 
 INSIDE = (
-    (
-        "transformer.checkpoint.checkpoint",
-        "transformer.checkpoint.meta_shapes",
-        "transformer.checkpoint.weight_files",
-    ),
+    ("transformer.checkpoint.huggingface.model",),
+    ("transformer.checkpoint.checkpoint", "transformer.checkpoint.weight_files"),
     ("transformer.checkpoint.ours",),
     ("transformer.checkpoint.foreign",),
     ("transformer.checkpoint.huggingface",),
     ("transformer.checkpoint.load",),
-    ("transformer.checkpoint.inspect", "transformer.checkpoint.ours.convert"),
+    ("transformer.checkpoint.inspect",),
     ("transformer.checkpoint.worker",),
     ("transformer.checkpoint.foreign.bundle",),
-    ("transformer.checkpoint.foreign.samples",),
     ("transformer.checkpoint",),
 )
 """The floors inside the room that reads other people's weights."""
 
 NEVER = {
     "transformer": ("streamlit",),
-    "transformer.nn": ("plotly",),
-    "transformer.text": ("plotly",),
+    **{
+        f"transformer.{room}": ("plotly",)
+        for room in ("nn", "text", "plots.canvas", "checkpoint", "explain.attribution", "runs", "atlas")
+    },
     "transformer.plots": ("torch",),
-    "transformer.plots.canvas": ("plotly",),
-    "transformer.checkpoint": ("plotly",),
-    "transformer.explain.attribution": ("plotly",),
-    "transformer.runs": ("plotly",),
-    "transformer.atlas": ("plotly",),
     "ui": ("transformer.commands",),
     "pages": ("torch", "plotly", "transformer.nn", "transformer.training"),
     "app": ("torch", "plotly"),

@@ -21,13 +21,22 @@ SECONDS = 600
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mutation: `before` stands once in `file`, `after` takes its place, and one of `tests` must then fail."""
+    """One mutation: `before` stands once in `file`, `after` takes its place, and one of `tests` must then fail.
+
+    Tests are files of pytest, or of Node.js where all end in .js.
+    """
 
     name: str
     file: str
     before: str
     after: str
     tests: tuple[str, ...]
+
+    def command(self) -> list[str]:
+        """What runs its tests."""
+        if all(test.endswith(".js") for test in self.tests):
+            return [str(Path(sys.executable).with_name("node")), "--test", *self.tests]
+        return [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *self.tests]
 
     def broken(self, text: str) -> str:
         """The file's text with the mutation.
@@ -46,20 +55,6 @@ def mutants() -> tuple[Mutant, ...]:
     return tuple(Mutant(name, **{**entry, "tests": tuple(entry["tests"])}) for name, entry in entries.items())
 
 
-def survives(mutant: Mutant, copy: Path) -> bool:
-    """Whether the tests pass although `copy`, a copy of the project, is broken; it is mended again."""
-    broken = copy / mutant.file
-    text = broken.read_text(encoding="utf-8")
-    broken.write_text(mutant.broken(text), encoding="utf-8")
-    try:
-        command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant.tests]
-        return subprocess.run(command, cwd=copy, capture_output=True, check=False, timeout=SECONDS).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        broken.write_text(text, encoding="utf-8")
-
-
 def main(chosen: list[str]) -> int:
     """Run the list, or the entries that the words choose; returns the exit status."""
     wanted = [m for m in mutants() if not chosen or any(word in m.name or word in m.file for word in chosen)]
@@ -71,7 +66,15 @@ def main(chosen: list[str]) -> int:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)
         for mutant in wanted:
-            survived = survives(mutant, copy)
+            broken = copy / mutant.file
+            text = broken.read_text(encoding="utf-8")
+            broken.write_text(mutant.broken(text), encoding="utf-8")
+            try:
+                ran = subprocess.run(mutant.command(), cwd=copy, capture_output=True, check=False, timeout=SECONDS)
+                survived = ran.returncode == 0
+            except subprocess.TimeoutExpired:
+                survived = False
+            broken.write_text(text, encoding="utf-8")
             alive += survived
             print(f"{'SURVIVED' if survived else 'killed'}  {mutant.name}  ({mutant.file})", flush=True)
     print(f"{len(wanted)} mutants, {alive} survived")

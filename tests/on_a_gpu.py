@@ -5,14 +5,11 @@ No test of the usual run, which needs no GPU, is skipped for want of one: this f
 
 import sys
 
-import numpy as np
 import pytest
 import torch
 
-from tests.runs.test_devices import CHECKPOINTS, differences, long_look, run_of
+from tests.runs.test_devices import CHECKPOINTS, Said, distances, long_look, said_by
 from transformer import load
-from transformer.runs.sequences.classify import Classification
-from transformer.runs.translate import Translation
 
 BOUNDS = {torch.float32: (5e-3, 5e-3), torch.float16: (6e-3, 1e-2), torch.bfloat16: (4e-2, 6e-2)}
 """How far weights and probabilities may lie from the CPU's in single precision. In single precision convolutions may
@@ -27,40 +24,30 @@ def gpu() -> None:
 
 
 @pytest.fixture(scope="module", params=sorted(path.name for path in CHECKPOINTS.iterdir()))
-def usual(request: pytest.FixtureRequest) -> tuple[str, Classification | Translation]:
+def usual(request: pytest.FixtureRequest) -> tuple[str, Said]:
     """A checkpoint's name, and what the CPU says."""
-    return request.param, run_of(load(CHECKPOINTS / request.param))
+    return request.param, said_by(load(CHECKPOINTS / request.param))
+
+
+def near(what: str, dtype: torch.dtype, one: Said, other: Said) -> None:
+    """What is said lies within the bounds of a precision; pytest -s shows the distances."""
+    maps, probabilities = distances(one, other)
+    said = f"{what}, {dtype}: weights differ by at most {maps:.1e}, probabilities by {probabilities:.1e}"
+    sys.stderr.write(said + "\n")
+    assert maps < BOUNDS[dtype][0], said
+    assert probabilities < BOUNDS[dtype][1], said
 
 
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)
-def test_a_gpu_says_what_the_cpu_says(usual: tuple[str, Classification | Translation], dtype: torch.dtype) -> None:
-    name, run = usual
+def test_a_gpu_says_what_the_cpu_says(usual: tuple[str, Said], dtype: torch.dtype) -> None:
+    name, one = usual
     checkpoint = load(CHECKPOINTS / name, device="auto", dtype=dtype)
     assert checkpoint.device.type == "cuda"
-    other = run_of(checkpoint, None if isinstance(run, Classification) else run.text)
-    maps, probabilities = differences(run, other)
-    said = f"{name}, {dtype}: weights differ by at most {maps:.1e}, probabilities by {probabilities:.1e}"
-    sys.stderr.write(said + "\n")  # pytest -s shows it
-    assert maps < BOUNDS[dtype][0], said
-    assert probabilities < BOUNDS[dtype][1], said
+    near(name, dtype, one, said_by(checkpoint, one[0] or None))
 
 
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)
 def test_a_long_run_on_a_gpu_is_followed_and_seen_near_and_far(dtype: torch.dtype) -> None:
     """What the page does with a long sequence: the pace is measured, the pass followed, a head kept in levels."""
     folder = CHECKPOINTS / "splice-junctions"
-    (run, seen), (other, found) = long_look(load(folder)), long_look(load(folder, device="auto", dtype=dtype))
-    maps = float(np.abs(seen - found).max())
-    probabilities = float(np.abs(run.probabilities - other.probabilities).max())
-    said = f"a long run, {dtype}: weights differ by at most {maps:.1e}, probabilities by {probabilities:.1e}"
-    sys.stderr.write(said + "\n")
-    assert maps < BOUNDS[dtype][0], said
-    assert probabilities < BOUNDS[dtype][1], said
-
-
-def test_a_gpu_decodes_as_the_cpu_does() -> None:
-    folder = CHECKPOINTS / "multi30k-en-de"
-    here, there = run_of(load(folder)), run_of(load(folder, device="auto"))
-    assert isinstance(here, Translation)
-    assert isinstance(there, Translation)
-    assert there.text == here.text
+    near("a long run", dtype, long_look(load(folder)), long_look(load(folder, device="auto", dtype=dtype)))

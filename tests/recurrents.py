@@ -6,7 +6,7 @@ import torch
 
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.text.text import TextTokenizer
+from transformer.text.tokenizers import TextTokenizer
 
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints" / "multi30k-en-de"
 ADDITIVE, LOCATION = "random-rnn", "random-rnn-location"
@@ -21,7 +21,7 @@ def checkpoints_with_recurrents(folder: Path) -> Path:
     (folder / SHIPPED.name).symlink_to(SHIPPED)
     for name, attention in ((ADDITIVE, "additive"), (LOCATION, "location")):
         torch.manual_seed(7)
-        config = RecurrentConfig(
+        config = RecurrentConfig.of(
             source_vocab=len(tokenizer),
             target_vocab=len(tokenizer),
             hidden=19,

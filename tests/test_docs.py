@@ -18,7 +18,7 @@ from tests.reading_docs import PAGES, anchors, blocks, notebook_names, without_c
 from transformer.__main__ import parser
 
 GUIDE = ROOT / "docs" / "guide" / "sequences.md"
-"""Its code reads a file of the reader: tests/sequences/test_annotation.py writes one, and runs it."""
+"""Its code reads a file of the reader: tests/sequences/test_hits.py writes one, and runs it."""
 
 RUN = [page for page in PAGES if blocks(page, "python") and page != GUIDE]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))

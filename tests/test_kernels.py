@@ -1,7 +1,7 @@
 """What holds on every processor: tests marked `kernels` run once more for each set of kernels that this machine knows.
 
 The last bits of a sum depend on the order in which it is added, and each processor's kernels have one of their own.
-Bits are equal where the same operations run on the same shapes; elsewhere `tests/rounding.py` says how close they are.
+Bits are equal where the same operations run on the same shapes.
 """
 
 import os

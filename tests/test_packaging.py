@@ -21,14 +21,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from playwright.sync_api import Browser
 
+from tests.deploying import free_port
+from tests.imports import FILES, ROOT, relative
 from tests.reading_docs import MODEL, blocks, notebook_names
 
-ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-
-
-FILES = sorted(path.name for path in ROOT.glob("requirements*.txt"))
+REQUIREMENTS = sorted(path.name for path in ROOT.glob("requirements*.txt"))
 
 
 def lines_of(name: str) -> list[str]:
@@ -37,16 +36,11 @@ def lines_of(name: str) -> list[str]:
     return [line for line in lines if line and line[0] not in "#-"]
 
 
-def required(name: str) -> set[str]:
-    return set(lines_of(name))
-
-
 def test_no_distribution_is_asked_for_twice() -> None:
-    asked = [canonicalize_name(Requirement(line).name) for name in FILES for line in lines_of(name)]
-    assert len(asked) == len(set(asked))
-    extras = [canonicalize_name(Requirement(line).name) for lines in EXTRAS.values() for line in lines]
-    named = [*(canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]), *extras]
-    assert len(named) == len(set(named))
+    asked = [canonicalize_name(Requirement(line).name) for name in REQUIREMENTS for line in lines_of(name)]
+    lines = [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)]
+    for names in (asked, [canonicalize_name(Requirement(line).name) for line in lines]):
+        assert len(names) == len(set(names))
 
 
 def test_the_container_installs_locked_versions_of_what_is_required() -> None:
@@ -57,19 +51,16 @@ def test_the_container_installs_locked_versions_of_what_is_required() -> None:
     locked = {canonicalize_name(name): version for name, version, _ in entries}
     assert len(locked) == len(re.findall("==", re.sub("(?m)^#.*", "", re.sub("(?m) ; .*", "", text))))
     assert "://" not in text
-    for line in required("requirements.txt"):
+    for line in lines_of("requirements.txt"):
         one = Requirement(line)
         assert one.specifier.contains(locked[canonicalize_name(one.name)]), line
 
 
 def test_requirements_and_extras_ask_for_the_same() -> None:
     app = {*PROJECT["dependencies"], *EXTRAS["app"], *EXTRAS["train"], *EXTRAS["atlas"]}
-    pinned = {re.sub(r"^torch==.*", "torch>=2.13,<3", line) for line in required("requirements.txt")}
-    assert app == pinned
-    assert set(EXTRAS["cluster"]) == required("requirements-cluster.txt")
-    assert set(EXTRAS["huggingface"]) == required("requirements-hf.txt")
-    assert set(EXTRAS["docs"]) == required("requirements-docs.txt")
-    assert set(EXTRAS["dev"]) == required("requirements-dev.txt")
+    assert app == {re.sub(r"^torch==.*", "torch>=2.13,<3", line) for line in lines_of("requirements.txt")}
+    for extra, file in (("cluster", "cluster"), ("huggingface", "hf"), ("docs", "docs"), ("dev", "dev")):
+        assert set(EXTRAS[extra]) == set(lines_of(f"requirements-{file}.txt"))
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +82,8 @@ def test_the_wheel_has_two_packages_and_the_default_checkpoints(wheel: Path) -> 
     shipped = {name: size for name, size in sizes.items() if name.startswith("heedmap/dashboard/checkpoints/")}
     assert "heedmap/dashboard/checkpoints/multi30k-en-de/model.safetensors" in shipped
     assert sum(shipped.values()) <= 15e6
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     ours = {name.replace("heedmap/dashboard/", "", 1) for name in sizes if ".dist-info/" not in name}
-    assert not tracked or ours <= {*tracked, *_untracked()}
-
-
-def _untracked() -> set[str]:
-    """Files that are new here and not ignored."""
-    command = ["git", "ls-files", "--others", "--exclude-standard"]
-    return set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
+    assert ours <= set(map(relative, FILES))
 
 
 def closure(*names: str) -> set[str]:
@@ -149,8 +133,8 @@ def test_the_library_runs_where_nothing_else_is_installed(wheel: Path, tmp_path:
     absent = "import importlib.util\nassert importlib.util.find_spec('streamlit') is None\n"
     here = "import heedmap, transformer\nassert 'site-packages' in transformer.__file__, transformer.__file__\n"
     here += "assert all(getattr(heedmap, name) is getattr(transformer, name) for name in transformer.__all__)\n"
-    drawn = "from transformer.plots.canvas.page import Page\n"
-    drawn += "assert len(Page('', [], [], {}, {}).document()) > 50_000, 'without the scripts'\n"
+    drawn = "from transformer.attention.notebook import Page\n"
+    drawn += "assert len(Page('', b'').document()) > 50_000, 'without the scripts'\n"
     notebook = tmp_path / "notebook.py"
     notebook.write_text(absent + here + drawn + "\n".join(code))
     for folder in ("checkpoints", "tests"):
@@ -175,9 +159,7 @@ def test_the_installed_dashboard_opens_a_record_from_an_empty_folder(
     names: dict[str, Any] = {**notebook_names()}
     exec("from transformer import recording\nwith recording(my_model) as seen:\n    my_model(x)", names)
     names["seen"].record(queries=names["tokens"], keys=names["tokens"]).save(tmp_path / "run.heedmap")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     # The browser that it opens is a program that writes down the address.
     opener = tmp_path / "opener"
     opener.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/part && mv {tmp_path}/part {tmp_path}/opened\n')

@@ -6,37 +6,30 @@ from typing import Any
 import pytest
 
 from tests.classifiers import sequence_checkpoint
-from transformer.attention.measures import has_kind, sites_of, strongest_head
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
-from transformer.errors import CheckpointError, RecordError
-from transformer.lessons.toy import toy_recurrent, toy_transformer
-from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.errors import CheckpointError
+from transformer.lessons.sentences import toy_recurrent, toy_transformer
 from transformer.nn.kmer import KmerClassifier
 from transformer.nn.protocols import Decodable
 from transformer.nn.recurrent import Recurrent
 from transformer.nn.seq2seq import Seq2Seq
+from transformer.nn.stacks import Encoder, EncoderConfig
 from transformer.runs.sequences.classify import classify
 from transformer.sites import Site
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
+def test_a_site_knows_its_parts_and_stays_a_name() -> None:
+    for name, parts in (
         ("decoder.12.cross", ("decoder", 12, "cross", "decoder.cross")),
         ("encoder.0.self", ("encoder", 0, "self", "encoder.self")),
         ("decoder.cross", ("decoder", None, "cross", "decoder.cross")),
         ("pooling", ("pooling", None, "pooling", "pooling")),
-    ],
-)
-def test_a_site_knows_its_parts_and_stays_a_name(name: str, parts: tuple[str, int | None, str, str]) -> None:
-    site = Site(name)
-    assert (site.stack, site.layer, site.kind, site.group) == parts
-    assert site == name
-    assert {site: 1}[name] == 1  # type: ignore[index]
-    assert isinstance(pickle.loads(pickle.dumps(site)), Site)
-
-
-def test_a_site_is_made_from_its_parts() -> None:
+    ):
+        site = Site(name)
+        assert (site.stack, site.layer, site.kind, site.group) == parts
+        assert site == name
+        assert {site: 1}[name] == 1  # type: ignore[index]
+        assert isinstance(pickle.loads(pickle.dumps(site)), Site)
     assert Site.of("decoder", 3, "self") == "decoder.3.self"
 
 
@@ -44,17 +37,12 @@ def test_the_sites_of_a_classifier_are_grouped_like_all_others() -> None:
     record = classify(sequence_checkpoint(), "ACGTACGTAC").record
     assert record.sites == ("encoder.0.self", "encoder.1.self", "pooling")
     assert all(isinstance(site, Site) for site in [*record.sites, *record, *(record[s].site for s in record)])
-    assert [has_kind(record, kind) for kind in ("encoder.self", "pooling", "decoder.cross")] == [True, True, False]
-    assert sites_of(record, "pooling") == ("pooling",)
-    assert strongest_head(record, "pooling").site == "pooling"
-    with pytest.raises(RecordError, match=r"choose one of encoder\.self, pooling"):
-        sites_of(record, "decoder.cross")
 
 
 MODELS = (
     toy_transformer(4, 2, seed=1),
     toy_recurrent(3, "additive", 1),
-    Encoder(EncoderConfig(vocab=5, d_model=4, n_heads=2)),
+    Encoder(EncoderConfig.of(vocab=5, d_model=4, n_heads=2)),
     sequence_checkpoint().model,
 )
 

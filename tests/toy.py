@@ -1,14 +1,15 @@
 """A toy pair of languages, small enough to train on within a test: one word of the one is one word of the other."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.text.text import TextTokenizer, train_tokenizer
-from transformer.training.options import TranslationOptions
+from transformer.text.tokenizers import TextTokenizer, train_tokenizer
+from transformer.training.run import TranslationOptions
 from transformer.training.translation import new_model
 
 NOUNS = {"dog": "Hund", "cat": "Katze", "man": "Mann", "woman": "Frau", "bird": "Vogel"}
@@ -28,14 +29,17 @@ def sentences(count: int, seed: int) -> list[tuple[str, str]]:
     return found
 
 
+def write_sides(folder: Path, pairs: Sequence[Sequence[str]], *names: str) -> None:
+    """A file for each side of some pairs, a line for each."""
+    for name, side in zip(names, zip(*pairs, strict=True), strict=True):
+        (folder / name).write_text("".join(line + "\n" for line in side), encoding="utf-8")
+
+
 def write_corpus(folder: Path) -> Path:
     """train.en, train.de, val.en, val.de."""
     folder.mkdir(parents=True)
     for split, count in (("train", 61), ("val", 7)):
-        both = sentences(count, seed=count)
-        for language, side in (("en", 0), ("de", 1)):
-            text = "".join(pair[side] + "\n" for pair in both)
-            (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
+        write_sides(folder, sentences(count, seed=count), f"{split}.en", f"{split}.de")
     return folder
 
 
@@ -43,7 +47,7 @@ def training_options(data: Path, work: Path, **changes: Any) -> TranslationOptio
     """A run of seconds; two batches and a bit are an epoch."""
     sizes = dict(vocab_size=53, d_model=6, n_heads=2, d_ff=11, n_layers=1, max_tokens=32)
     pace = dict(batch_tokens=256, updates=12, warmup=4, save_every=2, validate_every=4, average=3)
-    return TranslationOptions(data=data, work=work, **(sizes | pace | changes))
+    return TranslationOptions.of(data=data, work=work, **(sizes | pace | changes))
 
 
 def tokenizer() -> TextTokenizer:

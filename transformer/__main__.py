@@ -12,24 +12,32 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from transformer.commands import atlas, classify, dashboard, measure, scan, train, translation, weights
+from transformer.commands import atlas, dashboard, measure, sequences, train, translation, weights
 from transformer.errors import HeedmapError
 
-COMMANDS = (dashboard, translation, classify, scan, train, weights, measure, atlas)
+MODULES = (dashboard, translation, sequences, train, weights, measure, atlas)
+GROUPS = {
+    "train": "train a model and write its checkpoint",
+    "measure": "measure a checkpoint over a corpus, and keep the result beside its weights",
+}
+"""Commands that have several kinds."""
 
 
 def parser() -> argparse.ArgumentParser:
     """All commands with their arguments."""
     whole = argparse.ArgumentParser(prog="python -m transformer", description="Heedmap on the command line.")
-    commands = whole.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.register(commands)
+    groups = {"": whole.add_subparsers(required=True, metavar="COMMAND")}
+    for command in (one for module in MODULES for one in module.COMMANDS):
+        group = command.name.rpartition(" ")[0]
+        if group not in groups:
+            kinds = groups[""].add_parser(group, help=GROUPS[group])
+            groups[group] = kinds.add_subparsers(required=True, metavar="KIND")
+        command.add(groups[group])
     return whole
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
-    _replace_closed_streams()
     try:
         given = sys.argv[1:] if arguments is None else arguments
         options = parser().parse_args(given or ["open"])
@@ -52,19 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     return status
-
-
-def _replace_closed_streams() -> None:
-    """Python has no object for a stream that was closed before the start, and the next file would take its number."""
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(number)
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull, "w")  # noqa: SIM115, PTH123  (reading it fails)
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull)  # noqa: SIM115, PTH123  (writing to it fails)
-    if sys.stderr is None:  # there is nowhere to say anything
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
 def _forget_output() -> None:

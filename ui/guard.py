@@ -16,8 +16,8 @@ from starlette.types import Message as Sent
 from transformer.messages import Message
 from transformer.safe.limits import MEGABYTE
 from ui.frame import SCRIPT
-from ui.store import log, machine
-from ui.store.machine import shortage
+from ui.store import limits, log
+from ui.store.limits import shortage
 
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 """The page of Streamlit that loads everything else."""
@@ -87,14 +87,16 @@ class Guard:
         """Pass a request on, or refuse it: HTTP status 403 where a websocket is asked for."""
         if scope["type"] == "websocket":
             await self._connected(scope, receive, send)
-            return
-        path = _path(scope)
-        if scope["type"] == "http" and path == CLOSED:
+        elif scope["type"] != "http":
+            await self.app(scope, receive, send)
+        elif (path := _path(scope)) == CLOSED:
             await PlainTextResponse("not found", 404, HEADERS)(scope, receive, send)
-            return
-        if scope["type"] == "http" and path in PAGES and self._readers >= machine.readers():
+        elif path in PAGES and self._readers >= limits.readers():
             await PlainTextResponse(Message("server_no_files"), 503, HEADERS)(scope, receive, send)
-            return
+        else:
+            await self._answered(path, scope, receive, send)
+
+    async def _answered(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
 
         async def with_headers(message: Sent) -> None:
@@ -102,7 +104,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 begun = True
                 headers = MutableHeaders(scope=message)
-                if message["status"] == 200 and path not in PAGES and _is_html(headers):
+                is_html = headers.get("content-type", "").startswith("text/html")
+                if message["status"] == 200 and path not in PAGES and is_html:
                     message["status"] = 404
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -112,15 +115,20 @@ class Guard:
             await self.app(scope, receive, with_headers)
         except OSError as error:
             short = shortage(error)
-            if begun or short is None or scope["type"] != "http":
+            if begun or short is None:
                 raise
             log.failed(error)
-            await _rest_of(receive)
+            # The rest of a body may come, up to what an upload may have: who still sends does not hear an answer.
+            left, more = int(st.get_option("server.maxUploadSize")) * MEGABYTE, True
+            while more and left > 0:
+                message = await receive()
+                more = message.get("more_body", False)
+                left -= len(message.get("body", b""))
             await PlainTextResponse(short, 507, HEADERS)(scope, receive, send)
 
     async def _connected(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A websocket, for as long as it is open. Who comes when there are too many would take it from all others."""
-        full = self._readers >= machine.readers()
+        full = self._readers >= limits.readers()
         if full:
             log.event("full", "warning", readers=self._readers)
         if full or not welcome(Headers(scope=scope)):
@@ -139,20 +147,6 @@ def _path(scope: Scope) -> str:
     base = str(st.get_option("server.baseUrlPath")).strip("/")
     path: str = scope.get("path", "").strip("/")
     return path.removeprefix(base).strip("/") if path == base or path.startswith(f"{base}/") else path
-
-
-def _is_html(headers: MutableHeaders) -> bool:
-    return headers.get("content-type", "").startswith("text/html")
-
-
-async def _rest_of(receive: Receive) -> None:
-    """Let the rest of a body come, up to what an upload may have: who still sends does not hear an answer."""
-    left = int(st.get_option("server.maxUploadSize")) * MEGABYTE
-    more = True
-    while more and left > 0:
-        message = await receive()
-        more = message.get("more_body", False)
-        left -= len(message.get("body", b""))
 
 
 def welcome(headers: Headers) -> bool:

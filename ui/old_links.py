@@ -1,13 +1,13 @@
-"""Links of before: `/` with what Translate has and the map not leads to Translate, `/checkpoints` to Your model.
+"""Addresses of earlier releases: one table of what was renamed, and one redirect to where it stands today."""
 
-Two screens of Align are screens of Learning now.
-"""
-
-from urllib.parse import parse_qsl
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from transformer.sites import Site
 
 OF_TRANSLATE = frozenset(
     (
@@ -16,14 +16,26 @@ OF_TRANSLATE = frozenset(
         *("scores", "relative", "image", "threshold", "written", "step", "by", "also", "here"),
     )
 )
-"""Parameters of Translate's addresses, now and ever before, that the map does not have, which has its place now."""
+"""Parameters that Translate had while it was the first page, and that the map, which has its place now, has not."""
 
-OF_WEIGHTS = "checkpoints"
-"""Where the page Your model was when it took weights alone."""
+KEYS: Mapping[str, Mapping[str, str]] = {
+    "": {"sentence": "text"},
+    "align": {"first": "model"},
+    "sequences": {"relative-windows": "relative"},
+    "translate": {"step": "written"},
+}
+"""Parameters of a page that have other names now; on all pages, `checkpoint` is `model`."""
 
-
-OF_LEARNING = {("screen", "lesson"), ("screen", "training")}
-"""Parameters of Align's addresses when it had those screens."""
+WORDS: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("atlas", "screen"): {"map": "cards", "vectors": "head"},
+    ("sequences", "view"): {"heads": "windows"},
+    ("translate", "kind"): {"Cross": "decoder.cross", "Decoder self": "decoder.self", "Encoder self": "encoder.self"},
+    ("translate", "view"): {
+        name: name.lower().replace(" ", "_")
+        for name in ("Heatmap", "Head view", "Sources", "Beams", "Downloads")
+    } | {"Step by step": "steps"},
+}  # fmt: skip
+"""Values that have other names now, by page and parameter."""
 
 
 class OldLinks:
@@ -37,18 +49,44 @@ class OldLinks:
         query = scope.get("query_string", b"").decode("latin-1")
         now = moved_to(scope["path"], query) if scope["type"] == "http" and scope["method"] == "GET" else None
         if now is not None:
-            await RedirectResponse(f"{now}?{query}" if query else now)(scope, receive, send)
+            await RedirectResponse(now)(scope, receive, send)
             return
         await self.app(scope, receive, send)
 
 
 def moved_to(path: str, query: str) -> str | None:
-    """The page that an address of before leads to now; None for an address that is no older one."""
-    base = str(st.get_option("server.baseUrlPath")).strip("/")
-    if path.removeprefix("/") == f"{base}/{OF_WEIGHTS}".removeprefix("/"):
+    """The relative address of today for an older one; None where nothing of it was renamed."""
+    base = "/".join(("", *str(st.get_option("server.baseUrlPath")).strip("/").split("/"))).rstrip("/")
+    page = path.removeprefix(f"{base}/") if path.startswith(f"{base}/") else None
+    if page is None or not (page.isidentifier() or not page):  # nothing that a browser takes for another server
+        return None
+    said = dict(parse_qsl(query, keep_blank_values=True))
+    now = _page_of_today(page, said)
+    renamed = {"checkpoint": "model", **KEYS.get(now, {})}
+    found = dict[str, str]()
+    for key, value in said.items():
+        new = renamed.get(key, key)
+        if new != key and new in said:
+            continue
+        found[new] = WORDS.get((now, new), {}).get(value, value)
+    step, mark = said.get("step", ""), said.get("mark", "").partition(":")
+    if now == "translate" and "written" not in said and step:  # older addresses count steps from 0, with their rows
+        first = step.partition("-")[0]
+        found["written"] = str(int(first) + 1) if first.isascii() and first.isdecimal() and len(first) < 9 else ""
+    if now == "align" and mark[2]:  # the panel and the word were one parameter
+        found["mark"], found["word"] = mark[0], said.get("word", mark[2])
+    if now == "atlas" and said.get("site"):  # a head was named by its site, and two screens are others now
+        site = Site(found.pop("site"))
+        found |= {"kind": site.group} | ({} if site.layer is None else {"layer": str(site.layer)})
+    if now == page and found == said:
+        return None
+    return f"{now or base or '/'}{'?' if found else ''}{urlencode(found)}"
+
+
+def _page_of_today(page: str, said: Mapping[str, str]) -> str:
+    """Where a page is now, or the screen of it that the parameters ask for."""
+    if page == "checkpoints":
         return "your_model"
-    if path.removeprefix("/") == f"{base}/align".removeprefix("/") and not OF_LEARNING.isdisjoint(parse_qsl(query)):
+    if page == "align" and said.get("screen") in {"lesson", "training"}:
         return "learning"
-    is_first = path.endswith("/") and path.strip("/") == base
-    is_old = is_first and not OF_TRANSLATE.isdisjoint(key for key, _ in parse_qsl(query, True))
-    return "translate" if is_old else None
+    return "translate" if not page and OF_TRANSLATE & said.keys() else page

@@ -17,11 +17,9 @@ from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from transformer.safe.limits import MEGABYTE
 from ui.guard import LOCAL
-from ui.markdown import as_text
-from ui.store import live, log, machine, readers, render_slots, settings
-from ui.store.machine import shortage
-from ui.store.user_folder import own_folder
-from ui.texts import said, t
+from ui.store import limits, live, log, render_slots, session_resources
+from ui.store.store import own_folder
+from ui.texts import as_text, said, t
 
 COLLECTIONS = 2_000, 10, 50
 """How many objects are made between two looks for garbage, and how many such looks at the young and the middle-aged
@@ -29,12 +27,6 @@ come before one at all there is. With 200 readers that one stops everybody for a
 700, 10, 10 it came every six seconds. Runs leave little that only it would find."""
 
 ANY_PAGE = Path(__file__).parents[1] / "pages" / "map.py"
-
-SAID_AGAIN = 10.0
-"""Seconds in which the same failure between requests is written down once."""
-
-_SAID: dict[str, float] = {}
-"""When the last failure of that kind was written down."""
 
 
 @asynccontextmanager
@@ -45,26 +37,23 @@ async def life(_app: object) -> AsyncIterator[None]:
         CheckpointError: a setting is none, or more than the web server takes; the server does not start.
     """
     log.begin()
-    bounds = {
-        name.removeprefix("HEEDMAP_").lower(): settings.n_bytes(os.environ, name) // MEGABYTE
-        for name in settings.MEGABYTES
-    }
+    bounds = {name.removeprefix("HEEDMAP_").lower(): limits.n_bytes(name) // MEGABYTE for name in limits.MEGABYTES}
     taken = int(st.get_option("server.maxUploadSize"))
     if bounds["upload_mb"] > taken:
         raise CheckpointError("upload_beyond_the_web_server", asked=bounds["upload_mb"], taken=taken)
-    device, precision = settings.placement(os.environ)
+    device, precision = limits.placement()
     # A folder called pages/ makes Streamlit take this for its older kind of app until `st.navigation` was called once:
     # of several users who come at the same moment to a server that has just started, the second would see a page alone.
     logging.disable(logging.WARNING)  # it expects to be called by a page
     st.navigation([ANY_PAGE], position="hidden")
     logging.disable(logging.NOTSET)
-    render_slots.set_pace()
+    render_slots.begin()
     # What is imported by now stays: a collection of garbage need not look through it (0.4 s with torch loaded).
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
     asyncio.get_running_loop().set_exception_handler(outside_of_runs)
-    readers.install()
     start = time.monotonic()
+    session_resources.HOUSEKEEPER.begin()
     _begin_live()
     log.event(
         "start",
@@ -72,7 +61,7 @@ async def life(_app: object) -> AsyncIterator[None]:
         address=st.get_option("server.address"),
         port=st.get_option("server.port"),
         own_checkpoints=own_folder() is not None,
-        files=machine.raised(),
+        files=limits.raise_open_files(),
         device=device_here(device),
         precision=precision,
         **bounds,
@@ -91,29 +80,21 @@ def _begin_live() -> None:
     if address not in LOCAL:
         log.event("live", "warning", text=Message("live_open", address=address))
     try:
-        live.begin()
+        live.loaded()
     except HeedmapError as error:
         log.event("live", "warning", text=error.message)
 
 
 def on_error(error: Exception) -> bool:
     """Say on the page that it failed, and by what name the line in the log is found; returns that it was said."""
-    name, short = log.failed(error), shortage(error)
+    name, short = log.failed(error), limits.shortage(error)
     st.error(t("store.failed", id=name) if short is None else as_text(said(short)), icon=":material/error:")
     return True
 
 
 def outside_of_runs(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """One line for what fails between requests, and none for more of its kind soon after.
-
-    asyncio itself writes a traceback for each; where nobody can connect any more, these are thousands a second.
-    """
+    """One line for what fails between requests; asyncio itself writes a traceback for each."""
     error = context.get("exception")
-    kind, now = f"{context['message']} {error!r}", time.monotonic()
-    if now - _SAID.get(kind, -SAID_AGAIN) < SAID_AGAIN:
-        return
-    _SAID.clear()  # the last kind alone is remembered
-    _SAID[kind] = now
     if isinstance(error, BaseException):
         log.failed(error)
     else:

@@ -1,10 +1,15 @@
 """The frame around every page."""
 
-import streamlit as st
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
-from transformer.messages import speak
-from ui.path import place, strip
-from ui.shared.page_state import page_state
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from transformer.errors import HeedmapError
+from ui.path import strip
+from ui.shared import address, controls, subject
+from ui.shared.address import page_state
 from ui.store import upload_guard
 from ui.texts import language
 
@@ -23,22 +28,35 @@ _LANGUAGE = st.components.v2.component(
       look(8);
     };""",
 )
-"""Tells the browser which language the page is in now, how it is drawn (`ui.path.place.view`), and what the tour speaks
+"""Tells the browser which language the page is in now, how it is drawn (`ui.path.strip.view`), and what the tour speaks
 of, which it scrolls to once; `ui.frame` said the language of the address that it was opened with."""
 
 
 def heading(title: str, line: str) -> None:
-    """The page's title, a line that says what it shows, and the tour's strip, which may end the page here.
-
-    The library speaks the user's language from here on.
-    """
-    speak(language())
+    """The page's title, a line that says what it shows, and the tour's strip, which may end the page here."""
     upload_guard.page_begins(page_state().page or "")
-    above = st.container() if place.step() else None
-    if place.view() != place.PRESENT and above is None:
+    above = st.container() if strip.step() else None
+    if strip.view() != strip.PRESENT and above is None:
         st.title(title, anchor=False)
         st.caption(line)
-    _LANGUAGE(key="language", data={"language": language(), "view": place.view(), "lit": strip.lit()})
+    _LANGUAGE(key="language", data={"language": language(), "view": strip.view(), "lit": strip.lit()})
     if above is not None:
         with above:
             strip.strip()
+
+
+@contextmanager
+def explained(place: DeltaGenerator | None = None, *, model: str = "") -> Iterator[None]:
+    """Inside, what is refused is explained (in `place`, where one is given), and the page ends there.
+
+    A text that is too long for a `model` here is led to the page that shows it.
+    """
+    try:
+        yield
+    except HeedmapError as error:
+        with place or nullcontext():
+            controls.explain(error)
+            if model:
+                key = subject.PAGES[page_state().page or ""].text_key(model) or ""
+                controls.explain_long(error, model, address.parameter(key) or "")
+        address.stop()

@@ -5,31 +5,59 @@
 Streamlit shows Markdown in some places and plain text in others. `t` fills the blanks of a text for the first: what is
 put in is shown letter by letter. `plain` fills them for the second: figures, components, cells, `st.text`, entries of a
 list, errors, and whatever is put into another text. A count picks the word that fits it (`{count:token|tokens}`).
+
+Streamlit reads Markdown in labels, captions, messages and tooltips. Unescaped, the name of a tensor could make the
+reader's browser fetch an image from anywhere, or place a link in one of the dashboard's own sentences.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache
+from collections.abc import Callable, Mapping
 from string import Formatter
 from typing import TypeVar
 
 import streamlit as st
 
-from transformer.messages import LANGUAGES, Message, catalogue, speaking
-from transformer.messages.counted import numbered
-from ui.markdown import as_code, as_text
+from transformer.messages import LANGUAGES, Message, catalogue, numbered, say, speaking
+from transformer.messages import language as spoken
 
 T = TypeVar("T")
+
+language, said = spoken, say
+"""The language of this run, and what the library says (an error, a note) in it; any other text as it is."""
 
 KEY = "lang"
 """The query parameter, and the key of the control, that choose the language."""
 
-_ASKED: ContextVar[str | None] = ContextVar("asked", default=None)
-"""The user's language inside `one_language`."""
+JOINER = "\u2060"
+"""A word joiner: no width, and no line break; it parts what Streamlit looks for in text that is escaped already."""
 
-_FIRST_WORD = re.compile(r"[a-z]+(?=[\s,:;]|$)")
+_SPACE = re.compile(r"[\t\n\v\f\r \x85\u2028\u2029]+")
+_SPECIAL = re.compile(r"[\\`*_\[\]<>#|~$&]|:(?=[\w:])")
+_BLOCK = re.compile(r"^([-+=])|^(\d{1,9})([.)])")
+_FOUND_IN_TEXT = re.compile(
+    r"""
+    (?<=:)(?=//|material/|streamlit:|[\w+-]+:)        # addresses, icons, the logo, emoji
+    | (?<=www)(?=\.)                                  # addresses without a protocol
+    | (?<=@)                                          # addresses of mail
+    | (?<=[<>~])(?==) | (?<=-)(?=[->]) | (?<=<)(?=-)  # arrows, dashes and signs that are drawn as one
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def as_text(text: object) -> str:
+    """Markdown that shows `text` as it is: no emphasis, formula, directive, icon, entity, link or image comes of it.
+
+    White space becomes single spaces, as a browser shows it, and none at the ends; a word joiner, which has no width,
+    parts web and mail addresses, icons and emoji, which Streamlit looks for even in escaped text.
+    """
+    line = _FOUND_IN_TEXT.sub(JOINER, _SPACE.sub(" ", str(text)).strip())
+    return _BLOCK.sub(r"\1\2\\\3" if line[:1].isdigit() else r"\\\1", _SPECIAL.sub(r"\\\g<0>", line))
+
+
+def as_code(text: object) -> str:
+    """What stands between two backticks to show `text` in a row of code; a backtick in it becomes an apostrophe."""
+    return _SPACE.sub(" ", str(text)).replace("`", "'").replace(":material/", f":{JOINER}material/")
 
 
 def t(key: str, /, **values: object) -> str:
@@ -62,11 +90,6 @@ def in_language(code: str, key: str, /, **values: object) -> str:
     return text.format(**_in_language(code, values)) if values else text
 
 
-def said(text: str) -> str:
-    """What the library says (an error's message, a note) in the user's language; any other text as it is."""
-    return text.in_language(language()) if isinstance(text, Message) else text
-
-
 def in_this_language(make: Callable[[], T]) -> Callable[[], T]:
     """`make`, to be called outside of this run (as downloads are), but with words in the language of now."""
     code = language()
@@ -78,31 +101,10 @@ def in_this_language(make: Callable[[], T]) -> Callable[[], T]:
     return made
 
 
-def begins_with_a_word(message: str) -> bool:
-    """Whether an English error, refusal or note begins with a word of ours, and not with the name of something."""
-    if isinstance(message, Message):
-        return _FIRST_WORD.match(catalogue("en")[message.code]) is not None
-    first = _FIRST_WORD.match(message)
-    return first is not None and first.group() in _words()
-
-
-def language() -> str:
-    """The user's language: English, unless another is chosen."""
-    asked = _ASKED.get()
-    if asked is not None:
-        return asked
+def asked_language() -> str:
+    """The language that the control or else the address asks for, which a run `speak`s from its start."""
     chosen = st.session_state.get(KEY) or st.query_params.get(KEY, "en")
     return chosen if chosen in LANGUAGES else "en"
-
-
-@contextmanager
-def one_language() -> Iterator[None]:
-    """Inside, the user's language is asked for once: a page has hundreds of texts, and Streamlit's state is slow."""
-    token = _ASKED.set(language())
-    try:
-        yield
-    finally:
-        _ASKED.reset(token)
 
 
 def _in_language(code: str, values: Mapping[str, object]) -> dict[str, object]:
@@ -125,10 +127,3 @@ def _with_text(template: str, values: Mapping[str, object]) -> str:
                 filled = as_code(filled) if literal.endswith("`") else as_text(filled)
             made += filled
     return made
-
-
-@cache
-def _words() -> frozenset[str]:
-    """Every word of the English texts that is written with small letters alone."""
-    texts = (text for key, text in catalogue("en").items() if "." in key)
-    return frozenset(word for text in texts for word in re.findall(r"(?<![^\s(“])[a-z]+(?=[\s,:;.)”]|$)", text))

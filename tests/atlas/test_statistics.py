@@ -1,25 +1,32 @@
-"""Every measure of a batch against the sentence's own record and by hand; sums, windows, and the tree of heads."""
+"""Every measure of a batch against the sentence's own record and by hand; sums, windows, what rows look at, roles."""
 
-from math import log
+from collections import Counter
+from math import inf, log, nan
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from scipy.spatial.distance import jensenshannon, pdist, squareform
+import transformers
+from scipy.spatial.distance import jensenshannon
 
+from tests.checkpoint.huggingface.families import write_folder
 from tests.classifiers import sequence_checkpoint
-from transformer.atlas.accumulators import Accumulator, Example, Moments
-from transformer.atlas.adapters import Counts, SequenceSubject, TranslatorSubject
-from transformer.atlas.layout import average_linkage, clusters, distance_matrix
-from transformer.atlas.maps import Maps, batch_weights
-from transformer.atlas.statistics import OFFSETS, SHARES, TextKeys, pairs_of, text_totals
-from transformer.attention.capture import recording
-from transformer.attention.measures import HeadMeasures, Totals, measure
-from transformer.checkpoint import Checkpoint, load
+from transformer.atlas import statistics
+from transformer.atlas.corpus import Chunk, Corpus, TokenCounts
+from transformer.atlas.result import letters_of, place_of, words_of
+from transformer.atlas.roles import largest_shares, line_of, roles_of
+from transformer.atlas.run import make_atlas
+from transformer.atlas.statistics import MEASURES, OFFSETS, SHARES, Looked, Maps, TextKeys, pairs_of, text_totals
+from transformer.atlas.summarise import Accumulator, ExampleSentence, Moments, SequenceSubject, TextSubject, sums_of
+from transformer.attention.measures import Totals, measure
+from transformer.checkpoint import load
+from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
+from transformer.nn.kmer import windows
 from transformer.runs.sequences.classify import classify
 from transformer.runs.translate import translate
-from transformer.sequences.folding import folded
+from transformer.sequences.tracks import folded
 from transformer.sites import Site
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
@@ -29,15 +36,6 @@ PAIRS = (
     ("Three women are sitting on a bench in the park and talking, 17 of them.", "Drei Frauen."),
 )
 """Of different lengths, so that the batch is padded on both sides."""
-
-
-def rows_of(n_queries: int, n_keys: int, seed: int, causal: bool = False, n_heads: int = 3) -> Maps:
-    """Random attention of one sentence, with the even head at the end."""
-    visible = torch.ones(n_queries, n_keys, dtype=torch.bool)
-    if causal:
-        visible = visible.tril(n_keys - n_queries)
-    scores = torch.randn(1, n_heads, n_queries, n_keys, generator=torch.Generator().manual_seed(seed)) * 2
-    return given(scores.masked_fill(~visible, -torch.inf).softmax(-1), visible[None])
 
 
 def given(weights: torch.Tensor, visible: torch.Tensor | None = None, kind: str = "self") -> Maps:
@@ -65,21 +63,16 @@ def value(found: Totals, head: int = 0, column: int = 0) -> float:
     return float(found.total[:, head, column].sum() / count[:, head, column].sum())
 
 
-@pytest.fixture(scope="module")
-def translator() -> Checkpoint:
-    return load(CHECKPOINTS / "multi30k-en-de")
-
-
 @pytest.fixture(scope="module", params=["multi30k-en-de", "multi30k-en-de-rnn", "multi30k-en-de-rnn-location"])
 def measured(
     request: pytest.FixtureRequest,
-) -> tuple[dict[str, dict[str, Totals]], list[dict[Site, list[HeadMeasures]]]]:
+) -> tuple[dict[str, dict[str, Totals]], list[dict[Site, list[dict[str, float]]]]]:
     """A padded batch by kind and measure, and each sentence's record measured head by head."""
     checkpoint = load(CHECKPOINTS / request.param)
-    subject = TranslatorSubject(checkpoint, Counts())
+    subject = TextSubject(checkpoint, TokenCounts())
     readings = [subject.read(i, *pair) for i, pair in enumerate(PAIRS)]
     with torch.inference_mode():
-        observed = subject.run(readings)
+        _, observed = subject.run(readings)
     alone = []
     for source, target in PAIRS:
         record = translate(checkpoint, source, forced=target).record
@@ -89,74 +82,35 @@ def measured(
 
 def test_a_padded_batch_measures_each_sentence_as_its_record_does(measured) -> None:
     totals, alone = measured
-    names = {
-        "entropy": "entropy", "normalised_entropy": "normalised_entropy", "distance": "distance",
-        "confidence": "confidence",
-    }  # fmt: skip
+    names = ("entropy", "normalised_entropy", "distance", "confidence", "special")
+    columns = {name: OFFSETS.index(offset) for offset, name in ((-1, "previous"), (0, "same"), (1, "next"))}
     compared = 0
     for sentence, record in enumerate(alone):
         for group, found in totals.items():
-            heads = [head for site, heads in record.items() if site.group == group for head in heads]
-            for index, head in enumerate(heads):
-                for name, attribute in names.items():
-                    if name not in found:
-                        continue
+            heads = [(site, head) for site, heads in record.items() if site.group == group for head in heads]
+            for index, (site, head) in enumerate(heads):
+                for name in found.keys() & names:
                     total, count = found[name].total[sentence, index, 0], found[name].counted[sentence, 0, 0]
-                    assert total / count == pytest.approx(getattr(head, attribute), rel=2e-4, abs=2e-5), (group, name)
+                    assert total / count == pytest.approx(head[name], rel=2e-4, abs=2e-5), (group, name)
                     compared += 1
-                if Site(head.site).kind == "self":
-                    for offset, attribute in ((-1, "previous"), (0, "same"), (1, "next")):
-                        column = OFFSETS.index(offset)
-                        n_rows = found["offset"].counted[sentence, 0, column]
-                        known = getattr(head, attribute)
-                        if not n_rows:
-                            assert np.isnan(known)
-                            continue
-                        assert found["offset"].total[sentence, index, column] / n_rows == pytest.approx(known, abs=2e-5)
+                if site.kind == "self":
+                    for name, column in columns.items():
+                        total, count = (getattr(found["offset"], one)[sentence] for one in ("total", "counted"))
+                        share = total[index, column] / count[0, column] if count[0, column] else np.nan
+                        assert share == pytest.approx(head[name], abs=2e-5, nan_ok=True)
+                ends = sum(found[name].total[sentence, index, 0] for name in ("start", "end"))
+                assert ends == pytest.approx(found["special"].total[sentence, index, 0], abs=1e-5)
                 z = found["advance"]
                 if z.counted[sentence, index, 0]:
-                    assert np.tanh(z.total[sentence, index, 0]) == pytest.approx(head.advance, abs=1e-3)
+                    assert np.tanh(z.total[sentence, index, 0]) == pytest.approx(head["advance"], abs=1e-3)
     assert compared > 5
-
-
-def test_special_tokens_are_those_of_the_record(translator: Checkpoint) -> None:
-    subject = TranslatorSubject(translator, Counts())
-    with torch.inference_mode():
-        observed = {
-            one.maps.group: one for one in subject.run([subject.read(i, *pair) for i, pair in enumerate(PAIRS)])
-        }
-    for sentence, (source, target) in enumerate(PAIRS):
-        record = translate(translator, source, forced=target).record
-        for group, one in observed.items():
-            site = next(site for site in record if site.group == group)
-            found = one.totals["special"]
-            known = measure(record[site], 0).special
-            assert found.total[sentence, 0, 0] / found.counted[sentence, 0, 0] == pytest.approx(known, abs=2e-5)
-            parts = sum(one.totals[name].total[sentence, 0, 0] for name in ("start", "end"))
-            assert parts == pytest.approx(found.total[sentence, 0, 0], abs=1e-5)
-
-
-def test_all_weights_of_a_batch_are_those_of_the_record(translator: Checkpoint) -> None:
-    source, target = torch.randint(4, 4_000, (2, 7)), torch.randint(4, 4_000, (2, 5))
-    source[1, 5:] = translator.model.config.pad_id
-    with torch.inference_mode(), recording() as seen:
-        translator.model(source, target)
-        for site in seen.sites:
-            kept = seen.source(site)
-            whole = batch_weights(kept)
-            for batch, head in ((0, 1), (1, 3)):
-                alone = kept.weights(batch, head, slice(0, kept.n_queries), slice(0, kept.n_keys))
-                assert torch.allclose(whole[batch, head], alone, atol=1e-6)
 
 
 @pytest.mark.parametrize(("offset", "name"), [(-1, "previous"), (0, "same"), (1, "next"), (-4, "far back")])
 def test_a_shifted_identity_is_positional_at_its_offset_and_nowhere_else(offset: int, name: str) -> None:
     """A sign that is turned round (previous for next) shows here: key = query + offset."""
     n = 11
-    weights = torch.zeros(1, 1, n, n)
-    for query in range(n):
-        weights[0, 0, query, min(max(query + offset, 0), n - 1)] = 1.0
-    found = text_totals(given(weights), keys_of(n))
+    found = text_totals(given(torch.eye(n)[(torch.arange(n) + offset).clamp(0, n - 1)][None, None]), keys_of(n))
     share = {d: value(found["offset"], column=i) for i, d in enumerate(OFFSETS) if abs(d) < n}
     assert share[offset] == 1.0
     assert all(share[d] < 1 for d in share if d != offset)
@@ -164,17 +118,6 @@ def test_a_shifted_identity_is_positional_at_its_offset_and_nowhere_else(offset:
     assert max(hits, key=lambda d: hits[d]) == offset
     assert hits[offset] == pytest.approx((n - abs(offset)) / n)
     assert value(found["entropy"]) == pytest.approx(0, abs=1e-6)
-
-
-def test_a_row_that_cannot_see_a_key_is_not_counted_for_it() -> None:
-    """The mean over rows that see the key; a sum over unequal numbers of rows would fall with the offset."""
-    n = 9
-    found = text_totals(given(torch.full((1, 1, n, n), 1 / n)), keys_of(n))
-    for i, d in enumerate(OFFSETS):
-        rows = max(0, n - abs(d))
-        assert found["offset"].counted[0, 0, i] == rows
-        if rows:
-            assert value(found["offset"], column=i) == pytest.approx(1 / n)
 
 
 def test_even_attention_is_at_its_chance_level_in_every_share() -> None:
@@ -225,7 +168,9 @@ def test_other_pieces_of_a_word_are_neither_the_piece_itself_nor_another_word() 
 @pytest.mark.parametrize("causal", [False, True])
 def test_permuted_heads_permute_rows_and_distances_are_those_of_scipy(causal: bool) -> None:
     n, order = 7, [2, 0, 1]
-    maps = rows_of(n, n, seed=3, causal=causal)
+    visible = torch.ones(1, n, n, dtype=torch.bool).tril(0 if causal else n)
+    scores = torch.randn(1, 3, n, n, generator=torch.Generator().manual_seed(3)) * 2
+    maps = given(scores.masked_fill(~visible, -torch.inf).softmax(-1), visible)
     found = text_totals(maps, keys_of(n, special=[0], rarest=4))
     permuted = text_totals(given(maps.weights[:, order], maps.visible), keys_of(n, special=[0], rarest=4))
     for name, totals in found.items():
@@ -279,10 +224,9 @@ def test_parts_add_up_to_the_moments_of_numpy() -> None:
         for column in range(2):
             there = counted[:, head, column] > 0
             means = total[there, head, column] / counted[there, head, column]
-            assert whole.rows[head, column] == counted[:, head, column].sum()
-            assert whole.value[head, column] == pytest.approx(
-                total[:, head, column].sum() / counted[:, head, column].sum()
-            )
+            rows = counted[:, head, column].sum()
+            assert whole.rows[head, column] == rows
+            assert whole.value[head, column] == pytest.approx(total[:, head, column].sum() / rows)
             assert whole.mean[head, column] == pytest.approx(means.mean(), rel=1e-12)
             assert whole.spread[head, column] == pytest.approx(means.std(ddof=1), rel=1e-6)
 
@@ -297,29 +241,13 @@ def test_what_was_never_counted_is_not_a_number_and_not_zero() -> None:
 
 def test_the_best_examples_stay_and_of_equals_the_first_lines() -> None:
     def part(*examples: tuple[float, int]) -> Accumulator:
-        kept = tuple(Example(score, line, "", "") for score, line in examples)
+        kept = tuple(ExampleSentence(score, line, "", "") for score, line in examples)
         return Accumulator(examples={("encoder.self", "previous", 0): kept})
 
     found = Accumulator()
     for one in (part((0.9, 3), (0.5, 1)), part((0.9, 11), (0.7, 12)), part((0.7, 20), (0.2, 21))):
         found.add(one, 3)
     assert [example.line for example in found.examples["encoder.self", "previous", 0]] == [3, 11, 12]
-
-
-def test_pairs_fill_both_halves_of_the_table() -> None:
-    table = distance_matrix(5, np.arange(1.0, 11))
-    for value, (i, j) in zip(range(1, 11), pairs_of(5), strict=True):
-        assert table[i, j] == table[j, i] == value
-    assert not table.diagonal().any()
-
-
-def test_the_tree_joins_by_mean_distance_and_the_cut_makes_groups() -> None:
-    points = np.array([[0.0], [1.0], [10.0], [11.5], [40.0]])
-    tree = average_linkage(squareform(pdist(points)))
-    assert tree[:, 2] == pytest.approx([1.0, 1.5, (10 + 9 + 11.5 + 10.5) / 4, np.mean([40, 39, 30, 28.5])])
-    assert clusters(tree, 1.2).tolist() == [0, 0, 1, 2, 3]
-    assert clusters(tree, 11.0).tolist() == [0, 0, 0, 0, 1]
-    assert clusters(tree, 0.0).tolist() == [0, 1, 2, 3, 4]
 
 
 TEXTS = ("ACGTTGCANGTACCGGTATGCAA", "TTGACCATGGACATTACCGTGAC")
@@ -332,7 +260,7 @@ def both():
     checkpoint = sequence_checkpoint()
     subject = SequenceSubject(checkpoint)
     with torch.inference_mode():
-        observed = subject.run([subject.read(i, text, None) for i, text in enumerate(TEXTS)])
+        _, observed = subject.run([subject.read(i, text, None) for i, text in enumerate(TEXTS)])
     return {one.maps.group: one.totals for one in observed}, [classify(checkpoint, text) for text in TEXTS]
 
 
@@ -370,9 +298,209 @@ def test_widths_bases_and_places_are_what_windows_receive_folded_onto_letters(bo
         assert found["place"].total[sentence, -1] / rows == pytest.approx(even.total, abs=1e-5)
 
 
-def test_sequences_of_another_length_have_no_places() -> None:
-    subject = SequenceSubject(sequence_checkpoint())
-    with torch.inference_mode():
-        (first, *_) = subject.run([subject.read(0, "ACGTACGTA", None)])
-    assert "place" not in first.totals
-    assert "letter" in first.totals
+def test_sequences_of_another_length_have_no_places_and_do_not_count_among_those_that_have() -> None:
+    subject, short = SequenceSubject(sequence_checkpoint()), "ACGTACGTA"
+    other, usual, both = (
+        sums_of(subject, Chunk(0, 0, tuple(text.encode() for text in texts))).moments
+        for texts in ((short,), TEXTS, (TEXTS[0], short, TEXTS[1]))
+    )
+    for group in ("encoder.self", "pooling"):
+        assert (group, "place") not in other
+        np.testing.assert_allclose(both[group, "place"].value, usual[group, "place"].value)
+        rows = [sums[group, "letter"].rows[0, 0] for sums in (other, usual, both)]
+        assert rows[0] + rows[1] == rows[2]
+
+
+def weights(*shape: int) -> torch.Tensor:
+    return (torch.randn(*shape, generator=torch.Generator().manual_seed(7)) * 3).softmax(-1)
+
+
+def test_words_are_counted_by_the_largest_weight_of_each_row_and_chance_by_even_attention() -> None:
+    n_sentences, n_heads, n_queries, n_keys, n_tokens = 3, 2, 5, 7, 11
+    maps = given(weights(n_sentences, n_heads, n_queries, n_keys))
+    ids = torch.randint(n_tokens + 1, (n_sentences, n_keys), generator=torch.Generator().manual_seed(3))
+    found = statistics.word_tally(maps, ids, n_tokens)
+    for head in range(n_heads):
+        best = maps.weights[:, head].argmax(-1)
+        counted = Counter(int(ids[s, best[s, q]]) for s in range(n_sentences) for q in range(n_queries))
+        assert found[head].tolist() == [counted[token] for token in range(n_tokens)]
+    even = Counter({token: int((ids == token).sum()) * n_queries / n_keys for token in range(n_tokens)})
+    assert found[-1] == pytest.approx([even[token] for token in range(n_tokens)])
+
+
+def test_words_stand_furthest_above_chance_first_with_the_strongest_contexts() -> None:
+    texts = ["▁a", "▁dog", "s", "▁run"]
+    counted = np.array([[5.0, 30.0, 60.0, 5.0], [40.0, 20.0, 20.0, 20.0]])
+    pieces = ("▁a", "▁dog", "s", "▁run")
+    one = Looked((pieces, pieces), [[1, 1, 2, 2]], [[0.5, 0.7, 0.9, 0.2]])
+    two = Looked((pieces[:2], pieces[:2]), [[1, 0]], [[0.8, 0.9]])
+    found = list(words_of(counted, 0, texts, [one, two]))
+    assert [(row["word"], row["share"], row["chance"]) for row in found] == [("s", 0.6, 0.2), ("dog", 0.3, 0.2)]
+    assert found[1]["contexts"] == [
+        {"query": "a", "before": "a", "word": "dog", "after": "", "weight": 0.8},
+        {"query": "dog", "before": "a", "word": "dog", "after": "s run", "weight": 0.7},
+    ]
+
+
+def test_windows_are_counted_by_place_and_by_the_letters_that_they_have() -> None:
+    length, widths, n_heads = 13, (3, 5), 2
+    spans = windows(length, widths)
+    letters = torch.randint(4, (6, length), generator=torch.Generator().manual_seed(5))
+    maps = given(weights(6, n_heads, 4, len(spans)))
+    found = statistics.window_tallies(maps, letters, spans, "ACGT")
+    tables = {name: table for name, table in found.items() if name.startswith(statistics.LETTERS)}
+    assert list(tables) == ["letters.ACGT.3", "letters.ACGT.5"]
+    for head in range(n_heads):
+        best = [(s, spans[int(w)]) for s in range(6) for w in maps.weights[s, head].argmax(-1)]
+        middles = Counter(2 * one.start + one.width - 1 for _, one in best)
+        assert found[statistics.MIDDLE][head].tolist() == [middles[i] for i in range(2 * length)]
+        for width in widths:
+            counted = Counter(
+                (column, int(letters[s, one.start + column]))
+                for s, one in best if one.width == width for column in range(width)
+            )  # fmt: skip
+            expected = [counted[column, letter] for column in range(width) for letter in range(4)]
+            assert tables[f"letters.ACGT.{width}"][head].tolist() == expected
+    assert found[statistics.MIDDLE][-1].sum() == pytest.approx(24)
+    assert sum(table[-1][:4].sum() for table in tables.values()) == pytest.approx(24)
+
+
+def test_a_place_is_where_most_rows_look_one_letter_to_each_side_counted_in() -> None:
+    middles, even = np.zeros(40), np.zeros(40)
+    middles[[16, 18, 20, 30]] = 3, 5, 2, 4  # round letters 9, 10, 11 and 16
+    even[4:36:2] = 1.0
+    found = place_of(middles, even)
+    assert found == {"place": 10, "place_share": pytest.approx(10 / 14), "place_chance": pytest.approx(3 / 16)}
+    assert np.isnan(place_of(np.zeros(40), even)["place_share"])
+
+
+def test_a_pattern_is_the_longest_run_of_sure_columns_and_its_share_counts_all_rows() -> None:
+    sure = np.array([[3, 3, 2, 2], [19, 0, 1, 0], [0, 0, 20, 0], [9, 3, 4, 4]], dtype=float)  # A.., then A G sure
+    tables = {"letters.ACGT.3": np.ones((2, 12)), "letters.ACGT.4": np.stack([sure.ravel() * 2, np.full(16, 5.0)])}
+    found = letters_of(tables, 0, (50.0, 80.0))
+    assert (found["pattern"], found["pattern_at"], found["pattern_width"]) == ("AG", 2, 4)
+    assert found["pattern_share"] == pytest.approx(38 / 50)
+    assert found["pattern_chance"] == pytest.approx(5 / 80)
+    assert np.array(found["columns"]).reshape(4, 4).sum(1) == pytest.approx([1, 1, 1, 1])
+
+
+def test_the_same_lines_are_drawn_whoever_reads_them_and_each_row_keeps_its_key() -> None:
+    numbers, drawn, count = list(range(1_000)), statistics.drawn, statistics.N_DRAWN
+    assert drawn(numbers) == drawn(numbers[::-1]) == drawn(drawn(numbers[:500]) + drawn(numbers[500:]))
+    many = range(20_000)
+    near = [i for i in many if statistics.drawn_by(i) <= statistics.share_drawn(len(many))]
+    assert drawn(near) == drawn(many)
+    assert (len(drawn(numbers)), statistics.share_drawn(4 * count)) == (count, 1)
+    maps = given(weights(2, 3, 4, 5))
+    keys, large = statistics.looked(maps, 1)
+    assert keys == maps.weights[1, :-1].argmax(-1).tolist()
+    assert np.array(large) == pytest.approx(maps.weights[1, :-1].amax(-1).numpy(), abs=1e-4)
+
+
+@pytest.mark.parametrize("family", ["bert", "marian"])
+def test_a_folder_of_another_library_is_measured_as_its_own_attention_says(family: str, tmp_path: Path) -> None:
+    """The whole pass against that library's eager attention, sentence by sentence, by loops."""
+    folder = write_folder(tmp_path / family, family)
+    lines = ["the dog eats.", "the cat and the bird sleeps.", "a man and the dog and the bird eats.", "the bird runs."]
+    (tmp_path / "a.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    target = tmp_path / "a.txt" if family == "marian" else None
+    make_atlas(folder, Corpus(tmp_path / "a.txt", target), tmp_path / "out")
+    heads = pd.read_parquet(tmp_path / "out" / "heads.parquet").set_index(["site", "head"])
+    tokenizer = read_tokenizer(folder)
+    kind = transformers.AutoModelForSeq2SeqLM if family == "marian" else transformers.AutoModelForMaskedLM
+    model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+    maps: dict[str, list[np.ndarray]] = {}
+    for text in lines:
+        ids = torch.tensor([tokenizer.source_ids(text)])
+        with torch.no_grad():
+            if family == "bert":
+                parts = {"encoder.{}.self": model(ids, output_attentions=True).attentions}
+            else:
+                read = torch.cat([torch.tensor([[model.config.decoder_start_token_id]]), ids[:, :-1]], dim=1)
+                out = model(ids, decoder_input_ids=read, output_attentions=True)
+                parts = {"encoder.{}.self": out.encoder_attentions, "decoder.{}.self": out.decoder_attentions}
+                parts |= {"decoder.{}.cross": out.cross_attentions}
+        for name, layers in parts.items():
+            for layer, attention in enumerate(layers):
+                maps.setdefault(name.format(layer), []).append(attention[0].double().numpy())
+    assert set(maps) == set(heads.index.get_level_values("site"))
+    for site, found in maps.items():
+        causal = site.startswith("decoder") and site.endswith("self")
+        for head in range(len(found[0])):
+            rows = [(q, row) for one in found for q, row in enumerate(one[head])]
+            seen = [(q, row[: q + 1] if causal else row) for q, row in rows]
+            entropies = [-(row * np.log(np.maximum(row, 1e-30))).sum() for _, row in seen if len(row) > 1]
+            row = heads.loc[site, head]
+            assert row["rows"] == len(entropies)
+            assert row["entropy"] == pytest.approx(np.mean(entropies), abs=1e-4)
+            if site.endswith("self"):
+                previous = [row[q - 1] for q, row in seen if q > 0]
+                assert row["previous"] == pytest.approx(np.mean(previous), abs=1e-5)
+            ends = [row[-1] for _, row in seen if len(row) > 1]
+            if not causal:
+                assert row["end"] == pytest.approx(np.mean(ends), abs=1e-5)
+
+
+def head_row(site: str = "encoder.1.self", **values: object) -> dict[str, object]:
+    """A head that does nothing in particular, but for `values`."""
+    plain = dict.fromkeys(MEASURES, 0.1) | {f"{name}_chance": 0.1 for name in MEASURES}
+    return plain | {"site": site, "head": 0, "peak_offset": 2, "peak_share": 0.2, "normalised_entropy": 0.5} | values
+
+
+ALIGNS = {"error_read": 0.27, "error_written": 0.9, "site": "decoder.0.cross"}
+PLACE = {"place": 30, "place_share": 0.91, "place_chance": 0.05}
+LETTERS_OF = {"pattern": "AG", "pattern_at": 10, "pattern_width": 11, "pattern_share": 0.92}
+WIDTH = {"widths": [0.06, 0.94], "width": 11, "width_share": 0.94}
+
+
+@pytest.mark.parametrize(
+    ("values", "found", "said"),
+    [
+        ({}, (), "no single habit: 50 % of the greatest possible entropy"),
+        ({"peak_offset": -1, "peak_share": 0.9}, ("positional",), "looks one position back in 90 % of rows"),
+        ({"peak_offset": 3, "peak_share": 0.94}, ("positional",), "looks 3 positions ahead in 94 % of rows"),
+        ({"peak_offset": 0, "peak_share": 0.94, "site": "decoder.0.self"}, ("positional",),
+         "looks at the token read last in 94 % of rows"),
+        ({"peak_offset": -1, "peak_share": 0.899}, (), ""),
+        ({"peak_share": 0.95, "site": "decoder.1.cross"}, (), ""),
+        ({"previous": 0.5, "peak_share": 0.9}, ("positional", "half_previous"), ""),
+        ({"same": 0.61, "site": "decoder.0.self"}, ("half_same",), "puts 61 % of its weight on the token read last"),
+        ({"next": 0.61}, ("half_next",), "puts 61 % of its weight on the next position"),
+        ({"next": 0.499}, (), ""),
+        ({"special": 0.6}, ("separator",), "rests on start and end tokens: 60 % of its weight"),
+        ({"special": 0.59}, (), ""),
+        ({"rare": 0.5}, ("rare",), ""),
+        ({"punctuation": 0.7}, ("punctuation",), ""),
+        ({"punctuation": 0.3}, (), "30 % of its weight on punctuation, 3.0 times chance"),
+        ({"normalised_entropy": 0.9}, ("broad",), ""),
+        ({"advance": 0.95, "confidence": 0.6, "site": "decoder.0.cross"}, ("aligned",), ""),
+        ({"advance": 0.95, "confidence": 0.6}, (), ""),
+        ({"advance": 0.95, "confidence": 0.4, "site": "decoder.0.cross"}, (), ""),
+        ({"previous": nan, "rare": nan, "special": nan}, (), ""),
+        (ALIGNS, ("aligns",), "aligns the word written last: 27 % error"),
+        (ALIGNS | {"error_written": 0.1}, ("aligns",), "aligns the word that it writes: 10 % error"),
+        (ALIGNS | {"error_read": 0.28}, (), ""),
+        ({"error_read": nan, "error_written": nan}, (), ""),
+        (PLACE | LETTERS_OF, ("place", "letters"), "looks round letter 30 of every sequence in 91 % of rows"),
+        (PLACE | {"place_share": 0.89}, (), "looks round letter 30 in 89 % of rows, 17.8 times chance"),
+        (LETTERS_OF, ("letters",), "looks at windows with AG at letter 10 of 11: 92 % of rows"),
+        (LETTERS_OF | {"pattern_share": 0.89}, (), ""),
+        (WIDTH, ("width",), "reads windows of 11 letters: 94 % of its weight"),
+        (WIDTH | {"widths": [1.0]}, (), ""),
+        ({"place_share": None, "pattern_share": None, "widths": None}, (), ""),
+    ],
+)  # fmt: skip
+def test_a_role_begins_at_its_threshold_and_a_line_says_how_usual_it_is(values, found, said) -> None:
+    row = head_row(**values)
+    assert roles_of(row) == found
+    line = line_of(row)
+    assert line == said or not said
+    assert line.in_language("zh") != line
+
+
+def test_shares_are_ordered_by_how_far_they_are_above_chance() -> None:
+    """Six times a chance of a hundredth is less than twice one of a third."""
+    values = {"number": 0.06, "number_chance": 0.01, "previous": 0.66, "previous_chance": 0.33, "end": nan}
+    names = [name for name, _, _ in largest_shares(head_row(**values), 2)]
+    assert names == ["previous", "number"]
+    assert all(ratio < inf for _, _, ratio in largest_shares(head_row(**values, start_chance=0.0), 9))

@@ -1,5 +1,7 @@
 """Axes: labels that stay apart, pieces that make up words, and what merging and keeping do to both."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,39 +26,56 @@ def test_labels_are_unique_and_begin_with_their_token(texts: list[str]) -> None:
     assert all(label == text for label, text in zip(labels, texts, strict=True) if texts.count(text) == 1)
 
 
-def test_repeated_tokens_are_counted() -> None:
-    assert Axis.of_tokens("key", ["the", "man", "the"]).labels == ("the (1)", "man", "the (2)")
+@pytest.mark.parametrize(
+    ("texts", "labels"),
+    [
+        (["the", "man", "the"], ("the (1)", "man", "the (2)")),
+        (["the", "the", "the (2)"], ("the (1)", "the (3)", "the (2)")),  # a number that is a token of its own
+        ([], ()),
+    ],
+)
+def test_repeated_tokens_are_counted(texts: list[str], labels: tuple[str, ...]) -> None:
+    axis = Axis.of_tokens("key", texts)
+    assert axis.labels == labels
+    assert axis.words == tuple(range(len(texts)))
+    assert axis.membership.shape == (len(texts), len(texts))
 
 
-def test_a_number_that_is_a_token_of_its_own_is_passed_over() -> None:
-    assert Axis.of_tokens("key", ["the", "the", "the (2)"]).labels == ("the (1)", "the (3)", "the (2)")
+@given(pieces)
+def test_words_are_made_of_all_pieces_and_marks_stand_alone(pairs: list[tuple[str, bool]]) -> None:
+    axis = axis_of(pairs)
+    merged, member = axis.merged(), axis.membership
+    assert axis.words[0] == 0
+    assert set(np.diff(axis.words)) <= {0, 1}
+    assert all(axis.words.count(axis.words[i]) == 1 for i, mark in enumerate(axis.special) if mark)
+    assert member.shape == (len(merged), len(axis))
+    assert member.sum(axis=0).tolist() == [1.0] * len(axis)
+    assert [int(word) for word in member.argmax(axis=0)] == list(axis.words)
+    plain = "".join(axis.texts).replace(WORD_START, "")
+    assert "".join(merged.texts).replace(WORD_START, "").replace(" ", "") == plain
+    assert all(merged.texts)
+    assert (merged.name, sum(merged.special)) == (axis.name, sum(axis.special))
 
 
-def test_words_begin_at_word_starts_and_after_marks() -> None:
-    axis = Axis.of_pieces(
-        "target", ["<s>", "un", "▁Fahr", "rad", "er", "▁fährt", "</s>"], [True, False, False, False, False, False, True]
-    )
-    assert axis.words == (0, 1, 2, 2, 2, 3, 4)
-    assert axis.merged().texts == ("<s>", "un", "Fahrrader", "fährt", "</s>")
-    assert axis.merged().special == (True, False, False, False, True)
-    assert axis.merged().words == (0, 1, 2, 3, 4)
-
-
-def words_of(text: str) -> tuple[str, ...]:
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        # Punctuation around a word is a word by itself; within a word it belongs to it; one piece is not cut.
+        ("▁the|▁str|eet|.|</s>", ("the", "street", ".", "</s>")),
+        ('▁"|Hello|,|▁he|▁said|!|"', ('"', "Hello", ",", "he", "said", '!"')),
+        ("▁|„|Hall|o|“|▁(|a|b|)", ("„", "Hallo", "“", "(", "ab", ")")),
+        ("▁a|▁-|▁b|▁...|▁|c", ("a", "-", "b", "...", "c")),
+        ("▁don|'|t|▁t|-|shirt|▁cost|$|5", ("don't", "t-shirt", "cost$5")),
+        ("▁stop.|▁now", ("stop.", "now")),
+        ("<s>|un|▁Fahr|rad|er|▁fährt|</s>", ("<s>", "un", "Fahrrader", "fährt", "</s>")),
+    ],
+)
+def test_words_begin_at_word_starts_and_after_marks(text: str, words: tuple[str, ...]) -> None:
     pieces = text.split("|")
-    return Axis.of_pieces("source", pieces, [piece.startswith("<") for piece in pieces]).merged().texts
-
-
-def test_punctuation_around_a_word_is_a_word_by_itself() -> None:
-    assert words_of("▁the|▁str|eet|.|</s>") == ("the", "street", ".", "</s>")
-    assert words_of('▁"|Hello|,|▁he|▁said|!|"') == ('"', "Hello", ",", "he", "said", '!"')
-    assert words_of("▁|„|Hall|o|“|▁(|a|b|)") == ("„", "Hallo", "“", "(", "ab", ")")
-    assert words_of("▁a|▁-|▁b|▁...|▁|c") == ("a", "-", "b", "...", "c")
-
-
-def test_punctuation_within_a_word_belongs_to_it() -> None:
-    assert words_of("▁don|'|t|▁t|-|shirt|▁cost|$|5") == ("don't", "t-shirt", "cost$5")
-    assert words_of("▁stop.|▁now") == ("stop.", "now")  # one piece is not cut
+    merged = Axis.of_pieces("source", pieces, [piece.startswith("<") for piece in pieces]).merged()
+    assert merged.texts == words
+    assert merged.special == tuple(word.startswith("<") for word in words)
+    assert merged.words == tuple(range(len(words)))
 
 
 def test_words_know_whether_a_space_stands_before_them() -> None:
@@ -67,56 +86,11 @@ def test_words_know_whether_a_space_stands_before_them() -> None:
     assert Axis.of_tokens("base", []).attached == ()
 
 
-def test_two_marks_in_a_row_are_two_words() -> None:
-    assert Axis.of_pieces("source", ["a", "</s>", "<pad>", "<pad>"], [False, True, True, True]).words == (0, 1, 2, 3)
-
-
-@given(pieces)
-def test_word_numbers_rise_by_at_most_one_and_marks_stand_alone(pairs: list[tuple[str, bool]]) -> None:
-    axis = axis_of(pairs)
-    assert axis.words[0] == 0
-    assert set(np.diff(axis.words)) <= {0, 1}
-    for i, mark in enumerate(axis.special):
-        assert not mark or axis.words.count(axis.words[i]) == 1
-
-
-@given(pieces)
-def test_membership_puts_every_position_into_exactly_one_word(pairs: list[tuple[str, bool]]) -> None:
-    axis = axis_of(pairs)
-    member = axis.membership
-    assert member.shape == (len(axis.merged()), len(axis))
-    assert member.sum(axis=0).tolist() == [1.0] * len(axis)
-    assert (member.sum(axis=1) >= 1).all()
-    assert [int(word) for word in member.argmax(axis=0)] == list(axis.words)
-
-
-@given(pieces)
-def test_merging_keeps_all_text_and_never_makes_a_word_invisible(pairs: list[tuple[str, bool]]) -> None:
-    axis, merged = axis_of(pairs), axis_of(pairs).merged()
-    plain = "".join(axis.texts).replace(WORD_START, "")
-    assert "".join(merged.texts).replace(WORD_START, "").replace(" ", "") == plain
-    assert all(merged.texts)
-    assert merged.name == axis.name
-    assert sum(merged.special) == sum(axis.special)
-
-
-def test_kept_positions_keep_what_is_known_of_them() -> None:
-    axis = Axis.of_pieces("source", ["▁a", "b", "▁c", "</s>"], [False, False, False, True]).kept([1, 3])
-    assert (axis.name, axis.texts, axis.words, axis.special) == ("source", ("b", "</s>"), (0, 2), (False, True))
+def test_kept_positions_keep_what_is_known_of_them_but_their_grid() -> None:
+    every = Axis.of_pieces("source", ["▁a", "b", "▁c", "</s>"], [False, False, False, True])
+    axis = replace(every, grid=(2, 2)).kept([1, 3])
+    assert axis == Axis("source", ("b", "</s>"), (0, 2), (False, True), grid=None)
     assert axis.membership.tolist() == [[1, 0], [0, 1]]
-
-
-def test_an_axis_may_be_empty() -> None:
-    axis = Axis.of_tokens("key", [])
-    assert (len(axis), axis.labels, axis.merged().texts) == (0, (), ())
-    assert axis.membership.shape == (0, 0)
-
-
-@pytest.mark.parametrize("pieces", [[], ["a"]])
-def test_tokens_are_words_of_their_own(pieces: list[str]) -> None:
-    axis = Axis.of_tokens("base", pieces)
-    assert axis.words == tuple(range(len(pieces)))
-    assert not any(axis.special)
 
 
 @pytest.mark.parametrize(

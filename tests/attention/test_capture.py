@@ -2,10 +2,6 @@
 
 import copy
 import gc
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,12 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording, recording, watch
-from transformer.attention.interventions.active import intervening
+from transformer.attention.interventions.edits import intervening
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.errors import RecordError
-from transformer.nn.attention import MultiHeadAttention
-from transformer.nn.recurrent_attention import AdditiveAttention
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.plots.axes import Axis
 from transformer.sites import Site
@@ -33,16 +27,14 @@ SITES += [Site.of("decoder", i, kind) for i in range(3) for kind in ("self", "cr
 def small_model(**changes: Any) -> Seq2Seq:
     sizes = dict(d_model=D_MODEL, n_heads=HEADS, d_k=D_K, d_v=D_V, d_ff=17)
     depths = dict(n_encoder_layers=ENCODER, n_decoder_layers=DECODER, max_length=300)
-    config = Seq2SeqConfig(**(dict(source_vocab=VOCAB, target_vocab=VOCAB, **sizes, **depths) | changes))
+    config = Seq2SeqConfig.of(**(dict(source_vocab=VOCAB, target_vocab=VOCAB, **sizes, **depths) | changes))
     return watch(Seq2Seq(config)).eval()
 
 
 def sentences(batch: int = BATCH, source: int = SOURCE, target: int = TARGET, seed: int = 0) -> tuple[Tensor, Tensor]:
     random = torch.Generator().manual_seed(seed)
-    return (
-        torch.randint(3, VOCAB, (batch, source), generator=random),
-        torch.randint(3, VOCAB, (batch, target), generator=random),
-    )
+    first, second = (torch.randint(3, VOCAB, (batch, count), generator=random) for count in (source, target))
+    return first, second
 
 
 def padded() -> tuple[Tensor, Tensor]:
@@ -56,78 +48,69 @@ def hooks(model: nn.Module) -> int:
     return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
 
 
-@contextmanager
-def sublayers(model: Seq2Seq) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
-    """What each attention sub-layer was asked about, and what it answered: by the name of its module."""
-    seen: dict[str, tuple[Tensor, Tensor]] = {}
-
-    def remember(name: str) -> Any:
-        return lambda module, inputs, output: seen.update({name: (inputs, output)})
-
-    handles = []
-    for name, module in model.named_modules():
-        if isinstance(module, MultiHeadAttention):
-            handles.append(module.output.register_forward_hook(remember(f"{name}.output")))
-            handles.append(module.value.register_forward_hook(remember(f"{name}.value")))
-    yield seen
-    for handle in handles:
-        handle.remove()
+BATCHES = pytest.mark.parametrize("inputs", [sentences(), padded()], ids=["whole", "padded"])
 
 
 @pytest.mark.kernels
-@pytest.mark.parametrize("inputs", [sentences(), padded()], ids=["whole", "padded"])
+@BATCHES
 def test_the_output_with_capture_is_bit_equal_to_the_output_without(inputs: tuple[Tensor, Tensor]) -> None:
     model = small_model()
     with torch.inference_mode():
         plain = model(*inputs)
-        with recording():
-            watched = model(*inputs)
+        with recording() as seen:
+            watched = copy.deepcopy(model)(*inputs)
     assert torch.equal(plain, watched)
-    assert torch.equal(copy.deepcopy(model)(*inputs), plain)
+    assert list(seen.sites) == SITES, "a copy is watched too"
 
 
-def test_every_site_is_seen_in_the_order_it_ran() -> None:
+def test_every_site_is_seen_in_the_order_it_ran_with_the_callers_axes_or_positions() -> None:
     with recording() as seen:
         small_model()(*sentences())
     assert list(seen.sites) == SITES
-    assert [seen[site].shape for site in ("encoder.1.self", "decoder.2.self", "decoder.0.cross")] == [
-        (SOURCE, SOURCE),
-        (TARGET, TARGET),
-        (TARGET, SOURCE),
-    ]
+    shapes = {
+        "encoder.1.self": (SOURCE, SOURCE),
+        "decoder.2.self": (TARGET, TARGET),
+        "decoder.0.cross": (TARGET, SOURCE),
+    }
+    assert {site: seen[site].shape for site in shapes} == shapes
     assert {seen[site].n_heads for site in SITES} == {HEADS}
+    assert seen["decoder.0.cross"].queries.labels == tuple(map(str, range(TARGET)))
+    source = Axis.of_tokens("source", [f"word {i}" for i in range(SOURCE)])
+    assert seen.map("decoder.0.cross", keys=source).keys is source
 
 
-@pytest.mark.parametrize("inputs", [sentences(), padded()], ids=["whole", "padded"])
-def test_weights_times_values_through_the_projection_are_the_output_of_the_sublayer(
-    inputs: tuple[Tensor, Tensor],
-) -> None:
-    model = small_model().double()
-    with torch.no_grad(), sublayers(model) as answers, recording() as seen:
+@BATCHES
+def test_weights_times_values_through_the_projection_are_the_sublayers_output(inputs: tuple[Tensor, Tensor]) -> None:
+    model, found, handles = small_model().double(), dict[str, Tensor](), []
+    names = {site: f"{site.stack}.{site.layer}.{site.kind}_attention" for site in SITES}
+    for name in names.values():
+        for part in ("value", "output"):
+            keep = lambda module, given, output, key=f"{name}.{part}": found.update({key: output})  # noqa: E731
+            handles.append(model.get_submodule(f"{name}.{part}").register_forward_hook(keep))
+    with torch.no_grad(), recording() as seen:
         model(*inputs)
-    for site in SITES:
-        name = f"{site.stack}.{site.layer}.{site.kind}_attention"
-        sublayer = model.get_submodule(name)
-        assert isinstance(sublayer, MultiHeadAttention)
-        _, values = answers[f"{name}.value"]
-        _, output = answers[f"{name}.output"]
+    for handle in handles:
+        handle.remove()
+    for site, name in names.items():
         for batch in range(BATCH):
             weights = torch.from_numpy(seen.map(site, batch=batch).all_weights())  # (head, query, key)
-            mixed = weights @ values[batch].unflatten(-1, (HEADS, D_V)).transpose(0, 1)  # (head, query, d_v)
-            expected = sublayer.output(mixed.transpose(0, 1).flatten(1))
-            torch.testing.assert_close(expected, output[batch], rtol=0, atol=1e-12)
+            mixed = weights @ found[f"{name}.value"][batch].unflatten(-1, (HEADS, D_V)).transpose(0, 1)
+            expected = model.get_submodule(f"{name}.output")(mixed.transpose(0, 1).flatten(1))
+            torch.testing.assert_close(expected, found[f"{name}.output"][batch], rtol=0, atol=1e-12)
 
 
 def test_a_decoder_sees_neither_the_future_nor_padding() -> None:
     with recording() as seen:
         small_model()(*padded())
-    past = np.tri(TARGET, dtype=bool)
-    real = np.arange(TARGET) < 3
-    assert (seen.map("decoder.1.self", batch=0).mask() == past).all()
-    assert (seen.map("decoder.1.self", batch=1).mask() == past & real).all()
-    assert (seen.map("decoder.1.cross", batch=1).mask() == (np.arange(SOURCE) < 5)).all()
-    weights = seen.map("decoder.1.self", batch=1).all_weights()
-    assert not weights[:, ~(past & real)].any()
+    past, real = np.tri(TARGET, dtype=bool), np.arange(TARGET) < 3
+    for site, batch, visible in (
+        ("decoder.1.self", 0, past),
+        ("decoder.1.self", 1, past & real),
+        ("decoder.1.cross", 1, np.arange(SOURCE) < 5),
+    ):
+        found = seen.map(site, batch=batch)
+        assert (found.mask() == visible).all()
+        assert not found.all_weights()[:, ~found.mask()].any()
 
 
 def test_a_padded_sentence_looks_as_it_does_alone() -> None:
@@ -149,47 +132,10 @@ def test_a_source_of_padding_only_gives_rows_of_zeros_and_no_nan() -> None:
     source, target = sentences()
     source[1] = 0
     with recording() as seen:
-        output = small_model()(source, target)
+        assert small_model()(source, target).isfinite().all()
     blind = seen.map("decoder.0.cross", batch=1)
     assert not blind.all_weights().any()
     assert not blind.mask().any()
-    assert not blind.weights(0).sum(1).any()
-    assert output.isfinite().all()
-
-
-def test_only_the_thread_that_records_is_seen() -> None:
-    """Eight threads on one model, each with sentences of its own: each record is the one of its own sentence."""
-    model, rounds, threads = small_model(), 9, 8
-    together = threading.Barrier(threads)
-
-    def run(sentence: int) -> tuple[list[str], dict[str, np.ndarray]]:
-        with torch.inference_mode(), recording() as seen:
-            model(*sentences(1, 5 + sentence % 7, 3 + sentence % 5, seed=sentence))
-        return list(seen.sites), {site: seen[site].all_weights() for site in seen.sites}
-
-    expected = [run(sentence)[1] for sentence in range(threads)]
-
-    def many(thread: int) -> list[int]:
-        wrong = []
-        for i in range(rounds):
-            sentence = (thread + i) % threads
-            together.wait(timeout=60)
-            sites, weights = run(sentence)
-            same = sites == SITES and all(np.array_equal(weights[site], expected[sentence][site]) for site in SITES)
-            wrong += [] if same else [sentence]
-        return wrong
-
-    with ThreadPoolExecutor(threads) as pool:
-        assert list(pool.map(many, range(threads))) == [[]] * threads
-
-
-def test_a_thread_started_while_recording_is_not_seen() -> None:
-    model = small_model()
-    with recording() as seen:
-        thread = threading.Thread(target=model, args=sentences())
-        thread.start()
-        thread.join()
-    assert seen.sites == ()
 
 
 def test_an_inner_recording_takes_over_and_gives_back() -> None:
@@ -203,41 +149,21 @@ def test_an_inner_recording_takes_over_and_gives_back() -> None:
     assert not np.array_equal(outer["encoder.0.self"].weights(0), inner["encoder.0.self"].weights(0))
 
 
-def test_nothing_is_left_behind() -> None:
-    model = small_model()
+def test_nothing_is_left_behind_also_after_a_failure() -> None:
+    model, (source, target) = small_model(), sentences()
     before = hooks(model)
     with recording() as seen:
         assert hooks(model) == before
-        model(*sentences())
+        model(source, target)
     assert hooks(model) == before == len(SITES)
     kept = seen["encoder.0.self"].all_weights()
-    model(*sentences(seed=1))
-    np.testing.assert_array_equal(seen["encoder.0.self"].all_weights(), kept)
-
-
-def test_nothing_is_left_behind_after_a_failure() -> None:
-    model = small_model()
-    before = hooks(model)
-    source, target = sentences()
-    with pytest.raises(IndexError), recording() as seen:
+    with pytest.raises(IndexError), recording() as failed:
         model(source, target + VOCAB)
-    assert list(seen.sites) == SITES[:ENCODER]
-    assert hooks(model) == before
-    model(source, target)
-    assert list(seen.sites) == SITES[:ENCODER]
-
-
-def test_a_model_is_watched_once() -> None:
-    model = small_model()
-    before = hooks(model)
+    model(*sentences(seed=1))
     assert watch(watch(model)) is model
     assert hooks(model) == before
-
-
-def test_a_copy_of_a_watched_model_is_watched() -> None:
-    with recording() as seen:
-        copy.deepcopy(small_model())(*sentences())
-    assert list(seen.sites) == SITES
+    assert list(failed.sites) == SITES[:ENCODER]
+    np.testing.assert_array_equal(seen["encoder.0.self"].all_weights(), kept)
 
 
 def test_what_is_kept_is_linear_in_the_length() -> None:
@@ -278,59 +204,17 @@ def test_no_table_of_all_queries_and_keys_is_kept() -> None:
     assert (tables(), table.shape) == (before + 1, (n, n)), "a table would have been counted"
 
 
-class Recurrent(nn.Module):
-    """Five steps of additive attention, as a recurrent decoder takes them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention = AdditiveAttention(hidden=7, features=5)
-
-    def attention_sites(self) -> dict[Site, nn.Module]:
-        return {Site("decoder.cross"): self.attention}
-
-    def forward(self, states: Tensor) -> Tensor:
-        source = self.attention.prepare(states, real=None)
-        query = torch.zeros(len(states), 7)
-        steps = [self.attention(query, query + step, source)[1] for step in range(5)]
-        return torch.cat(steps, dim=2)
-
-
-def test_the_steps_of_a_recurrent_decoder_make_one_map() -> None:
-    model = watch(Recurrent())
-    with torch.no_grad(), recording() as seen:
-        weights = model(torch.randn(BATCH, SOURCE, 5))
-    assert isinstance(seen.source("decoder.cross"), Weights)
-    for batch in range(BATCH):
-        found = seen.map("decoder.cross", batch=batch)
-        assert found.shape == (5, SOURCE)
-        np.testing.assert_array_equal(found.all_weights(), weights[batch].numpy())
-        np.testing.assert_allclose(found.weights(0).sum(1), np.ones(5), rtol=0, atol=1e-6)
-
-
-def test_two_passes_of_a_fused_attention_cannot_be_told_apart() -> None:
+def test_a_site_that_ran_twice_or_not_at_all_is_named() -> None:
+    with pytest.raises(RecordError, match=r"site='x' did not run: choose one of \(nothing ran\)"):
+        Recording().source("x")
     model = small_model()
     with recording() as seen:
         model(*sentences())
         model(*sentences(seed=1))
-    with pytest.raises(RecordError, match=r"'encoder.0.self' ran 2 times: record one forward pass at a time"):
-        seen.source("encoder.0.self")
-
-
-def test_a_site_that_did_not_run_is_named_with_those_that_did() -> None:
-    with pytest.raises(RecordError, match=r"site='x' did not run: choose one of \(nothing ran\)"):
-        Recording().source("x")
-    with recording() as seen:
-        small_model()(*sentences())
     with pytest.raises(RecordError, match=r"site='x' did not run: choose one of encoder.0.self, encoder.1.self"):
         seen.source("x")
-
-
-def test_axes_are_the_callers_or_positions() -> None:
-    with recording() as seen:
-        small_model()(*sentences())
-    assert seen["decoder.0.cross"].queries.labels == tuple(map(str, range(TARGET)))
-    source = Axis.of_tokens("source", [f"word {i}" for i in range(SOURCE)])
-    assert seen.map("decoder.0.cross", keys=source).keys is source
+    with pytest.raises(RecordError, match=r"'encoder.0.self' ran 2 times: record one forward pass at a time"):
+        seen.source("encoder.0.self")
 
 
 def test_a_recording_of_whole_tables_keeps_what_was_mixed_by_and_under_interventions_what_they_made() -> None:

@@ -1,6 +1,7 @@
-"""Measures of attention: exact on maps made by hand, and within their bounds on any."""
+"""Measures of attention: exact on maps made by hand, and within their bounds on any; alignments of two models."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.attention.maps import record_of
 from transformer.attention import measures
-from transformer.attention.measures import HeadMeasures, StrongestHead
+from transformer.attention.measures import Head, alignment, best_agreeing, compared, heads_of, on_one_axis
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
 from transformer.errors import RecordError
 from transformer.plots.axes import Axis
+from transformer.plots.picture import Picture
 from transformer.sites import Site
 
 ALL = np.ones((3, 3), dtype=bool)
@@ -32,13 +35,8 @@ def attention(heads: list[np.ndarray], site: str = "encoder.0.self", special: tu
     """A map with these weights; `special` are the positions of keys that are marks."""
     n_queries, n_keys = heads[0].shape
     keys = Axis("key", tuple(map(str, range(n_keys))), tuple(range(n_keys)), tuple(i in special for i in range(n_keys)))
-    return AttentionMap(
-        Site(site), Axis.of_tokens("query", ["?"] * n_queries), keys, Weights(torch.tensor(np.array([heads])))
-    )
-
-
-def record(*attentions: AttentionMap) -> Record:
-    return Record({attention.site: attention for attention in attentions})
+    queries = Axis.of_tokens("query", ["?"] * n_queries)
+    return AttentionMap(Site(site), queries, keys, Weights(torch.tensor(np.array([heads]))))
 
 
 @given(maps)
@@ -47,9 +45,9 @@ def test_entropy_is_the_sum_of_the_definition(weights: np.ndarray) -> None:
     np.testing.assert_allclose(measures.entropy(weights), expected, rtol=0, atol=1e-12)
 
 
-def test_an_empty_row_has_no_entropy_and_no_distance() -> None:
-    assert np.isnan(measures.entropy(EMPTY)).tolist() == [False, True]
-    assert np.isnan(measures.distance(EMPTY)).tolist() == [False, True]
+@pytest.mark.parametrize("measure", [measures.entropy, measures.distance, lambda rows: measures.agreement(rows, rows)])
+def test_an_empty_row_has_no_measure(measure: Callable[[np.ndarray], np.ndarray]) -> None:
+    assert np.isnan(measure(EMPTY)).tolist() == [False, True]
 
 
 def test_normalised_entropy_counts_visible_keys_only() -> None:
@@ -66,13 +64,6 @@ def test_distance_in_tokens() -> None:
     assert measures.distance(np.array([[0, 0, 1.0], [0.5, 0, 0.5], [0.25, 0.25, 0.5]])) == pytest.approx([2, 1, 0.75])
 
 
-def test_the_share_of_a_neighbour() -> None:
-    assert measures.share_at(PREVIOUS, ALL, (-1, 0)).mean == pytest.approx([1, 1 / 3])
-    next_of = measures.share_at(np.array([[0.1, 0.9], [0.3, 0.7]]), np.ones((2, 2), bool), (1,))
-    assert next_of.mean == pytest.approx([0.9])
-    assert np.isnan(measures.share_at(SAME, ALL, (3,)).mean).all()
-
-
 def test_queries_without_a_choice_and_masked_neighbours_do_not_count() -> None:
     causal = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.1, 0.2, 0.7]])
     same, following = measures.share_at(causal, PAST, (0, 1)).mean
@@ -81,26 +72,21 @@ def test_queries_without_a_choice_and_masked_neighbours_do_not_count() -> None:
     first = np.array([[True], [False], [False]])
     assert measures.share_on(causal, PAST, first).mean == pytest.approx([(0.5 + 0.1) / 2])
     assert measures.confidence(causal, PAST, np.array([True, True, False])).mean == pytest.approx([(0.5 + 0.2) / 2])
+    assert np.isnan(measures.confidence(causal, PAST, np.array([False] * 3)).mean).all()
 
 
-def test_confidence_is_the_mean_of_the_largest_weights_of_real_keys() -> None:
-    weights = np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]])
-    visible = np.ones((2, 3), dtype=bool)
-    assert measures.confidence(weights, visible, np.array([True, True, True])).mean == pytest.approx([0.6])
-    assert measures.confidence(weights, visible, np.array([False, True, True])).mean == pytest.approx([0.35])
-    assert np.isnan(measures.confidence(weights, visible, np.array([False] * 3)).mean).all()
-
-
-def test_advance_is_one_for_reading_in_step_and_minus_one_for_reading_backwards() -> None:
-    assert measures.advance(measures.centre(np.eye(4))) == pytest.approx(1)
-    assert measures.advance(measures.centre(np.eye(4)[::-1])) == pytest.approx(-1)
-    assert np.isnan(measures.advance(measures.centre(EVEN)))
-    assert np.isnan(measures.advance(measures.centre(np.eye(2))))
-
-
-def test_advance_leaves_out_queries_that_see_nothing() -> None:
-    weights = np.insert(np.eye(4), 2, 0, axis=0)
-    assert measures.advance(measures.centre(weights)) == pytest.approx(np.corrcoef([0, 1, 3, 4], [0, 1, 2, 3])[0, 1])
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        (np.eye(4), 1.0),
+        (np.eye(4)[::-1], -1.0),
+        (EVEN, np.nan),
+        (np.eye(2), np.nan),
+        (np.insert(np.eye(4), 2, 0, axis=0), np.corrcoef([0, 1, 3, 4], [0, 1, 2, 3])[0, 1]),  # one sees nothing
+    ],
+)
+def test_advance_is_one_for_reading_in_step_and_minus_one_for_backwards(weights: np.ndarray, expected: float) -> None:
+    assert measures.advance(measures.centre(weights)) == pytest.approx(expected, nan_ok=True)
 
 
 def test_maps_in_a_batch_measure_what_each_does_alone() -> None:
@@ -136,83 +122,47 @@ def test_maps_in_a_batch_measure_what_each_does_alone() -> None:
 
 def test_measure_gathers_all_of_it() -> None:
     found = measures.measure(attention([EVEN, PREVIOUS], special=(2,)), head=1)
-    assert (found.site, found.head) == ("encoder.0.self", 1)
-    assert (found.entropy, found.normalised_entropy) == (0, 0)
-    assert found.distance == pytest.approx(2 / 3)
-    assert (found.previous, found.next, found.special, found.confidence) == (1, 0, 0, 1)
-    assert found.roles == ("previous token",)
+    expected = dict(entropy=0, normalised_entropy=0, distance=2 / 3, previous=1, next=0, special=0, confidence=1)
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
 def test_cross_attention_has_no_distance_and_no_neighbours() -> None:
     found = measures.measure(attention([np.eye(3)], site="decoder.1.cross"), head=0)
-    assert np.isnan([found.distance, found.previous, found.same, found.next]).all()
-    assert found.roles == ("aligned",)
+    assert np.isnan([found[name] for name in ("distance", "previous", "same", "next")]).all()
+    assert found["advance"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
-    ("weights", "roles"),
-    [
-        (PREVIOUS, ("previous token",)),
-        (SAME, ("same token",)),
-        (np.array([[0, 1.0, 0], [0, 0, 1], [0, 0, 1]]), ("next token", "special tokens")),
-        (np.array([[0.4, 0.0, 0.6]] * 3), ("special tokens",)),
-        (EVEN, ("broad",)),
-        (np.array([[0.8, 0.1, 0.1], [0.8, 0.1, 0.1], [0.8, 0.1, 0.1]]), ()),
-    ],
-)
-def test_roles(weights: np.ndarray, roles: tuple[str, ...]) -> None:
-    special = (2,) if "special tokens" in roles else ()
-    assert measures.measure(attention([weights], special=special), 0).roles == roles
-
-
-def test_a_role_begins_at_its_threshold() -> None:
-    def head(previous: float, broad: float) -> HeadMeasures:
-        return HeadMeasures(Site("encoder.0.self"), 0, 1.0, broad, 1.0, previous, 0.0, 0.0, 0.0, 0.5, 0.0)
-
-    assert head(measures.SHARE, measures.BROAD).roles == ("previous token", "broad")
-    assert head(measures.SHARE - 1e-9, measures.BROAD - 1e-9).roles == ()
-
-
-def test_measure_all_goes_through_every_head_in_order() -> None:
-    both = record(attention([EVEN, SAME]), attention([EVEN], site="decoder.0.cross"))
-    found = [(m.site, m.head) for m in measures.measure_all(both)]
-    assert found == [("encoder.0.self", 0), ("encoder.0.self", 1), ("decoder.0.cross", 0)]
+def test_the_table_goes_through_every_head_in_order() -> None:
+    table = measures.measures_table(record_of(attention([EVEN, SAME]), attention([EVEN], site="decoder.0.cross")))
+    found = list(zip(table["site"], table["head"], table["confidence"].round(2), strict=True))
+    assert found == [("encoder.0.self", 0, 0.33), ("encoder.0.self", 1, 1.0), ("decoder.0.cross", 0, 0.33)]
 
 
 def test_the_strongest_head_is_the_most_confident_about_real_tokens() -> None:
     on_mark = np.array([[0.0, 0.0, 1.0]] * 3)
     sharp = np.array([[0.1, 0.9, 0.0]] * 3)
-    layers = record(
+    layers = record_of(
         attention([EVEN, on_mark], site="decoder.0.cross", special=(2,)),
         attention([EVEN, EVEN, sharp], site="decoder.1.cross", special=(2,)),
         attention([SAME], site="encoder.0.self"),
     )
-    assert measures.strongest_head(layers) == StrongestHead(Site("decoder.1.cross"), layer=1, head=2)
-    assert measures.strongest_head(layers, "encoder.self") == StrongestHead(Site("encoder.0.self"), layer=0, head=0)
-
-
-def test_where_no_query_has_a_choice_the_first_head_is_the_strongest() -> None:
-    alone = record(attention([np.ones((1, 1))] * 2))
-    assert measures.strongest_head(alone, "encoder.self") == StrongestHead(Site("encoder.0.self"), 0, 0)
-
-
-def test_an_unknown_kind_of_site_is_named() -> None:
-    with pytest.raises(RecordError, match=r"kind='decoder.cross' is not in this record: choose one of encoder.self"):
-        measures.strongest_head(record(attention([SAME])))
-
-
-def test_agreement_of_equal_disjoint_and_known_rows() -> None:
-    one, other = np.array([[1.0, 0.0], [0.5, 0.5], [1.0, 0.0]]), np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
-    assert measures.agreement(one, other) == pytest.approx([1, 1, 0], abs=1e-12)
-    divergence = 0.5 * (math.log2(1 / 0.75) + 0.5 * math.log2(0.5 / 0.75) + 0.5 * math.log2(0.5 / 0.25))
-    assert measures.agreement(one[:1], one[1:2]) == pytest.approx([1 - math.sqrt(divergence)])
+    assert measures.strongest_head(layers) == (1, 2)
+    assert measures.strongest_head(layers, "encoder.self") == (0, 0)
+    pooling = record_of(attention([SAME]), attention([np.array([[0.2, 0.7, 0.1]])], "pooling"))
+    assert measures.sites_of(pooling, "pooling") == ("pooling",), "a site without layers is a kind of its own"
+    assert measures.strongest_head(pooling, "pooling") == (0, 0)
+    no_choice = record_of(attention([np.ones((1, 1))] * 2))
+    assert measures.strongest_head(no_choice, "encoder.self") == (0, 0)
+    with pytest.raises(RecordError, match=r"kind='decoder.cross' is not .*: choose one of encoder.self, pooling"):
+        measures.strongest_head(pooling)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 11))
 def test_agreement_is_the_jensen_shannon_distance_by_its_definition(seed: int, n_keys: int) -> None:
     random = np.random.default_rng(seed)
     one, other = random.dirichlet(np.full(n_keys, 0.2), size=(2, 5))
-    one[0] = np.eye(n_keys)[0]
+    one[0] = np.eye(n_keys)[0]  # equal below, or without a common key
+    other[0] = np.eye(n_keys)[-1]
     found = measures.agreement(3.0 * one, other)
     for p, q, value in zip(one.tolist(), other.tolist(), found, strict=True):
         middle = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
@@ -222,19 +172,76 @@ def test_agreement_is_the_jensen_shannon_distance_by_its_definition(seed: int, n
         assert (1 - value) ** 2 == pytest.approx(distance**2, abs=1e-12)
 
 
-def test_an_empty_row_agrees_with_nothing_and_sizes_must_fit() -> None:
-    assert np.isnan(measures.agreement(EMPTY, EMPTY)).tolist() == [False, True]
+def test_maps_of_other_sizes_are_not_compared() -> None:
     with pytest.raises(RecordError, match=r"\(3, 3\) and \(2, 2\) cannot be compared"):
         measures.agreement(EVEN, EMPTY)
 
 
-def test_a_site_without_layers_is_a_kind_of_its_own() -> None:
-    pooling = attention([np.array([[0.2, 0.7, 0.1]])], "pooling")
-    found = record(attention([SAME]), attention([EVEN], "encoder.1.self"), pooling)
-    assert measures.sites_of(found, "pooling") == ("pooling",)
-    assert measures.sites_of(found, "encoder.self") == ("encoder.0.self", "encoder.1.self")
-    assert measures.strongest_head(found, "encoder.self") == StrongestHead("encoder.0.self", 0, 0)
-    assert measures.strongest_head(found, "pooling") == StrongestHead("pooling", 0, 0)
-    assert not measures.has_kind(found, "decoder.cross")
-    with pytest.raises(RecordError, match=r"choose one of encoder\.self, pooling"):
-        measures.sites_of(found, "decoder.cross")
+def picture(rows: list[list[float]], keys: tuple[str, ...], queries: tuple[str, ...], special: int = 0) -> Picture:
+    """A map whose last `special` queries are marks."""
+    values = np.array(rows, dtype=float)
+    marks = tuple(i >= len(queries) - special for i in range(len(queries)))
+    return Picture(
+        "decoder.cross", "head 0", values, np.ones(values.shape, dtype=bool),
+        Axis("target", queries, tuple(range(len(queries))), marks), Axis.of_tokens("source", keys),
+    )  # fmt: skip
+
+
+def crosses(layers: int, heads: int, seed: int) -> Record:
+    """Cross-attention of five words to seven, drawn at random."""
+    drawn = np.random.default_rng(seed).dirichlet(np.full(7, 0.3), size=(layers, heads, 5))
+    return record_of(*(attention([*of_layer], f"decoder.{layer}.cross") for layer, of_layer in enumerate(drawn)))
+
+
+def test_every_head_and_every_layers_mean_can_stand_for_a_model_with_the_records_map_in_words() -> None:
+    record = crosses(3, 2, 0)
+    assert heads_of(record) == tuple(Head(layer, head) for layer in range(3) for head in (0, 1, "mean"))
+    assert heads_of(crosses(1, 1, 0)) == (Head(0, 0),)
+    found = alignment(record, Head(2, 1))
+    np.testing.assert_array_equal(found.values, record["decoder.2.cross"].picture(1, words=True).values)
+    with pytest.raises(RecordError, match="layer=3"):
+        alignment(record, Head(3, 0))
+
+
+def test_the_best_agreeing_head_is_the_best_of_all_and_itself() -> None:
+    record, other = crosses(4, 3, 1), alignment(crosses(1, 1, 2), Head(0, 0))
+    best, mean = best_agreeing(record, other)
+    maps = {Head(*place): alignment(record, Head(*place)).values for place in np.ndindex(4, 3)}
+    means = {head: measures.agreement(one, other.values).mean() for head, one in maps.items()}
+    assert mean == pytest.approx(max(means.values())) == means[best]
+    for head in (Head(1, 2), Head(3, 0)):
+        best, mean = best_agreeing(record, alignment(record, head))
+        assert (best, round(mean, 6)) == (head, 1)
+
+
+def test_mass_past_the_source_has_a_place_in_both_maps() -> None:
+    first = picture([[0.5, 0.5], [1, 0]], ("a", "b"), ("x", "y"))
+    second = picture([[0.25, 0.25, 0.5], [0, 0, 1]], ("a", "b", "past"), ("x", "y"))
+    one, other = on_one_axis(first, second)
+    assert one.keys.texts == other.keys.texts == ("a", "b", "past")
+    assert one.visible.tolist() == [[True, True, False]] * 2
+    assert other.visible.all()
+    np.testing.assert_array_equal(one.values[:, :-1], first.values)
+    np.testing.assert_array_equal(other.values, second.values)
+    difference = compared(first, second).difference
+    np.testing.assert_array_equal(difference.values[:, -1], [-0.5, -1])
+    assert difference.visible.all()
+
+
+def test_the_mean_agreement_leaves_out_the_end_token() -> None:
+    keys, queries = ("a", "b"), ("x", "y", "z", "</s>")
+    first = picture([[1, 0], [1, 0], [0.5, 0.5], [1, 0]], keys, queries, special=1)
+    second = picture([[1, 0], [0, 1], [1, 0], [0, 1]], keys, queries, special=1)
+    found = compared(first, second)
+    np.testing.assert_array_equal(found.agreement, measures.agreement(first.values, second.values))
+    assert found.agreement[[0, 1, 3]].tolist() == [1, 0, 0]
+    assert found.mean == pytest.approx(found.agreement[:3].mean())
+    np.testing.assert_array_equal(found.difference.values, first.values - second.values)
+
+
+def test_other_targets_and_other_sources_are_refused() -> None:
+    row = [[0.5, 0.5]]
+    with pytest.raises(RecordError, match="different targets"):
+        compared(picture(row, ("a", "b"), ("x",)), picture(row, ("a", "b"), ("y",)))
+    with pytest.raises(RecordError, match="different sources"):
+        compared(picture(row, ("a", "b"), ("x",)), picture(row, ("a", "c"), ("x",)))

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 
+from tests.attention import maps
+from tests.attention.maps import record_of
 from transformer.attention import notebook
 from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.softmax_inputs import Weights
 from transformer.messages import speaking
-from transformer.nn.masks import Mask
 from transformer.plots.axes import Axis
 from transformer.sites import Site
 
@@ -56,14 +57,7 @@ class Elements(HTMLParser):
 
 
 def attention(site: str, heads: int = 3, queries: int = 5, keys: int = 7, causal: bool = False) -> AttentionMap:
-    """A random map of these sizes."""
-    q, k = (2 * torch.randn(1, heads, count, 11) for count in (queries, keys))
-    axes = [Axis.of_tokens(name, [f"{name}{i}" for i in range(count)]) for name, count in (("q", queries), ("k", keys))]
-    return AttentionMap(Site(site), axes[0], axes[1], AttentionInputs(q, k, Mask(causal=causal), 11**-0.5))
-
-
-def record(*maps: AttentionMap) -> Record:
-    return Record({one.site: one for one in maps})
+    return maps.attention(queries, keys, causal, site=site, heads=heads, dtype=torch.float32)
 
 
 def message(page: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -79,26 +73,21 @@ def message(page: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return header, arrays
 
 
-def softmax(one: AttentionMap, head: int) -> np.ndarray:
-    """The weights by the book, minus infinity where the mask hides a key."""
-    source = one.source
-    assert isinstance(source, AttentionInputs)
-    scores = (source.q[0, head] @ source.k[0, head].T).double().numpy() * source.scale
-    hidden = np.triu(np.ones(one.shape, bool), 1) if source.mask.causal else np.zeros(one.shape, bool)
-    exponents = np.where(hidden, 0.0, np.exp(scores))
-    return np.where(hidden, -np.inf, exponents / exponents.sum(1, keepdims=True))
+def softmax(one: AttentionMap) -> np.ndarray:
+    """The weights of all heads by the book, minus infinity where the mask hides a key."""
+    return np.array([maps.by_the_book(one, head, -np.inf) for head in range(one.n_heads)])
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_page_holds_the_weights_of_every_head(causal: bool) -> None:
-    maps = [attention(f"layers.{layer}.self_attn", 3, 7, 7, causal) for layer in range(2)]
-    header, arrays = message(record(*maps).html())
+    every = [attention(f"layers.{layer}.self_attn", 3, 7, 7, causal) for layer in range(2)]
+    header, arrays = message(record_of(*every).html())
     (kind,) = header["record"]["kinds"]
-    assert (kind["name"], kind["sites"], kind["heads"]) == ("layers.self_attn", [one.site for one in maps], 3)
+    assert (kind["name"], kind["sites"], kind["heads"]) == ("layers.self_attn", [one.site for one in every], 3)
     assert kind["queries"]["texts"] == [f"q{i}" for i in range(7)]
     found = arrays["weights_0"].reshape(2, 3, 7, 7)
     assert found.dtype == np.float32
-    expected = np.array([[softmax(one, head) for head in range(3)] for one in maps])
+    expected = np.array([softmax(one) for one in every])
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -107,7 +96,7 @@ def test_sites_of_a_group_are_one_wall_where_they_are_alike_and_stand_by_themsel
     heads = [attention("swin.0.attn", heads=2), attention("swin.1.attn", heads=5)]
     tokens = [attention("decoder.0.cross"), attention("decoder.1.cross", keys=13)]
     alone = [attention("pooling", queries=1), attention("decoder.1.cross#2")]
-    header, arrays = message(record(*heads, *alike, *tokens, *alone).html())
+    header, arrays = message(record_of(*heads, *alike, *tokens, *alone).html())
     kinds = {one["name"]: one for one in header["record"]["kinds"]}
     assert list(kinds) == [
         "swin.0.attn", "swin.1.attn", "transformer.h.attn", "decoder.0.cross", "decoder.1.cross", "pooling",
@@ -117,16 +106,15 @@ def test_sites_of_a_group_are_one_wall_where_they_are_alike_and_stand_by_themsel
     assert kinds["swin.1.attn"]["numbers"] == ["1"]
     assert kinds["pooling"]["numbers"] == [""]
     assert [array.size for array in arrays.values()] == [2 * 35, 5 * 35, 3 * 3 * 35, 3 * 35, 3 * 65, 3 * 7, 3 * 35]
-    assert set(header["views"]["heatmap"]["sites"]) == {
-        *map(str, (one.site for one in (*heads, *alike, *tokens, *alone)))
-    }
+    sites = {str(one.site) for one in (*heads, *alike, *tokens, *alone)}
+    assert set(header["views"]["heatmap"]["sites"]) == sites
 
 
 def test_nothing_that_a_record_says_is_markup(tmp_path: Path) -> None:
     axis = Axis.of_tokens(HOSTILE[0], HOSTILE)
     one = AttentionMap(Site(f"a.0.{HOSTILE[0]}"), axis, axis, Weights(torch.full((1, 2, 5, 5), 0.2)), notes=HOSTILE)
     saved = tmp_path / "page.html"
-    for shown in (one, record(one)):
+    for shown in (one, record_of(one)):
         page = shown.html(saved)
         assert saved.read_text(encoding="utf-8") == page
         assert "<img" not in page.lower().replace("&lt;img", "")
@@ -143,7 +131,7 @@ def test_nothing_that_a_record_says_is_markup(tmp_path: Path) -> None:
 
 
 def test_no_other_script_or_style_may_run_and_nothing_is_fetched() -> None:
-    page = Elements(record(attention("a.0.b")).html())
+    page = Elements(record_of(attention("a.0.b")).html())
     ((policy),) = [one["content"] for one, _ in page.of("meta") if one.get("http-equiv")]
     directives = dict(part.strip().split(" ", 1) for part in str(policy).split(";"))
     (program,) = [text for attributes, text in page.of("script") if "type" not in attributes]
@@ -160,19 +148,15 @@ def test_no_other_script_or_style_may_run_and_nothing_is_fetched() -> None:
 
 
 def test_a_cell_takes_at_most_300_kilobytes_besides_its_numbers() -> None:
-    maps = [attention(f"encoder.{layer}.self", 12, 31, 31) for layer in range(12)]
-    html = record(*maps)._repr_html_()
-    numbers = 4 * 12 * 12 * 31 * 31
-    assert numbers > 500_000
-    assert len(html.encode()) < LEAST + numbers * 4 / 3
-    assert len(record(attention("a.0.b"))._repr_html_().encode()) < LEAST
+    for one, count in ((attention("a.0.b"), 0), (attention("encoder.0.self", 144, 31, 31), 4 * 144 * 31 * 31)):
+        assert len(one._repr_html_().encode()) < LEAST + count * 4 / 3
 
 
 def test_many_weights_travel_in_16_bits_and_the_page_says_so() -> None:
     one = attention("encoder.0.self", 11, 113, 113)
     header, arrays = message(one.html())
     assert arrays["weights_0"].dtype == np.float16
-    expected = np.stack([softmax(one, head) for head in range(11)])
+    expected = softmax(one)
     found = arrays["weights_0"].reshape(expected.shape).astype(float)
     assert np.all(np.abs(found - expected) <= expected / 2047 + 2**-25)
     assert any("16 bits" in fact for fact in header["facts"])
@@ -183,55 +167,40 @@ def test_many_weights_travel_in_16_bits_and_the_page_says_so() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_long_map_is_shown_in_blocks_by_their_largest_weight(causal: bool) -> None:
     long, short = attention("encoder.0.self", 2, 401, 401, causal), attention("decoder.0.cross")
-    header, arrays = message(record(long, short).html())
+    header, arrays = message(record_of(long, short).html())
     kind = header["record"]["kinds"][0]
     block = 3  # 401 tokens in at most 192 blocks
     count = -(-401 // block)
     found = arrays["weights_0"].reshape(2, count, count).astype(float)
     for head in range(2):
-        whole = softmax(long, head)
-        expected = np.array(
-            [[whole[i : i + block, j : j + block].max() for j in range(0, 401, block)] for i in range(0, 401, block)]
-        )
-        np.testing.assert_allclose(found[head], expected, atol=5e-4)
+        np.testing.assert_allclose(found[head], maps.blocks(softmax(long)[head], 192), atol=5e-4)
     assert kind["keys"]["texts"] == [f"k{i}" for i in range(0, 401, block)], "a block is named by its first token"
     assert any('record.save("run.heedmap")' in fact and "321,707" in fact for fact in header["facts"])
     assert "blocks of 3 x 3 cells" in header["views"]["heatmap"]["sites"]["encoder.0.self"]["notes"][0].lower()
-    np.testing.assert_allclose(
-        arrays["weights_1"].reshape(3, 5, 7), [softmax(short, head) for head in range(3)], atol=1e-6
-    )
+    np.testing.assert_allclose(arrays["weights_1"].reshape(3, 5, 7), softmax(short), atol=1e-6)
 
 
-def test_a_record_of_any_size_stays_within_a_cells_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notebook, "MOST", 6 * 23**2)
-    maps = [attention(f"encoder.{layer}.self", 3, 47, 53) for layer in range(2)]
-    _, arrays = message(record(*maps).html())
-    (weights,) = arrays.values()
-    assert weights.size == 6 * 16 * 18  # 47 in blocks of 3, 53 in blocks of 3
-    assert weights.size <= notebook.MOST
+def test_a_record_of_any_size_stays_within_bounds_and_sites_that_would_take_long_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    every = [attention(f"encoder.{layer}.self", 3, 47, 53) for layer in range(3)]
+    monkeypatch.setattr(notebook, "MOST", 9 * 23**2)
+    (weights,) = message(record_of(*every).html())[1].values()
+    assert weights.size == 9 * 16 * 18  # 47 in blocks of 3, 53 in blocks of 3
+    for most, shown in ((2 * 3 * 47 * 53, 2), (1, 1)):  # the first is shown whatever it costs
+        monkeypatch.setattr(notebook, "AT_ONCE", most)
+        header, arrays = message(record_of(*every).html())
+        assert arrays["weights_0"].size < (shown + 1) * 3 * 23**2
+        assert [fact for fact in header["facts"] if f'record["encoder.{shown}.self"]' in fact]
 
 
-def test_a_page_says_of_what_model_and_text_it_is() -> None:
+def test_a_notebook_keeps_a_short_text_beside_the_page_which_says_of_what_it_is() -> None:
     one = attention("a.0.b")
-    header, _ = message(Record({one.site: one}, model="my model", text="a <b> c").html())
-    assert (header["title"], header["facts"]) == ("my model", ["Model: my model", "Text: a <b> c"])
-
-
-def test_sites_that_would_take_long_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    maps = [attention(f"a.{layer}.b") for layer in range(3)]
-    monkeypatch.setattr(notebook, "AT_ONCE", 2 * maps[0].n_heads * 35)
-    header, arrays = message(record(*maps).html())
-    assert arrays["weights_0"].size == 2 * 3 * 35
-    assert [fact for fact in header["facts"] if 'record["a.2.b"]' in fact]
-    monkeypatch.setattr(notebook, "AT_ONCE", 1)
-    assert message(record(*maps).html())[1]["weights_0"].size == 3 * 35, "the first is shown whatever it costs"
-
-
-def test_a_notebook_keeps_a_short_text_beside_the_page() -> None:
-    one = attention("a.0.b")
-    bundle = record(one)._repr_mimebundle_()
-    assert bundle == {"text/html": record(one)._repr_html_(), "text/plain": "Record(a.0.b)"}
     assert one._repr_mimebundle_()["text/plain"] == "AttentionMap(a.0.b)"
+    shown = Record({one.site: one}, model="my model", text="a <b> c")
+    assert shown._repr_mimebundle_() == {"text/html": shown._repr_html_(), "text/plain": "Record(a.0.b)"}
+    header, _ = message(shown.html())
+    assert (header["title"], header["facts"]) == ("my model", ["Model: my model", "Text: a <b> c"])
 
 
 def test_what_is_no_number_stays_so() -> None:
@@ -243,14 +212,12 @@ def test_what_is_no_number_stays_so() -> None:
 
 
 def test_a_record_without_attention_says_so() -> None:
-    for shown in (record(), attention("a.0.b", queries=0)):
+    for shown in (record_of(), attention("a.0.b", queries=0)):
         header, arrays = message(shown.html())
         assert (header["views"], arrays, header["facts"]) == ({}, {}, ["There is no attention in this record."])
-
-
-def test_one_head_of_one_site_has_no_grid_of_all() -> None:
-    assert "all_heads" not in message(attention("a.0.b", heads=1).html())[0]["views"]
-    assert "all_heads" in message(attention("a.0.b", heads=2).html())[0]["views"]
+    for heads in (1, 2):  # one head of one site has no grid of all
+        views = message(attention("a.0.b", heads=heads).html())[0]["views"]
+        assert ("all_heads" in views) == (heads > 1)
 
 
 def test_a_page_is_in_the_language_of_the_context() -> None:

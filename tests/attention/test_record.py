@@ -1,68 +1,40 @@
-"""Records: every way to look at a map shows the same numbers, and they are those of a plain softmax."""
+"""Records: every way to look at a map shows the same numbers, and they are those of a plain softmax.
+
+So do views of a long map; masks and biases of other people's attention say in their smallest form what the table says.
+"""
 
 import copy
 import io
-import math
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
+from tests.attention.maps import SCALE, attention, blocks, by_the_book, numbered, record_of
 from transformer.attention.interventions.value import Intervention
-from transformer.attention.masks_and_biases import MaskTable
-from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.record import MEAN, AttentionMap, HeadOrMean
+from transformer.attention.softmax_inputs import (
+    AttentionInputs,
+    BiasTable,
+    MaskTable,
+    RelativeBias,
+    Weights,
+    WindowMask,
+    bias_of,
+    mask_of,
+)
+from transformer.attention.zoom import CLOSE, SHOWN, SIDE, Zoom
 from transformer.errors import RecordError
 from transformer.nn.masks import Mask
 from transformer.plots.axes import Axis
 from transformer.plots.picture import block_length
 from transformer.sites import Site
 
-BATCH, HEADS, D_K = 2, 3, 5
-SCALE = D_K**-0.5
-
-
-def numbered(name: str, count: int) -> Axis:
-    return Axis.of_tokens(name, [str(i) for i in range(count)])
-
-
-def attention(
-    n_queries: int = 13,
-    n_keys: int = 11,
-    causal: bool = False,
-    real: int | None = None,
-    batch: int = 1,
-    dtype: torch.dtype = torch.float64,
-) -> AttentionMap:
-    """A random map; with `real`, only that many keys of the batch element are no padding."""
-    keys = None
-    if real is not None:
-        keys = torch.ones(BATCH, n_keys, dtype=torch.bool)
-        keys[batch, real:] = False
-    source = AttentionInputs(
-        2 * torch.randn(BATCH, HEADS, n_queries, D_K, dtype=dtype),
-        2 * torch.randn(BATCH, HEADS, n_keys, D_K, dtype=dtype),
-        Mask(keys=keys, causal=causal),
-        SCALE,
-    )
-    return AttentionMap(
-        Site("decoder.0.cross"), numbered("target", n_queries), numbered("source", n_keys), source, batch
-    )
-
-
-def by_the_book(found: AttentionMap, head: int) -> np.ndarray:
-    """exp(score) / sum of exp(score) over visible keys, row by row."""
-    source = found.source
-    assert isinstance(source, AttentionInputs)
-    q, k = source.q[found.batch, head].double().numpy(), source.k[found.batch, head].double().numpy()
-    exponentials = np.exp(q @ k.T * SCALE) * found.mask()
-    sums = exponentials.sum(axis=1, keepdims=True)
-    return np.divide(exponentials, sums, where=sums > 0, out=np.zeros_like(exponentials))
-
+HEADS = 3
 
 shapes = st.fixed_dictionaries(
     dict(
@@ -74,72 +46,52 @@ shapes = st.fixed_dictionaries(
 )
 
 
-@given(shapes)
-def test_weights_are_the_softmax_of_visible_scores(shape: dict[str, Any]) -> None:
-    found = attention(**shape)
+@given(shapes, st.integers(1, 25), st.data())
+def test_weights_are_the_softmax_and_every_other_way_to_look_shows_the_same(
+    shape: dict[str, Any], size: int, data: st.DataObject
+) -> None:
+    found, every = attention(**shape), []
+    fresh = copy.deepcopy(found)
     for head in range(HEADS):
         np.testing.assert_allclose(found.weights(head), by_the_book(found, head), rtol=0, atol=1e-12)
-
-
-@given(shapes)
-def test_rows_sum_to_one_and_rows_that_see_nothing_to_zero(shape: dict[str, Any]) -> None:
-    found = attention(**shape)
-    expected = found.mask().any(axis=1).astype(float)
-    np.testing.assert_allclose(found.weights(1).sum(1), expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.weights(1).sum(axis=1), expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.head_average().sum(axis=1), expected, rtol=0, atol=1e-12)
-
-
-@given(shapes, st.data())
-def test_a_tile_is_a_slice_of_the_whole(shape: dict[str, Any], data: st.DataObject) -> None:
-    found = attention(**shape)
-    fresh = copy.deepcopy(found)
+        q, k = found.source.q[1, head].numpy(), found.source.k[1, head].numpy()
+        np.testing.assert_allclose(found.scores(head), q @ k.T * SCALE, rtol=0, atol=1e-12)
+        every.append(found.weights(head))
+    np.testing.assert_array_equal(found.all_weights(), every)
+    np.testing.assert_array_equal(found.head_average(), np.mean(every, axis=0))
     ends = st.integers(-25, 25) | st.none()
     queries, keys = slice(data.draw(ends), data.draw(ends)), slice(data.draw(ends), data.draw(ends))
-    whole = found.weights(2)
     for _ in range(2):
-        np.testing.assert_allclose(fresh.tile(2, queries, keys), whole[queries, keys], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(fresh.tile(2, queries, keys), every[2][queries, keys], rtol=0, atol=1e-14)
+    some: list[HeadOrMean] = [0, MEAN]
+    for one in some:
+        whole, overview, picture = found.weights(one), found.overview(one, size), found.picture(one).reduced(size)
+        assert max(overview.shape) <= size
+        np.testing.assert_allclose(overview, blocks(whole, size), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(picture.values, overview, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(found.overview_mask(size), blocks(found.mask(), size))
+        np.testing.assert_array_equal(picture.visible, found.overview_mask(size))
+        assert (len(picture.queries), len(picture.keys)) == overview.shape
+        assert picture.queries.texts[-1] == f"q{(len(picture.queries) - 1) * block_length(found.shape[0], size)}"
+        assert bool(picture.notes) == (max(found.shape) > size)
 
 
-def test_all_heads_and_their_mean() -> None:
-    found = attention()
-    assert found.all_weights().shape == (HEADS, 13, 11)
-    np.testing.assert_array_equal(found.all_weights()[2], found.weights(2))
-    np.testing.assert_array_equal(found.head_average(), np.mean([found.weights(h) for h in range(HEADS)], axis=0))
+def test_nan_in_the_inputs_stays_nan() -> None:
+    source = attention(5, 5, dtype=torch.float32).source
+    source.q[0, 1, 2, 0] = torch.nan
+    for _ in range(2):
+        part = source.weights(0, 1, slice(1, 4), slice(0, 3))
+        assert part.isnan().all(1).tolist() == [False, True, False]
 
 
-def test_scores_are_scaled_dot_products_before_the_mask() -> None:
-    found = attention(n_queries=11, causal=True, real=7)
-    assert isinstance(found.source, AttentionInputs)
-    q, k = found.source.q[1, 0].numpy(), found.source.k[1, 0].numpy()
-    np.testing.assert_allclose(found.scores(0), q @ k.T * SCALE, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("real", [None, 7])
-def test_the_mask_says_who_may_see_whom(causal: bool, real: int | None) -> None:
-    past = np.tri(11, dtype=bool) if causal else np.ones((11, 11), dtype=bool)
-    assert (attention(n_queries=11, causal=causal, real=real).mask() == past & (np.arange(11) < (real or 11))).all()
-
-
-def blocks(cells: np.ndarray, size: int) -> np.ndarray:
-    """Blocks one by one: the plain meaning of an overview."""
-    tall, wide = (math.ceil(n / size) for n in cells.shape)
-    return np.array(
-        [
-            [np.max(cells[i : i + tall, j : j + wide]) for j in range(0, cells.shape[1], wide)]
-            for i in range(0, cells.shape[0], tall)
-        ]
-    )
-
-
-@given(shapes, st.integers(1, 25))
-def test_an_overview_is_the_whole_map_in_blocks(shape: dict[str, Any], size: int) -> None:
-    found = attention(**shape)
-    overview = found.overview(0, size)
-    assert max(overview.shape) <= size
-    np.testing.assert_allclose(overview, blocks(by_the_book(found, 0), size), rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(found.overview_mask(size), blocks(found.mask(), size))
+def test_sharp_weights_are_exact_in_single_precision() -> None:
+    source = attention(61, 53, True, dtype=torch.float32).source
+    sharp = AttentionInputs(source.q * 9, source.k, source.mask, source.scale)
+    exact = AttentionInputs(sharp.q.double(), sharp.k.double(), sharp.mask, sharp.scale)
+    rows, keys = slice(0, 61), slice(11, 37)
+    for _ in range(2):
+        weights = sharp.weights(0, 0, rows, keys).double()
+        torch.testing.assert_close(weights, exact.weights(0, 0, rows, keys), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("n", [512, 601])
@@ -156,26 +108,20 @@ def test_block_lengths() -> None:
         block_length(5, 0)
 
 
-def test_padding_beyond_the_axes_is_left_out() -> None:
-    padded = attention(13, 11, real=7)
-    found = AttentionMap(Site("encoder.0.self"), numbered("target", 5), numbered("source", 7), padded.source, batch=1)
-    whole = by_the_book(padded, 0)[:5, :7]
-    assert found.shape == found.mask().shape == found.scores(0).shape == (5, 7)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("n_queries", "n_keys"), [(13, 11), (13, 9), (13, 5), (5, 7)])
+def test_padding_beyond_the_axes_is_left_out_from_the_end(causal: bool, n_queries: int, n_keys: int) -> None:
+    """Only the last keys are padding here, so a mask that were cut from its other end would show them."""
+    padded = attention(13, 11, causal, real=7)
+    axes = numbered("q", n_queries), numbered("k", n_keys)
+    found, whole = AttentionMap(Site("decoder.0.self"), *axes, padded.source, batch=1), by_the_book(padded, 0)
+    whole = whole[:n_queries, :n_keys]
+    assert found.shape == found.scores(0).shape == (n_queries, n_keys)
+    expected = [[key < 7 and (not causal or key <= query - 2) for key in range(n_keys)] for query in range(n_queries)]
+    np.testing.assert_array_equal(found.mask(), expected)
     np.testing.assert_allclose(found.weights(0), whole, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.weights(0).sum(1), np.ones(5), rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.overview(0, 3), blocks(whole, 3), rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.tile(0, slice(None), slice(2, None)), whole[:, 2:], rtol=0, atol=1e-12)
-
-
-def test_the_mask_of_shorter_axes_is_the_beginning_of_the_whole() -> None:
-    """Only the last keys are padding here, so a mask that were cut from its other end would show them."""
-    for causal in (False, True):
-        padded = attention(13, 11, causal, real=7)
-        for n_keys in (11, 9, 5):
-            keys = numbered("source", n_keys)
-            found = AttentionMap(Site("decoder.0.self"), numbered("target", 13), keys, padded.source, batch=1)
-            expected = [[key < 7 and (not causal or key <= query - 2) for key in range(n_keys)] for query in range(13)]
-            np.testing.assert_array_equal(found.mask(), expected)
 
 
 def test_looking_inside_inference_mode_does_not_spoil_later_looks() -> None:
@@ -190,14 +136,8 @@ def test_looking_inside_inference_mode_does_not_spoil_later_looks() -> None:
     [
         (lambda found: found.weights(3), "head=3 is not in decoder.0.cross: choose 0 to 2"),
         (lambda found: found.overview(-1), "head=-1 is not in decoder.0.cross: choose 0 to 2"),
-        (
-            lambda found: found.tile(0, slice(0, 9, 2), slice(0, 5)),
-            "leaves out positions: ask for a tile without a step",
-        ),
-        (
-            lambda found: Record({Site("a.0.self"): found})["b"],
-            "site='b' is not in this record: choose one of a.0.self",
-        ),
+        (lambda one: one.tile(0, slice(0, 9, 2), slice(0, 5)), "leaves out positions: ask for a tile without a step"),
+        (lambda found: record_of(found)["b"], "site='b' is not in this record: choose one of decoder.0.cross"),
     ],
 )
 def test_what_is_not_there_is_named_with_what_is(what, remedy: str) -> None:
@@ -217,19 +157,15 @@ def in_pieces() -> AttentionMap:
     return AttentionMap(Site("decoder.0.cross"), queries, keys, found.source, batch=1)
 
 
-def test_a_picture_of_a_head_holds_its_weights() -> None:
+def test_a_picture_and_a_figure_of_a_head_hold_its_weights() -> None:
     found = in_pieces()
     picture = found.picture(2)
     np.testing.assert_array_equal(picture.values, found.weights(2))
     assert (picture.title, picture.unit) == ("decoder.0.cross · head 2", "attention weight (probability)")
     assert (picture.queries, picture.keys, picture.notes) == (found.queries, found.keys, ())
     assert picture.visible.all()
-
-
-def test_a_picture_of_the_mean() -> None:
-    picture = in_pieces().picture("mean")
-    assert picture.head == "mean of 3 heads"
-    assert picture.values.sum(axis=1) == pytest.approx(np.ones(4))
+    np.testing.assert_array_equal(found.figure(head=2).data[0].z, found.weights(2))
+    np.testing.assert_array_equal(found.figure().data[0].z, found.head_average())
 
 
 def test_words_sum_over_keys_and_average_over_queries() -> None:
@@ -274,20 +210,15 @@ def test_all_pictures_at_once_are_those_of_each_head_and_of_the_mean(words: bool
         assert (picture.queries, picture.keys, picture.notes) == (alone.queries, alone.keys, alone.notes)
 
 
-def test_scores_have_their_own_unit_and_stay_in_pieces() -> None:
+def test_scores_and_their_mean_have_their_own_unit_and_stay_in_pieces() -> None:
     found = in_pieces()
-    picture = found.picture(0, words=True, scores=True)
-    np.testing.assert_array_equal(picture.values, found.scores(0))
-    assert picture.unit.startswith("score")
-    assert picture.keys == found.keys
-    assert "not merged" in picture.notes[0]
-
-
-def test_the_mean_of_scores_is_one_of_scores() -> None:
-    found = in_pieces()
-    picture = found.picture("mean", scores=True)
-    np.testing.assert_allclose(picture.values, np.mean([found.scores(head) for head in range(HEADS)], axis=0))
-    assert picture.unit.startswith("score")
+    every = [found.scores(head) for head in range(HEADS)]
+    for head, expected in ((0, every[0]), ("mean", np.mean(every, axis=0))):
+        picture = found.picture(head, words=True, scores=True)  # type: ignore[arg-type]
+        np.testing.assert_allclose(picture.values, expected, rtol=0, atol=1e-15)
+        assert picture.unit.startswith("score")
+        assert picture.keys == found.keys
+        assert "not merged" in picture.notes[0]
 
 
 def test_a_row_that_sees_nothing_is_drawn_as_masked_zeros() -> None:
@@ -297,28 +228,9 @@ def test_a_row_that_sees_nothing_is_drawn_as_masked_zeros() -> None:
     assert not np.isnan(attention(real=0).overview(0, 3)).any()
 
 
-@given(st.integers(1, 23), st.integers(1, 19), st.booleans(), st.integers(1, 25))
-def test_a_reduced_picture_is_an_overview_of_it(n_queries: int, n_keys: int, causal: bool, size: int) -> None:
-    found = attention(n_queries, n_keys, causal)
-    picture = found.picture(0).reduced(size)
-    np.testing.assert_array_equal(picture.values, found.overview(0, size))
-    np.testing.assert_array_equal(picture.visible, found.overview_mask(size))
-    assert (len(picture.queries), len(picture.keys)) == picture.values.shape
-    assert picture.queries.texts[-1] == str((len(picture.queries) - 1) * block_length(n_queries, size))
-    assert bool(picture.notes) == (max(n_queries, n_keys) > size)
-
-
-def test_a_figure_for_a_notebook_is_a_heatmap_of_the_picture() -> None:
-    found = in_pieces()
-    figure = found.figure(head=2)
-    assert isinstance(figure, go.Figure)
-    np.testing.assert_array_equal(figure.data[0].z, found.weights(2))
-    np.testing.assert_array_equal(found.figure().data[0].z, found.head_average())
-
-
 def test_kept_weights_are_what_is_shown() -> None:
-    values = torch.rand(BATCH, 1, 7, 5)
-    found = AttentionMap(Site("decoder.cross"), numbered("target", 7), numbered("source", 5), Weights(values), batch=1)
+    values = torch.rand(2, 1, 7, 5)
+    found = AttentionMap(Site("decoder.cross"), numbered("q", 7), numbered("k", 5), Weights(values), batch=1)
     np.testing.assert_array_equal(found.weights(0), values[1, 0])
     np.testing.assert_array_equal(found.tile(0, slice(2, 5), slice(1, 3)), values[1, 0, 2:5, 1:3])
     np.testing.assert_array_equal(found.overview(0, 3), blocks(values[1, 0].numpy(), 3))
@@ -338,7 +250,7 @@ def test_notes_count_rows_without_weight_and_rows_that_sum_to_less_apart(changed
     visible[..., 6, :] = False
     done = (Intervention("encoder.0.self", "knock_out", keys=(3,)),) if changed else ()
     source = Weights(values, MaskTable(visible=visible))
-    axes = numbered("query", 7), numbered("key", 5)
+    axes = numbered("q", 7), numbered("k", 5)
     picture = AttentionMap(Site("encoder.0.self"), *axes, source, interventions=done).picture(0)
     assert [str(note) for note in picture.notes if str(note).startswith("rows that")] == changed * [
         "rows that see nothing after the change: 2; their weights, and what the head gives on for them, are 0",
@@ -346,25 +258,17 @@ def test_notes_count_rows_without_weight_and_rows_that_sum_to_less_apart(changed
     ]
 
 
-def record() -> Record:
-    return Record({Site("encoder.0.self"): attention(7, 7), Site("decoder.0.cross"): in_pieces()})
-
-
-def test_a_record_says_what_it_does_not_have_without_an_error() -> None:
-    record = Record({Site("encoder.0.self"): attention(7, 7)})
-    assert "encoder.0.self" in record
-    assert "pooling" not in record
-
-
 def test_a_record_is_a_mapping_in_the_order_of_the_run() -> None:
-    found = record()
+    found = record_of(attention(7, 7, site="encoder.0.self"), in_pieces())
+    assert "encoder.0.self" in found
+    assert "pooling" not in found
     assert found.sites == tuple(found) == ("encoder.0.self", "decoder.0.cross")
     assert len(found) == 2
     assert found.kept_bytes == sum(attention.source.kept_bytes for attention in found.values())
 
 
 def test_an_npz_holds_everything_and_reads_back_the_same() -> None:
-    found = record()
+    found = record_of(attention(7, 7, site="encoder.0.self"), in_pieces())
     with np.load(io.BytesIO(found.npz()), allow_pickle=False) as archive:
         assert len(archive.files) == 4 * len(found)
         for site, attention_map in found.items():
@@ -372,3 +276,156 @@ def test_an_npz_holds_everything_and_reads_back_the_same() -> None:
             np.testing.assert_array_equal(archive[f"{site}.mask"], attention_map.mask())
             assert tuple(archive[f"{site}.queries"]) == attention_map.queries.labels
             assert tuple(archive[f"{site}.keys"]) == attention_map.keys.labels
+
+
+LONG, SHORTER = 2_003, 1_951
+"""Prime, and more than the finest level has blocks of one cell; the map has blocks of 2 x 2 there."""
+
+
+@pytest.fixture(
+    scope="module", params=[(LONG, LONG, True, None), (LONG, SHORTER, False, 1_777), (5, LONG, False, None)]
+)
+def mapped(request: pytest.FixtureRequest) -> tuple[AttentionMap, np.ndarray]:
+    torch.manual_seed(11)
+    n_queries, n_keys, causal, real = request.param
+    found = attention(n_queries, n_keys, causal, real, "encoder.0.self", 2)
+    return found, np.stack([by_the_book(found, head, np.nan) for head in range(2)])
+
+
+@pytest.mark.parametrize("head", [1, MEAN])
+def test_every_view_is_the_largest_of_its_cells(mapped: tuple[AttentionMap, np.ndarray], head: HeadOrMean) -> None:
+    attention, expected = mapped
+    whole = expected.mean(0) if head == MEAN else expected[head]
+    zoom = Zoom.of(attention, head)
+    named = "mean of 2 heads" if head == MEAN else "head 1"
+    assert str(zoom.picture(zoom.whole()).head) == named
+    assert zoom.largest == pytest.approx(np.nanmax(whole), rel=1e-12)
+    n_queries, n_keys = whole.shape
+    asked = [
+        (0, n_queries, 0, n_keys), (311, 1_409, 5, 1_867), (1_200, 1_701, 1_190, 1_703), (1_009, 1_487, 967, 1_439),
+        (1_500, 1_537, 1_490, 1_519), (n_queries - 3, n_queries + 90, n_keys - 7, n_keys + 90),
+    ]  # fmt: skip
+    kinds = set()
+    for top, bottom, left, right in asked:
+        view = zoom.view(slice(top, bottom), slice(left, right))
+        first_row, last_row = min(top, n_queries - 1), min(max(bottom, min(top, n_queries - 1) + 1), n_queries)
+        assert view.rows.start <= first_row < last_row <= view.rows.stop
+        assert view.keys.start <= left < min(right, n_keys) <= view.keys.stop
+        assert max(view.values.shape) <= SHOWN
+        cells = whole[view.rows, view.keys]
+        rows, keys = np.arange(0, cells.shape[0], view.tall), np.arange(0, cells.shape[1], view.wide)
+        largest = np.fmax.reduceat(np.fmax.reduceat(cells, rows, axis=0), keys, axis=1)
+        assert (view.visible == ~np.isnan(largest)).all()
+        near = 1e-9 if (bottom - top) * (right - left) <= CLOSE**2 else 1.01 * zoom.largest / 65_000 / 2
+        assert np.abs(view.values - largest)[view.visible].max(initial=0) <= near
+        kinds.add((view.tall > 1, view.wide > 1, view.is_exact))
+    assert (True, True, False) in kinds or n_queries < SHOWN
+    assert (False, False, True) in kinds
+
+
+def test_a_weight_that_is_no_number_is_none_in_every_block_that_holds_it() -> None:
+    values = torch.rand(1, 1, SIDE + 7, 3, dtype=torch.float64) / 2
+    values[0, 0, 1_234, 1] = torch.nan
+    attention = AttentionMap(Site("encoder.0.self"), numbered("q", SIDE + 7), numbered("k", 3), Weights(values))
+    zoom = Zoom.of(attention, 0)
+    view = zoom.whole()
+    assert zoom.largest == pytest.approx(float(values.nan_to_num().max()))
+    (place,) = np.argwhere(np.isnan(view.values))
+    assert place.tolist() == [1_234 // view.tall, 1]
+
+
+def test_the_work_is_told_and_can_be_stopped() -> None:
+    long, told = attention(LONG, 101, heads=2), list[float]()
+    Zoom.of(long, 0, told.append)
+    assert told == sorted(told)
+    assert told[0] == 0
+    assert 0.5 < told[-1] < 1
+
+    def stop(done: float) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        Zoom.of(long, 0, stop)
+    with pytest.raises(RecordError):
+        Zoom.of(long, 2)
+
+
+QUERIES, KEYS = 5, 7
+
+
+def distances(seed: int) -> Tensor:
+    """A bias (head, query, key) that depends on key - query alone."""
+    values = torch.randn(3, QUERIES + KEYS, generator=torch.Generator().manual_seed(seed))
+    apart = torch.arange(KEYS)[None, :] - torch.arange(QUERIES)[:, None]
+    return values[:, apart + QUERIES]
+
+
+BIASES: dict[str, tuple[Tensor, type]] = {
+    "by distance": (distances(1)[None], RelativeBias),
+    "by distance, shared by all heads": (distances(1)[None, :1], RelativeBias),
+    # Diagonals of one would not do for both.
+    "by distance, of each sentence's own": (torch.stack([distances(1), distances(2)]), BiasTable),
+    # ALiBi's, whose rows differ between sentences with padding: (batch, head, 1, key).
+    "one row for all queries": (torch.randn(2, 3, 1, KEYS), BiasTable),
+    "one row for all queries and sentences": (torch.randn(1, 3, 1, KEYS), BiasTable),
+    "of any other form": (torch.randn(1, 1, QUERIES, KEYS), BiasTable),
+}
+
+
+@pytest.mark.parametrize(("table", "kind"), BIASES.values(), ids=BIASES)
+def test_a_bias_is_kept_in_its_smallest_form_and_every_part_is_that_of_the_table(table: Tensor, kind: type) -> None:
+    found = bias_of(table.clone())
+    assert isinstance(found, kind)
+    assert found.n_bytes < table.nbytes if kind is RelativeBias else found.n_bytes == table.nbytes
+    whole = table.expand(2, 3, QUERIES, KEYS)
+    for batch in range(2):
+        for head in range(3):
+            part = found.part(batch, head, slice(1, 4), slice(2, 7)).expand(3, -1)
+            torch.testing.assert_close(part, whole[batch, head, 1:4, 2:7], rtol=0, atol=0)
+
+
+def test_a_bias_that_adds_nothing_is_none() -> None:
+    assert bias_of(torch.zeros(1, 3, QUERIES, KEYS)) is None
+
+
+PADDED = (torch.arange(KEYS) < torch.tensor([[6], [4]]))[:, None, None]
+PAST = torch.ones(QUERIES, KEYS, dtype=torch.bool).tril(KEYS - QUERIES)
+WINDOW = PAST & torch.ones(QUERIES, KEYS, dtype=torch.bool).triu(0)
+HOLED = WINDOW.clone()
+HOLED[2, 3] = False
+
+
+TABLES: dict[str, tuple[Tensor, type]] = {
+    "past": (PAST[None, None], Mask),
+    "padded": (PADDED.expand(2, 1, QUERIES, KEYS), Mask),
+    "both": (PADDED & PAST, Mask),
+    "one row of padding for all": (PADDED[:1].expand(1, 1, QUERIES, KEYS), Mask),
+    "one row of both for all": (PADDED[:1] & PAST, Mask),
+    "window": (WINDOW[None, None], WindowMask),
+    "window with a hole": (HOLED[None, None], MaskTable),
+    "padded window": (PADDED & WINDOW, MaskTable),
+}
+
+
+@pytest.mark.parametrize(("table", "kind"), TABLES.values(), ids=TABLES)
+def test_a_mask_says_what_its_table_says_for_every_row_of_the_batch(table: Tensor, kind: type) -> None:
+    found = mask_of(table.clone())
+    assert isinstance(found, kind)
+    whole = table.expand(3 if len(table) == 1 else 2, 1, QUERIES, KEYS)
+    for batch, rows in enumerate(whole[:, 0]):
+        part = found.part(slice(1, 4), slice(2, 7), QUERIES, KEYS, batch)
+        assert part is not None or bool(rows[1:4, 2:7].all())
+        if part is not None:
+            assert torch.equal(part.expand(3, 5), rows[1:4, 2:7])
+        edge = found.visible_range(slice(1, 4), QUERIES, KEYS)
+        assert bool(rows[1:4, : edge.start].all())
+        assert not rows[1:4, edge.stop :].any()
+    dense = found.dense(QUERIES, KEYS, table.device)
+    assert torch.equal(dense.expand_as(table), table)
+    assert isinstance(found, MaskTable) or found.n_bytes <= 2 * KEYS
+
+
+def test_without_a_table_all_is_visible_or_the_past() -> None:
+    assert Mask().part(slice(0, 5), slice(0, 7), QUERIES, KEYS, 1) is None
+    part = Mask(causal=True).part(slice(0, 5), slice(0, 7), QUERIES, KEYS, 1)
+    assert torch.equal(part, PAST)

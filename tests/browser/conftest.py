@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
@@ -88,8 +89,19 @@ def visit(windows: Callable[[int, float, bool], BrowserContext]) -> Iterator[Cal
 
 @pytest.fixture
 def opened(serve: Callable[[Path], str], visit: Callable[..., Visit]) -> Callable[..., Visit]:
-    """`opened(address)` opens the app there; options are those of `visit`."""
-    return lambda address="", **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
+    """`opened(address, ".map", ...)` opens the app there, once these parts are drawn; options are those of `visit`.
+
+    An address may be that of another visit's page.
+    """
+
+    def go(address: str = "", *parts: str, **window: Any) -> Visit:
+        path = address.split("/", 3)[3] if address.startswith("http") else address
+        here = visit(f"{serve(ROOT / 'app.py')}/{path}", **window)
+        for part in parts:
+            here.drawn(here.page.locator(part).first)
+        return here
+
+    return go
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.parts import box
 from tests.browser.policy import Watched
 from tests.browser.reading import faint_texts, nameless_controls
 from tests.browser.visiting import ROOT, until
@@ -153,9 +154,10 @@ def test_another_head_moves_nothing(reader: Watched) -> None:
     reader.go(f"{page.evaluate('location.origin')}/translate?lang=en")
     page.evaluate(LOOK)  # which waits until it is drawn
     page.evaluate(SHIFTS)
-    heads = page.locator(".head-choice [role=radio]").all()
-    assert len(heads) >= 4
-    for one in heads:
-        one.dispatch_event("click")
-        page.wait_for_timeout(100)
+    parts = [page.locator(part) for part in (".all-heads .grid", ".heatmap canvas", ".bitext .target")]
+    before = [box(part) for part in parts]
+    for head in range(16):
+        page.locator(".all-heads .cell").nth(head).dispatch_event("click")
+        expect(page.locator(".heatmap .title")).to_have_text(f"decoder.{head // 4}.cross · head {head % 4}")
+        assert [box(part) for part in parts] == before
     assert page.evaluate("shifted") <= 0.001

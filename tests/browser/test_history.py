@@ -1,19 +1,17 @@
-"""Back, Forward, the menu and copied addresses, page by page: the address is the state, and one action one entry."""
+"""Back, Forward, the menu, copied addresses: the address is the state, one action one entry; a subject goes along."""
 
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.parts import take_example
+from tests.browser.parts import menu, take_example
 from tests.browser.visiting import Visit, until
 
 pytestmark = pytest.mark.browser
-
-ROOT = Path(__file__).parents[2]
 
 Action = Callable[[Page], None]
 
@@ -30,8 +28,8 @@ def from_list(label: str, option: str) -> Action:
     return pick
 
 
-def tab(name: str) -> Action:
-    return lambda page: page.get_by_role("tab", name=name).click()
+def to(title: str) -> Action:
+    return lambda page: menu(page, title).click()
 
 
 def without_a_run(action: Action) -> Action:
@@ -41,10 +39,6 @@ def without_a_run(action: Action) -> Action:
 
 
 BY_BROWSER: set[Action] = set()
-
-
-def menu(name: str) -> Action:
-    return lambda page: page.get_by_test_id("stSidebar").get_by_role("link", name=name, exact=True).click()
 
 
 SEEN = """() => {
@@ -61,18 +55,22 @@ SEEN = """() => {
     said(".gtitle", (one) => one.textContent),
     said("input, textarea", (one) => one.value),
     [...document.querySelectorAll("*")].flatMap((one) => [...(one.shadowRoot?.querySelectorAll(
-      ".head-choice [aria-checked=true], .heatmap .title, .head-view .footer, .bitext .reading",
+      ".head-choice label:has(:checked), .heatmap .title, .head-view .reading, .bitext .reading",
     ) ?? [])].map((part) => part.textContent)),
   ];
 }"""
 
 
 def seen(page: Page) -> object:
-    """What the page says and shows, once it stays the same: its texts, its controls, the titles of its figures."""
-    before, now = None, page.evaluate(SEEN)
-    while now is None or now != before:
+    """What the page says and shows, once it stays the same: its texts, its controls, the titles of its figures.
+
+    A busy browser draws some of it later, so it has to stay the same for a while.
+    """
+    before, now, same = None, page.evaluate(SEEN), 0
+    while now is None or same < 4:
         page.wait_for_timeout(150)
         before, now = now, page.evaluate(SEEN)
+        same = same + 1 if now == before else 0
     return now
 
 
@@ -100,7 +98,7 @@ def there_and_back(here: Visit, actions: list[Action]) -> None:
 
 
 def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(opened) -> None:
-    here = opened("?longest=20")
+    here = opened("translate?longest=20")
     page = here.page
     heads = page.locator(".all-heads .cell")
     there_and_back(
@@ -110,17 +108,19 @@ def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(op
             without_a_run(press("Encoder self")),
             press("Head view"),
             lambda page: take_example(page, 2),
-            menu("Masks"),
-            menu("Translate"),
+            to("Masks"),
+            to("Translate"),
         ],
     )
     expect(page).to_have_url(re.compile("view=head_view&text=.*#kind=encoder.self&layer=3&head=3"))
+    link = menu(page, "Map")
+    link.hover()
+    expect(link).to_have_attribute("href", re.compile(r"^/($|[?#])"))  # so a middle click opens the map
 
 
 def test_back_undoes_what_was_done_in_a_lesson(opened) -> None:
-    here = opened("attention_steps?stage=scores")
+    here = opened("attention_steps?stage=scores", ".matrices")
     board = here.page.locator("canvas[data-matrix=S0]")
-    here.drawn(here.page.locator(".matrices"))
     there_and_back(
         here,
         [
@@ -128,7 +128,7 @@ def test_back_undoes_what_was_done_in_a_lesson(opened) -> None:
             press("Softmax"),
             lambda page: page.locator(".st-key-next button").first.click(),
             from_list("Which attention", "Decoder self"),
-            menu("Positions"),
+            to("Positions"),
             press("Rotation"),
         ],
     )
@@ -140,7 +140,7 @@ def test_back_that_is_pressed_faster_than_pages_answer_ends_where_it_should(open
     page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 2})
     states = [(page.url, seen(page))]
     before = page.evaluate("history.length")
-    actions = (menu("Positions"), press("Rotation"), menu("Align"))
+    actions = (to("Positions"), press("Rotation"), to("Align"))
     for entries, action in enumerate(actions, before + 1):
         with here.run():
             action(page)
@@ -168,3 +168,62 @@ def test_a_slider_that_is_pressed_faster_than_the_page_answers_loses_no_press(op
             here.page.wait_for_timeout(60)
     expect(slider).to_have_value("26")
     expect(here.page).to_have_url(re.compile("steps=26"))
+
+
+SENTENCE = "A man rides a red bicycle in the rain."
+
+
+def asked(page: Page) -> dict[str, str]:
+    return {key: value for key, (value,) in parse_qs(urlsplit(page.url).query).items()}
+
+
+def typed(page: Page) -> Locator:
+    return page.get_by_role("textbox", name=re.compile("^Sentence")).first
+
+
+def go(here, title: str) -> None:
+    """By the menu to another page."""
+    with here.run():
+        menu(here.page, title).click()
+    expect(here.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+
+
+def test_what_is_typed_and_marked_on_the_map_is_found_on_other_pages_and_comes_back(opened) -> None:
+    here = opened("", ".map")
+    page = here.page
+    typed(page).fill(SENTENCE)
+    with here.run():
+        page.get_by_role("button", name="Run").click()
+    page.locator('.map .part[tabindex="0"]').focus()
+    with here.run():
+        page.keyboard.press("ArrowRight")
+    word = asked(page)["word"]
+    entries = page.evaluate("history.length")
+    go(here, "Translate")
+    expect(typed(page)).to_have_value(SENTENCE)
+    expect(page.locator(".bitext [aria-pressed=true]")).to_have_text(word)
+    assert page.evaluate("history.length") == entries + 1
+    other = page.locator(".bitext .target .word").first
+    other.click()
+    chosen = other.inner_text()
+    assert chosen != word
+    expect(other).to_have_attribute("aria-pressed", "true")
+    here.at_rest()
+    go(here, "Align")
+    expect(typed(page)).to_have_value(SENTENCE)
+    until(page, lambda: asked(page).get("word") == chosen)
+    go(here, "What if")
+    expect(typed(page)).to_have_value(SENTENCE)
+    until(page, lambda: asked(page).get("word") == chosen)
+    expect(page.get_by_role("slider").first).to_have_value("0")
+    go(here, "Sequences")
+    assert "sequence" not in asked(page)
+    go(here, "Map")
+    expect(typed(page)).to_have_value(SENTENCE)
+    until(page, lambda: asked(page) == {"text": SENTENCE, "word": chosen})
+    with here.run():
+        page.go_back()
+    with here.run():
+        page.go_back()
+    expect(page).to_have_url(re.compile(r"what_if\?"))
+    expect(typed(page)).to_have_value(SENTENCE)

@@ -1,7 +1,6 @@
 """What a person does on the map: look, point, walk with the keyboard, open a part, go back, send the address."""
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -11,20 +10,7 @@ from tests.browser.visiting import until
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).parents[2]
 MOST_ELEMENTS = 400
-
-
-@pytest.fixture
-def opened(serve, visit):
-    """`opened(address)` opens the app there, once the map is drawn."""
-
-    def go(address="", **window):
-        here = visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
-        here.drawn(here.page.locator(".map"))
-        return here
-
-    return go
 
 
 def focused(page: Page, name: str) -> None:
@@ -46,12 +32,8 @@ def type_size(page: Page) -> float:
     }""")
 
 
-def path_of(page: Page) -> str:
-    return page.url.split("/", 3)[3]
-
-
 def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_address(opened) -> None:
-    here = opened(motion=True)
+    here = opened("", ".map", motion=True)
     page = here.page
     until(page, lambda: page.locator(".map *").count() <= MOST_ELEMENTS)
     page.locator('.map .part[tabindex="0"]').focus()
@@ -73,7 +55,7 @@ def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_
     expect(page.locator(".st-key-part-heatmap canvas")).to_be_visible()
     expect(page.get_by_role("button", name="Map")).to_be_focused()
     assert type_size(page) >= 10, "the map is no smaller beside the panel"
-    address = path_of(page)
+    address = page.url
     with here.run():
         page.keyboard.press("Escape")
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_have_count(0)
@@ -89,7 +71,7 @@ def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_
     with here.run():
         page.go_back()
     expect(page.get_by_role("heading", name="self-attention", exact=True)).to_be_visible()
-    fresh = opened(address).page
+    fresh = opened(address, ".map").page
     expect(fresh.get_by_role("heading", name="self-attention", exact=True)).to_be_visible()
     until(fresh, lambda: stream(fresh) == stream(page))
     link = fresh.get_by_test_id("stMain").get_by_role("link", name="This head on Translate")
@@ -99,7 +81,7 @@ def test_a_part_is_reached_opened_and_left_by_the_keyboard_and_every_step_is_an_
 
 
 def test_a_thumbnail_opens_its_own_head_and_narrow_towers_stand_one_above_the_other(opened) -> None:
-    here = opened("?text=Two+dogs+are+playing.", width=390)
+    here = opened("?text=Two+dogs+are+playing.", ".map", width=390)
     page = here.page
     fits(page, 390)
 
@@ -119,18 +101,3 @@ def test_a_thumbnail_opens_its_own_head_and_narrow_towers_stand_one_above_the_ot
     with here.run():
         page.mouse.click(place["x"] + place["width"] * 0.1, place["y"] + place["height"] / 2)
     expect(page).to_have_url(re.compile("at_head=0"))  # not the surest one, which needs no saying
-
-
-def test_an_old_link_opens_translate_and_back_leaves_it(opened, serve, visit) -> None:
-    here = opened()
-    page = here.page
-    with here.run():
-        page.goto(f"{serve(ROOT / 'app.py')}/?text=Two+dogs&layer=1&view=Step+by+step")
-    expect(page.get_by_role("heading", name="Translate", exact=True)).to_be_visible()
-    page.wait_for_url(re.compile(r"/translate\?.*view=steps"))  # today's word is no entry of its own
-    link = page.get_by_test_id("stSidebar").get_by_role("link", name="Map", exact=True)
-    link.hover()
-    expect(link).to_have_attribute("href", re.compile(r"^/($|[?#])"))  # so a middle click opens the map
-    with here.run():
-        page.go_back()
-    expect(page.get_by_role("heading", name="Map", exact=True)).to_be_visible()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Frame, Page, expect
 
+from tests.browser.parts import heatmap_cell, viridis
 from tests.browser.visiting import until
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import AttentionInputs
@@ -20,11 +21,6 @@ pytestmark = pytest.mark.browser
 
 LAYERS, HEADS, QUERIES, KEYS = 2, 3, 5, 7
 HOSTILE = "</script><img src=x onerror=alert(1)>"
-STOPS = [
-    [68, 1, 84], [72, 40, 120], [62, 73, 137], [49, 104, 142], [38, 130, 142],
-    [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37],
-]  # fmt: skip
-"""Viridis in ten stops, as Plotly has it."""
 
 PIXELS = """(canvas, [x, y, side]) => {
   const ratio = canvas.width / canvas.getBoundingClientRect().width;
@@ -85,31 +81,24 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
     assert errors == []
 
 
-def middle(page: Page | Frame, query: int, key: int) -> tuple[float, float]:
-    """Where the middle of a cell of the large map is on its canvas."""
+def pixels(page: Page | Frame, query: int, key: int, side: int = 1) -> list[list[int]]:
+    """Colours in a square of a cell of the large map, from its middle on."""
     canvas = page.locator(".heatmap canvas")
     until(canvas.page, lambda: bool(canvas.get_attribute("data-cells")))
-    left, top, wide, tall = map(float, str(canvas.get_attribute("data-cells")).split(" "))
-    return left + (key + 0.5) * wide, top + (query + 0.5) * tall
+    at = heatmap_cell(canvas, query, key)
+    return list(canvas.evaluate(PIXELS, [at["x"], at["y"], side]))
 
 
-def pixels(page: Page | Frame, query: int, key: int, side: int = 1) -> list[list[int]]:
-    """Colours in a square of a cell, from its middle on."""
-    return list(page.locator(".heatmap canvas").evaluate(PIXELS, [*middle(page, query, key), side]))
-
-
-def viridis(weight: float) -> np.ndarray:
-    at = weight * (len(STOPS) - 1)
-    return np.array([np.interp(at, range(len(STOPS)), [stop[channel] for stop in STOPS]) for channel in range(3)])
+def point(page: Page | Frame, query: int, key: int) -> None:
+    canvas = page.locator(".heatmap canvas")
+    canvas.hover(position=heatmap_cell(canvas, query, key))
 
 
 def shows(page: Page | Frame, expected: np.ndarray, of: AttentionMap) -> None:
     """The large map shows these numbers: by the text that the pointer brings, and by their colours."""
-    canvas = page.locator(".heatmap canvas")
     for query, key in ((0, 0), (QUERIES - 1, KEYS - 1), (3, 5)):
-        assert np.abs(pixels(page, query, key)[0] - viridis(float(expected[query, key]))).max() <= 1.0
-        x, y = middle(page, query, key)
-        canvas.hover(position={"x": x, "y": y})
+        assert np.abs(pixels(page, query, key)[0] - viridis(expected[query, key], exact=True)).max() <= 1.0
+        point(page, query, key)
         told = f"Query {of.queries.labels[query]}, key {of.keys.labels[key]}: {expected[query, key]:.3f}."
         expect(page.locator(".heatmap .reading")).to_have_text(told)
 
@@ -131,48 +120,40 @@ def test_a_saved_page_shows_the_records_numbers(record: Record, opened: Opened, 
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing is beyond the page's side"
 
 
-def test_what_the_mask_hides_is_hatched_and_named(record: Record, opened: Opened) -> None:
+def test_a_saved_page_is_chosen_marked_left_by_back_and_linked(record: Record, opened: Opened) -> None:
+    """Lines are of the chosen head, a marked pair is so in every view, and what the mask hides is hatched and named."""
     page = opened(record.html())
+    choose(page, 1, "1")
+    choose(page, 2, "0")
+    title, reading, canvas = (page.locator(f".heatmap {part}") for part in (".title", ".reading", "canvas"))
+    address = page.evaluate("location.hash")
+    assert address == "#layer=1&head=0"
+    again = opened(record.html(), after=address)
+    expect(again.locator(".heatmap .title")).to_have_text("decoder.1.cross · head 0")
+    page.go_back()
+    expect(title).to_contain_text("decoder.1.cross · mean")
+    page.go_forward()
+    expect(title).to_have_text("decoder.1.cross · head 0")
+
+    canvas.click(position=heatmap_cell(canvas, 2, 4))
+    of_head = weights(record["decoder.1.cross"], 0)
+    expect(page.locator(".all-heads .weight").nth(HEADS)).to_have_text(f"{of_head[2, 4]:.3f}")
+    page.get_by_role("tab", name="Lines").click()
+    expect(page.locator(".head-view [aria-pressed=true] .text")).to_have_text("q2")
+    expect(page.locator(".head-view .reading")).to_contain_text("At q2, head 0 looked at")
+    page.locator(".head-view .target .word").nth(3).hover()
+    expect(page.locator(".head-view .source .number").nth(5)).to_have_text(f"{of_head[3, 5]:.3f}")
+
+    page.get_by_role("tab").first.click()
     choose(page, 0, "decoder.0.self")
-    expect(page.locator(".heatmap .title")).to_contain_text("decoder.0.self")
+    expect(title).to_contain_text("decoder.0.self")
     expect(page.locator(".head-choice .group").nth(1)).to_be_hidden()
-    x, y = middle(page, 1, 3)
-    page.locator(".heatmap canvas").hover(position={"x": x, "y": y})
-    expect(page.locator(".heatmap .reading")).to_have_text("Query q1, key k3: masked.")
+    point(page, 1, 3)
+    expect(reading).to_have_text("Query q1, key k3: masked.")
     paper, ink = (255, 255, 255), (31, 36, 48)
     ground, stripe = ([round(a + (b - a) * share) for a, b in zip(paper, ink, strict=True)] for share in (0.14, 0.42))
     drawn = pixels(page, 0, 2, 8)
     assert [drawn.count(ground), drawn.count(stripe)] == [48, 16], "which no weight is"
-
-
-def test_lines_are_of_the_chosen_layer_and_a_pair_is_marked_in_every_view(record: Record, opened: Opened) -> None:
-    page = opened(record.html())
-    choose(page, 1, "1")
-    choose(page, 2, "0")
-    x, y = middle(page, 2, 4)
-    page.locator(".heatmap canvas").click(position={"x": x, "y": y})
-    weight = weights(record["decoder.1.cross"], 0)[2, 4]
-    heads = record["decoder.1.cross"].n_heads
-    expect(page.locator(".all-heads .weight").nth(heads)).to_have_text(f"{weight:.3f}")
-    page.get_by_role("tab", name="Lines").click()
-    expect(page.locator(".head-view .chip[aria-pressed=true]")).to_have_text(["head 0"])
-    expect(page.locator(".head-view .reading")).to_contain_text(f"q2 (query 2) → k4 (key 4): {weight:.3f}, head 0")
-    page.locator(".head-view .query .token").nth(3).hover()
-    expect(page.locator(".head-view .key .number").nth(5)).to_have_text(
-        f"{weights(record['decoder.1.cross'], 0)[3, 5]:.3f}"
-    )
-
-
-def test_a_link_to_a_saved_page_shows_the_same_and_back_undoes(record: Record, opened: Opened) -> None:
-    page = opened(record.html())
-    choose(page, 1, "1")
-    choose(page, 2, "2")
-    address = page.evaluate("location.hash")
-    assert address == "#layer=1&head=2"
-    page.go_back()
-    expect(page.locator(".heatmap .title")).to_contain_text("decoder.1.cross · mean")
-    again = opened(record.html(), after=address)
-    expect(again.locator(".heatmap .title")).to_have_text("decoder.1.cross · head 2")
 
 
 @pytest.mark.parametrize(("ground", "nested"), [(("#fff", "#111", "light"), False), (("#111", "#eee", "dark"), True)])
@@ -209,15 +190,3 @@ def test_cells_of_a_notebook_do_not_meet_and_are_as_high_as_they_need(
     first.evaluate("ink => { document.body.style.color = ink }", "#eee" if theme == "light" else "#111")
     until(page, lambda: one.evaluate(DARK) != theme)  # another theme of the notebook, while it is open
     assert one.evaluate("(() => { try { return parent.document.title } catch { return null } })()") is None
-
-
-def test_blocks_of_a_long_record_are_drawn(opened: Opened) -> None:
-    one = attention("encoder.0.self", 397, 401)
-    page = opened(one.html(), width=700)
-    expect(page.locator(".fact").first).to_contain_text('record.save("run.heedmap")')
-    choose(page, 2, "1")
-    expected = weights(one, 1)[99 : 99 + 3, 42 : 42 + 3].max()
-    canvas = page.locator(".heatmap canvas")
-    x, y = middle(page, 33, 14)
-    canvas.hover(position={"x": x, "y": y})
-    expect(page.locator(".heatmap .reading")).to_have_text(f"Query q99, key k42: {expected:.3f}.")

@@ -1,7 +1,7 @@
 """Whatever a file, a name or an address says, the reader's browser asks no other server and shows no foreign link.
 
 An image and a link are planted wherever one of them can reach; a listener counts who comes. The content policy, which
-would stop a request on its way, is left out here.
+would stop a request on its way, is left out here. What others wrote is shown letter by letter, wherever Markdown is.
 """
 
 import json
@@ -18,11 +18,13 @@ import torch
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from safetensors.torch import save_file
 
+from tests.browser.hostile import TEXTS as HOSTILE
 from tests.browser.hostile import planted, planted_name
-from tests.browser.visiting import PATIENCE, ROOT, Visit, start_server
+from tests.browser.visiting import PATIENCE, ROOT, Visit, start_server, until
 from tests.checkpoint.huggingface.families import write_folder
-from tests.checkpoint.originals.annotated import EncoderDecoder
+from tests.checkpoint.originals.drawn import annotated_weights
 from tests.pages.tiny import save_tiny
+from ui.texts import JOINER
 
 pytestmark = pytest.mark.browser
 FOREIGN = """own => {
@@ -49,20 +51,12 @@ HELP = """() => [...document.querySelectorAll("[data-testid=stMain] [data-testid
 HF = ("model_type", "architectures", "hidden_act")
 """Strings of a Hugging Face config that are planted, each in a copy of its own."""
 
-KEYS = sorted(
-    {
-        key
-        for file in [*(ROOT / "ui").rglob("*.py"), *(ROOT / "pages").glob("*.py")]
-        for key in re.findall(r'key="([a-z][a-z.-]*)"|query_params\["([a-z]+)"\]', file.read_text("utf-8"))
-        for key in key
-        if key
-    }
-    | {"lang", "text", "force", "sequence", "cell", "pair", "mark", "moment", "model", "node", "step", "draw"}
-    | {"model", "text", "word", "piece", "part", "at_word", "layers"}
-    | {"also", "by", "colour", "do", "donor", "example", "head", "heads", "kind"}
-    | {"map", "measure", "patch", "patch-heads", "patch-rows", "screen", "site", "sweep", "tau", "tensor", "word"}
-    | {"written"}
-)
+SOURCES = [file.read_text("utf-8") for file in [*(ROOT / "ui").rglob("*.py"), *(ROOT / "pages").glob("*.py")]]
+KEYS = {key for text in SOURCES for key in re.findall(r'key="([a-z][a-z.-]*)"', text)} | {
+    "lang", "text", "force", "sequence", "cell", "pair", "mark", "moment", "model", "node", "step", "draw", "word",
+    "piece", "part", "at_word", "layers", "also", "by", "colour", "do", "donor", "example", "head", "heads", "kind",
+    "map", "measure", "patch", "patch-heads", "screen", "site", "sweep", "tau", "written",
+}  # fmt: skip
 TEXTS = {
     "": ("text", "part"), "translate": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",),
     "your_model": ("token",),
@@ -116,15 +110,15 @@ def own_checkpoints(folder: Path, host: str) -> None:
     change = {"text": headers[1], "change": "pooling~uniform", "name": {"en": planted(host, "change")}}
     (classifier / "examples.json").write_text(json.dumps([*headers, change]))
     torch.manual_seed(7)
-    weights = EncoderDecoder(23, 19, 2, 12, 3, 10).state_dict()
+    state = annotated_weights()
     odd = {planted(host, "nan"): torch.tensor([float("nan"), 1.0]), planted(host, "odd"): torch.ones(3)}
     odd[planted(host, "tied")] = odd[planted(host, "odd")]
-    torch.save({**weights, **odd}, folder / f"{names['tensors']}.pt")
+    torch.save({**state, **odd}, folder / f"{names['tensors']}.pt")
     save_file({planted(host, "only"): torch.ones(2, 3)}, folder / f"{names['broken']}.safetensors")
     (folder / f"{names['broken']}.bin").write_bytes(b"nothing")
     worded = folder / names["words"]
     worded.mkdir()
-    torch.save({"model": weights, "args": {"n_heads": 3}}, worded / "model.pt")
+    torch.save({"model": state, "args": {"n_heads": 3}}, worded / "model.pt")
     rows = [planted(host, f"token-{i}").replace(" ", "_") for i in range(23)]
     (worded / f"{planted_name(host, 'vocab')}vocab.txt").write_text("\n".join(rows))
     write_folder(folder / names["bert"], "bert")
@@ -233,7 +227,7 @@ def mine(dashboard: tuple[str, Path]) -> dict[str, str]:
 @pytest.mark.parametrize("page", TEXTS)
 def test_every_parameter_of_an_address(walk: Walk, page: str) -> None:
     texts = TEXTS[page]
-    walk.go(page, **{key: planted(walk.host, key) for key in KEYS if key not in texts})
+    walk.go(page, **{key: planted(walk.host, key) for key in sorted(KEYS) if key not in texts})
     walk.go(page, **{key: planted(walk.host, key) for key in texts})
 
 
@@ -250,44 +244,27 @@ def test_what_is_typed_and_refused(walk: Walk) -> None:
     assert walk.seen > before + 1
 
 
-SHOWN = {
-    "folder": ("attention", "tensors"),
-    "classes": ("attention",),
-    "tensors.pt": ("attention", "tensors"),
-    "words": ("attention",),
-    "broken.bin": ("tensors",),
-    "broken.safetensors": ("tensors",),
-    **{f"bert{key}": ("attention",) for key in HF},
-}
+BROKEN = ("broken.bin", "broken.safetensors")
+VISITS = [
+    *(("your_model", {"model": name, "show": "attention"}) for name in ("folder", "tensors.pt", "classes", "words")),
+    *(("your_model", {"model": f"bert{key}", "show": "attention"}) for key in HF),
+    *(("your_model", {"model": name, "show": "tensors"}) for name in ("folder", "tensors.pt", *BROKEN)),
+    ("", {"model": "folder", "lang": "zh"}), ("", {"model": "classes"}), ("translate", {"model": "folder"}),
+    ("", {"model": "folder", "view": "Downloads", "lang": "zh"}), ("what_if", {"model": "folder"}),
+    ("align", {"model": "folder"}), ("learning", {"learner": "folder", "screen": "lesson"}),
+    ("align", {"model": "folder", "screen": "downloads"}), ("sequences", {"model": "classes"}),
+    ("sequences", {"model": "classes", "view": "windows", "lang": "zh"}),
+    ("attention_steps", {"made": "shipped", "source": "folder", "model": "folder"}),
+    ("inside_layer", {"made": "shipped", "stage": "output", "model": "folder"}),
+    ("masks", {"screen": "test", "tested": "folder", "model": "folder"}),
+    ("positions", {"made": "shipped", "model": "folder"}),
+]  # fmt: skip
+"""Where planted checkpoints are shown; the page of checkpoints says what is planted."""
 
 
-@pytest.mark.parametrize("what", SHOWN)
-def test_the_page_checkpoints(walk: Walk, mine: dict[str, str], what: str) -> None:
-    for show in SHOWN[what]:
-        walk.go("your_model", told=True, model=mine[what], show=show)
-
-
-@pytest.mark.parametrize(
-    ("page", "query"),
-    [
-        ("", {"model": "folder", "lang": "zh"}),
-        ("", {"model": "classes"}),
-        ("translate", {"model": "folder"}),
-        ("", {"model": "folder", "view": "Downloads", "lang": "zh"}),
-        ("what_if", {"model": "folder"}),
-        ("align", {"model": "folder"}),
-        ("learning", {"learner": "folder", "screen": "lesson"}),
-        ("align", {"model": "folder", "screen": "downloads"}),
-        ("sequences", {"model": "classes"}),
-        ("sequences", {"model": "classes", "view": "windows", "lang": "zh"}),
-        ("attention_steps", {"made": "shipped", "source": "folder", "model": "folder"}),
-        ("inside_layer", {"made": "shipped", "stage": "output", "model": "folder"}),
-        ("masks", {"screen": "test", "tested": "folder", "model": "folder"}),
-        ("positions", {"made": "shipped", "model": "folder"}),
-    ],
-)
-def test_planted_checkpoints_on_other_pages(walk: Walk, mine: dict[str, str], page: str, query: dict[str, str]) -> None:
-    walk.go(page, **{key: mine.get(value, value) for key, value in query.items()})
+@pytest.mark.parametrize(("page", "query"), VISITS)
+def test_planted_checkpoints(walk: Walk, mine: dict[str, str], page: str, query: dict[str, str]) -> None:
+    walk.go(page, told=page == "your_model", **{key: mine.get(value, value) for key, value in query.items()})
 
 
 def test_files_that_are_brought(walk: Walk, mine: dict[str, str], dashboard: tuple[str, Path]) -> None:
@@ -316,3 +293,42 @@ def test_sequences_that_are_brought(walk: Walk, tmp_path: Path) -> None:
     expect(walk.page.get_by_test_id("stMain")).to_contain_text("'!'")
     walk.look()
     assert walk.seen > before
+
+
+PLACES = ("markdown", "middle", "bold", "message", "label", "title", "segment", "expander", "metric", "code")
+BOXES = "[data-testid=stMarkdownContainer], [data-testid=stCaptionContainer]"
+LETTERS = """([place, boxes]) => [...document.querySelectorAll(`[class*='st-key-${place}-']`)]
+  .sort((a, b) => Number(a.className.match(/-(\\d+)/)[1]) - Number(b.className.match(/-(\\d+)/)[1]))
+  .map(box => [...box.querySelectorAll(boxes)].map(text => text.textContent))"""
+
+
+def letters(text: str) -> str:
+    """What a reader sees of a text: white space in one piece, and no word joiners."""
+    return re.sub(r"\s+", " ", text.replace(JOINER, "")).strip()
+
+
+def test_every_text_is_shown_as_it_is_and_nothing_comes_of_it(serve, visit) -> None:
+    page = visit(f"{serve(ROOT / 'tests' / 'browser' / 'pages' / 'markdown.py')}/").page
+    for place in PLACES:
+        expect(page.locator(f".st-key-{place}-{len(HOSTILE) - 1}").locator(BOXES).last).to_be_attached()
+    page.wait_for_timeout(500)  # what turns names into emoji and formulas is loaded late
+
+    def every_text() -> None:
+        wrong = []
+        for place in PLACES:
+            found = page.evaluate(LETTERS, [place, BOXES])
+            assert len(found) == len(HOSTILE)
+            for text, seen in zip(HOSTILE, found, strict=True):
+                said = letters(text.replace("`", "'") if place == "code" else text)
+                said = f"before {said} after" if place == "middle" else said
+                if said not in map(letters, seen):
+                    wrong.append((place, said, seen))
+        assert wrong == []
+        for place, read in (("list", "input"), ("plain", "[data-testid=stText]")):
+            boxes = page.locator(f"[class*='st-key-{place}-'] {read}").all()
+            seen = [box.input_value() if read == "input" else box.inner_text() for box in boxes]
+            assert ["".join(text.split()) for text in seen] == ["".join(text.split()) for text in HOSTILE]
+
+    until(page, every_text)
+    boxes = page.locator(BOXES)
+    assert boxes.locator("img, a, em, del, .katex, h1, ul, ol, blockquote, hr, table, input").count() == 0

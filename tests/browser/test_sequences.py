@@ -4,13 +4,14 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.parts import heatmap_colours, viridis
+from tests.browser.parts import box, heatmap_colours, radio, saved, viridis
 from tests.browser.visiting import until
 from transformer import load
 from transformer.runs.sequences.classify import Classification, classify
@@ -21,29 +22,13 @@ pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
 SPLICE = ROOT / "checkpoints" / "splice-junctions"
 ADDRESS = "sequences?model=splice-junctions"
+GENES = (SPLICE / "genes.gff3").read_text().partition("##FASTA\n")[2]
 DONOR = f"{ADDRESS}&window=538-597(%2B)"
-
-
-@pytest.fixture(scope="module")
-def example() -> str:
-    """The second example: another class than that of first paint."""
-    return load(SPLICE).examples[1]
-
-
-@pytest.fixture(scope="module")
-def expected(example: str) -> Classification:
-    """The same run, without the page."""
-    return classify(load(SPLICE), next(parse_fasta(example.split("\n"))).sequence)
-
-
-@pytest.fixture
-def opened(serve, visit):
-    """`opened(address)` opens the app there."""
-    return lambda address=ADDRESS, **window: visit(f"{serve(ROOT / 'app.py')}/{address}", **window)
 
 
 def run_text(here, text: str) -> None:
     here.page.locator(".st-key-bring-sequence button").first.click()
+    here.page.mouse.move(0, 0)  # what opens below the pointer shows its tooltip, which would lie over the field
     here.page.get_by_role("textbox", name="Sequence").fill(text)
     with here.run():
         here.page.get_by_role("button", name="Run", exact=True).click()
@@ -54,14 +39,16 @@ def verdict(run: Classification) -> str:
     return f"{run.classes[run.predicted]}, probability {run.probabilities[run.predicted]:.3f}"
 
 
-def saved(page: Page, name: str) -> bytes:
-    with page.expect_download() as download:
-        page.get_by_role("button", name=name).click()
-    return Path(download.value.path()).read_bytes()
+def table_of(page: Page, name: str, **form: Any) -> pd.DataFrame:
+    """The table that a button of this name saves."""
+    return pd.read_csv(io.BytesIO(saved(page.get_by_role("button", name=name))[1]), **form)
 
 
-def test_from_letters_to_the_tracks_on_disk(opened, example, expected) -> None:
-    here = opened()
+def test_from_letters_to_the_tracks_on_disk(opened) -> None:
+    """Of the second example: another class than that of first paint."""
+    example = load(SPLICE).examples[1]
+    expected = classify(load(SPLICE), next(parse_fasta(example.split("\n"))).sequence)
+    here = opened(ADDRESS)
     page = here.page
     run_text(here, example)
     expect(page.get_by_role("heading", name=verdict(expected))).to_be_visible()
@@ -71,16 +58,17 @@ def test_from_letters_to_the_tracks_on_disk(opened, example, expected) -> None:
     expect(page).to_have_url(re.compile("layer=1&head=2"))
     expect(page.get_by_text("encoder.1.self, head 2")).to_be_visible()
 
-    again = opened(page.url.split("/", 3)[3]).page
+    again = opened(page.url).page
     expect(again.get_by_role("heading", name=verdict(expected))).to_be_visible()
     expect(again.get_by_text("encoder.1.self, head 2")).to_be_visible()
     expect(again.locator(".st-key-tracks .tracks canvas")).to_be_visible()
 
-    table = pd.read_csv(io.BytesIO(saved(again, "Tracks (CSV)")))
+    table = table_of(again, "Tracks (CSV)")
     assert "".join(table["letter"]) == expected.letters.text
     shares = [column for column in table if column.startswith("attention share")]
     assert table[shares].to_numpy().sum() == pytest.approx(1, abs=1e-4)
-    assert b"track type=bedGraph" in saved(again, "Tracks (bedGraph)")
+    assert b"track type=bedGraph" in saved(again.get_by_role("button", name="Tracks (bedGraph)"))[1]
+    expect(again.get_by_test_id("stImage").locator("img")).to_be_visible()
 
 
 def shown(page: Page, run: Classification, site: str, head: int | str) -> None:
@@ -101,20 +89,17 @@ def shown(page: Page, run: Classification, site: str, head: int | str) -> None:
 
 
 def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
-    here = opened(f"{DONOR}&view=windows")
+    here = opened(f"{DONOR}&view=windows", ".heatmap")
     page = here.page
-    here.drawn(page.locator(".heatmap"))
-    checkpoint = load(SPLICE)
-    genes = (SPLICE / "genes.gff3").read_text().partition("##FASTA\n")[2]
-    letters = next(parse_fasta(genes.split("\n"))).sequence[537:597]
-    run = classify(checkpoint, letters, places=range(538, 598))
+    letters = next(parse_fasta(GENES.split("\n"))).sequence[537:597]
+    run = classify(load(SPLICE), letters, places=range(538, 598))
     shown(page, run, "pooling", "mean")
     rest, entries = here.at_rest(), page.evaluate("history.length")
     page.locator(".all-heads .cell").nth(1 * 4 + 2).click()
     shown(page, run, "encoder.1.self", 2)
     expect(page).to_have_url(re.compile("layer=1&head=2$"))
-    for group, name in (("Layer", "0"), ("Head", "3")):
-        page.get_by_role("radiogroup", name=group).get_by_role("radio", name=name, exact=True).click()
+    radio(page, "Layer", "0")
+    radio(page, "Head", "3")
     shown(page, run, "encoder.0.self", 3)
     expect(page).to_have_url(re.compile("layer=0&head=3$"))
     page.get_by_text("More on this head").click()
@@ -122,11 +107,11 @@ def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
     expect(link).to_have_attribute(
         "href", re.compile(r"/what_if\?model=splice-junctions&sequence=%3EHBB.*&layer=0&head=3$")
     )
-    table = pd.read_csv(io.BytesIO(saved(page, "This matrix (CSV)")), index_col=0)
+    table = table_of(page, "This matrix (CSV)", index_col=0)
     picture = run.record["encoder.0.self"].picture(3)
     assert [list(table.index), list(table.columns)] == [list(picture.queries.labels), list(picture.keys.labels)]
     np.testing.assert_allclose(table.to_numpy(), picture.values, rtol=1e-6)
-    page.get_by_role("radiogroup", name="Layer").get_by_role("radio", name="pooling", exact=True).click()
+    radio(page, "Layer", "pooling")
     shown(page, run, "pooling", 3)
     until(page, lambda: page.evaluate("history.length") == entries + 4)
     for site, head in (("encoder.0.self", 3), ("encoder.0.self", 2), ("encoder.1.self", 2), ("pooling", "mean")):
@@ -143,7 +128,7 @@ def test_another_head_over_windows_asks_nothing_of_the_server(opened) -> None:
 
 def test_a_gene_is_pasted_its_donor_is_clicked_and_read_and_left_again(opened) -> None:
     """The true donor of intron 1 of HBB lies 16 letters behind a likelier call."""
-    text = (SPLICE / "genes.gff3").read_text().partition("##FASTA\n")[2].partition(">HBD")[0]
+    text = GENES.partition(">HBD")[0]
     here = opened(f"{ADDRESS}&sequence=ACGTACGTACGT")
     page = here.page
     run_text(here, text.replace(">HBB", ">mine"))
@@ -162,8 +147,7 @@ def test_a_gene_is_pasted_its_donor_is_clicked_and_read_and_left_again(opened) -
     with here.run():
         page.get_by_role("button", name="intron begins at 568").click()
     expect(page.get_by_role("heading", name="EI, probability 0.924")).to_be_visible()
-    track_of_letters = pd.read_csv(io.BytesIO(saved(page, "Tracks (CSV)")))
-    assert [*track_of_letters["place"]] == list(range(538, 598))
+    assert [*table_of(page, "Tracks (CSV)")["place"]] == list(range(538, 598))
     with here.run():
         page.get_by_role("button", name="Back to mine").click()
     expect(track).to_be_visible()
@@ -171,17 +155,16 @@ def test_a_gene_is_pasted_its_donor_is_clicked_and_read_and_left_again(opened) -
 
 
 def test_the_track_is_zoomed_by_dragging_walked_by_keys_and_saved(opened) -> None:
-    here = opened()
+    here = opened(ADDRESS)
     page = here.page
     track = page.locator(".st-key-scan-track .tracks canvas")
-    expect(track).to_be_visible()
     until(page, lambda: track.get_attribute("data-each") is not None)
     left, each = (float(track.get_attribute(f"data-{name}") or "") for name in ("left", "each"))
-    box = track.bounding_box()
-    ends = [box["x"] + left + (place - 0.5) * each for place in (540, 620)]
-    page.mouse.move(ends[0], box["y"] + 150)
+    at = box(track)
+    ends = [at["x"] + left + (place - 0.5) * each for place in (540, 620)]
+    page.mouse.move(ends[0], at["y"] + 150)
     page.mouse.down()
-    page.mouse.move(ends[1], box["y"] + 150, steps=4)
+    page.mouse.move(ends[1], at["y"] + 150, steps=4)
     expect(page.locator(".st-key-scan-track .focus.band")).to_be_visible()
     with here.run():
         page.mouse.up()
@@ -201,10 +184,9 @@ def test_the_track_is_zoomed_by_dragging_walked_by_keys_and_saved(opened) -> Non
     with here.run():
         page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"site=538-597"))
-    with page.expect_download() as download:
-        page.locator(".st-key-scan-track").get_by_role("button", name="Save SVG").click()
-    assert download.value.suggested_filename == "HBB-scan.svg"
-    picture = Path(download.value.path()).read_text("utf-8")
+    name, data = saved(page.locator(".st-key-scan-track").get_by_role("button", name="Save SVG"))
+    assert name == "HBB-scan.svg"
+    picture = data.decode()
     for text in ("letter of HBB", "probability", "EI, donor GT +", "560", "Checkpoint: splice-junctions"):
         assert f">{text}<" in picture
     assert picture.count("<circle") == 2

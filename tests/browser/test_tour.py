@@ -7,9 +7,10 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.parts import box, matrix, middle, saved
 from tests.browser.visiting import until
 from transformer.teaching.data import questions, steps
-from ui.path.place import page_path
+from ui.path.strip import page_path
 
 pytestmark = pytest.mark.browser
 
@@ -28,6 +29,12 @@ def address(page) -> dict[str, str]:
 def at_step(page, one) -> bool:
     path = urlparse(page.url).path.strip("/")
     return address(page).get("tour") == one.label and path == page_path(one.page)
+
+
+def hidden(page, *names: str) -> None:
+    """Nothing of these kinds is seen."""
+    for name in names:
+        assert all(not one.is_visible() for one in page.get_by_test_id(name).all()), name
 
 
 def answer(opened, one) -> None:
@@ -107,51 +114,37 @@ def test_a_prediction_is_clicked_on_the_picture(opened):
 
 def click(visit, row: int, column: int) -> None:
     """Click a cell of the prediction."""
-    canvas = visit.page.locator("canvas[data-matrix=answer]")
-    canvas.wait_for()
-
-    def sizes():
-        return [float(canvas.get_attribute(f"data-{name}")) for name in ("left", "top", "cell-width", "cell-height")]
-
-    found = [0]
-    while found != (found := sizes()):  # the picture is fitted to the page
-        visit.page.wait_for_timeout(300)
-    left, top, width, height = found
+    canvas = matrix(visit.page, "answer")
+    box(canvas)  # the picture is fitted to the page
     with visit.run():
-        canvas.click(position={"x": left + (column + 0.5) * width, "y": top + (row + 0.5) * height})
+        canvas.click(position=middle(canvas, row, column))
 
 
-SIZES = """() => {
-  const zoom = Number(document.documentElement.style.getPropertyValue("--present-zoom"));
-  const root = document.querySelector(".st-key-matrices");
-  const inside = (one) => [one, ...(one.shadowRoot ? find(one.shadowRoot) : [])];
-  const find = (node) => [...node.querySelectorAll("*")].flatMap(inside);
-  const canvas = find(root).find((one) => one instanceof HTMLCanvasElement && one.dataset.cellHeight);
-  if (!canvas) return { numbers: 0 };
-  const formulas = [...document.querySelectorAll("[data-testid=stMain] .katex")];
-  return {
-    numbers: (Number(canvas.dataset.cellHeight) / 26) * 12 * zoom,
-    sharp: canvas.width / canvas.getBoundingClientRect().width,
-    equation: Math.min(...formulas.map((one) => parseFloat(getComputedStyle(one).fontSize) * one.currentCSSZoom)),
-    overflow: document.documentElement.scrollWidth - innerWidth,
-    main: document.querySelector("[data-testid=stMainBlockContainer]").getBoundingClientRect().width,
-  };
-}"""
+PRESENTED = (
+    "?", "translate?", "translate?view=beams&", "align?", "what_if?", "attention_steps?stage=scores&",
+    "attention_steps?screen=why&", "inside_layer?stage=norm&", "masks?", "masks?screen=break&", "masks?screen=module&",
+    "positions?", "positions?screen=rotation&", "learning?", "learning?screen=lesson&",
+)  # fmt: skip
 
 
-def test_a_presented_page_is_large_and_has_nothing_but_its_picture(opened):
-    visit = opened("attention_steps?stage=scores&cell=S0.1.2&present=1", width=1920, height=1080)
+def test_a_presented_page_is_large_and_sharp_and_has_no_tools(opened):
+    """Every number at least 24 pixels, every formula 28; words of a sentence stay, which are its picture."""
+    visit = opened("masks?present=1", width=1920, height=1080)
     page = visit.page
-    page.locator(".st-key-matrices").wait_for()
+    page.evaluate((Path(__file__).parent / "presented.js").read_text("utf-8"))  # before the first is drawn
+    for one in PRESENTED:
+        visit.move(f"/{one}present=1")
+        page.locator("[data-testid=stMain] :is(canvas, table, [data-testid=stPlotlyChart])").first.wait_for()
+        until(page, lambda: page.evaluate("presented(23.9, 28)") == [])
+        assert not page.get_by_test_id("stSidebar").is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), one
+    visit.move("/attention_steps?stage=scores&cell=S0.1.2&present=1")
     page.locator("[data-testid=stMain] .katex").first.wait_for()
-    until(page, lambda: page.evaluate(SIZES)["numbers"] >= 24)
-    found = page.evaluate(SIZES)
-    assert found["equation"] >= 28
-    assert found["sharp"] >= 0.95
-    assert found["overflow"] <= 0
-    assert found["main"] >= 1900
-    for gone in ("stSidebar", "stCaptionContainer", "stDownloadButton", "stSelectbox", "stPopover"):
-        assert all(not one.is_visible() for one in page.get_by_test_id(gone).all()), gone
+    until(page, lambda: page.evaluate("presented(24, 28)") == [])
+    sharp = "canvas => canvas.width / canvas.getBoundingClientRect().width"
+    assert page.locator(".st-key-matrices canvas[data-cell-height]").first.evaluate(sharp) >= 0.95
+    assert box(page.get_by_test_id("stMainBlockContainer"))["width"] >= 1900
+    hidden(page, "stSidebar", "stCaptionContainer", "stDownloadButton", "stSelectbox", "stPopover")
     expect(page.locator("h1")).to_have_count(0)
     with visit.run():
         page.keyboard.press("ArrowRight")
@@ -165,32 +158,11 @@ def test_a_presented_page_is_large_and_has_nothing_but_its_picture(opened):
     expect(page.locator("h1")).to_be_visible()
 
 
-PRESENTED = (
-    "?", "translate?", "translate?view=beams&", "align?", "what_if?", "attention_steps?stage=scores&",
-    "attention_steps?screen=why&", "inside_layer?stage=norm&", "masks?", "masks?screen=break&", "masks?screen=module&",
-    "positions?", "positions?screen=rotation&", "learning?", "learning?screen=lesson&",
-)  # fmt: skip
-
-
-def test_a_presented_page_has_large_numbers_and_no_tools(opened):
-    """Every number at least 24 pixels, every formula 28; words of a sentence stay, which are its picture."""
-    visit = opened("masks?present=1", width=1920, height=1080)
-    visit.page.evaluate((Path(__file__).parent / "presented.js").read_text("utf-8"))  # before the first is drawn
-    for one in PRESENTED:
-        visit.move(f"/{one}present=1")
-        visit.page.locator("[data-testid=stMain] :is(canvas, table, [data-testid=stPlotlyChart])").first.wait_for()
-        until(visit.page, lambda: visit.page.evaluate("presented(23.9, 28)") == [])
-        assert not visit.page.get_by_test_id("stSidebar").is_visible()
-        assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), one
-
-
 def test_the_handout_is_a_file_that_prints_a_question_a_page_with_the_answers_last(opened, tmp_path: Path):
     visit = opened("teaching?view=handout&made=tour")
-    with visit.page.expect_download() as pending:
-        visit.page.locator(".st-key-path-handout button").click()
-    saved = tmp_path / "handout.html"
-    pending.value.save_as(saved)
-    text = saved.read_text("utf-8")
+    handout = tmp_path / "handout.html"
+    handout.write_bytes(saved(visit.page.locator(".st-key-path-handout button"))[1])
+    text = handout.read_text("utf-8")
     pages = re.findall(r"<section>(.*?)</section>", text, re.DOTALL)
     assert len(pages) == len(TOUR) + 1
     assert not re.search(r"<button|<script|<input|src=\"(?!data:)|https?://(?!127\.0\.0\.1)[^<]*['\"]", text)
@@ -200,7 +172,7 @@ def test_the_handout_is_a_file_that_prints_a_question_a_page_with_the_answers_la
         assert re.search('class="pictures"><table.*</table>.*class="formula">[^<]', one)
     assert "1.553" in pages[-1]
     paper = visit.page.context.new_page()
-    paper.goto(saved.as_uri())
+    paper.goto(handout.as_uri())
     paper.emulate_media(media="print")
     paper.set_viewport_size({"width": 658, "height": 1123})  # the text of A4, in pixels
     assert paper.evaluate("[...document.querySelectorAll('table')].every((one) => one.offsetWidth <= 660)")
@@ -217,8 +189,7 @@ def test_the_print_view_of_a_page_has_its_address_and_no_buttons(opened):
     page.locator(".path-qr img").wait_for()
     assert page.locator(".path-line").count() == 1
     page.emulate_media(media="print")
-    for gone in ("stSidebar", "stButton", "stPopover", "stDownloadButton"):
-        assert all(not one.is_visible() for one in page.get_by_test_id(gone).all()), gone
+    hidden(page, "stSidebar", "stButton", "stPopover", "stDownloadButton")
 
 
 UNDER = """one => {
@@ -234,20 +205,17 @@ def test_a_term_in_a_caption_opens_its_entry_by_mouse_and_by_keyboard(opened):
     assert link.get_attribute("aria-label") == "attention"
     assert {"A", "P"} <= set(link.evaluate(UNDER))  # it lies over the caption's own word
     before = link.evaluate_handle("one => one.closest('[data-testid=stCaptionContainer]').firstElementChild")
-    for key in ("", "Enter"):
+
+    def by_keyboard() -> None:
+        is_reached = "one => one === document.activeElement"
+        until(page, lambda: page.keyboard.press("Tab") or link.evaluate(is_reached))
+        page.keyboard.press("Enter")
+
+    for act in (link.click, by_keyboard):
         with page.context.expect_page() as pending:
-            if key:
-                reached(page, link)
-                page.keyboard.press(key)
-            else:
-                link.click()
+            act()
         entry = pending.value
         assert "term=attention" in entry.url
         expect(entry.locator(".path-terms tr").first).to_be_visible()
         entry.close()
     assert before.evaluate("one => one.isConnected")
-
-
-def reached(page, link) -> None:
-    """Press Tab until the focus is on a link."""
-    until(page, lambda: page.keyboard.press("Tab") or link.evaluate("one => one === document.activeElement"))

@@ -1,38 +1,35 @@
-"""What a person does on the Translate page: type, run, read, hover, click, reload, take the numbers away."""
+"""What a person does on Translate: type, read, hover, click, reload, save; another head asks for nothing."""
 
-import io
 import re
 from pathlib import Path
 
-import pandas as pd
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.parts import box, fits
+from tests.browser.parts import box, cell_colours, fits, heatmap_cell, heatmap_colours, menu, radio, viridis
+from tests.browser.parts import take_example as take
 from tests.browser.visiting import until
-from transformer import DecodingOptions, load, translate
+from transformer import DecodingOptions, Record, Translation, load, translate
 from transformer.plots.picture import Picture
 
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
 SENTENCE = "Two dogs are playing in the snow."
+DRAWN = (".bitext", ".head-choice", ".all-heads", ".heatmap, .head-view")
+"""All parts of the page."""
 
 
 @pytest.fixture(scope="module")
-def expected():
+def expected() -> Translation:
     """The same run, without the page."""
     return translate(load(ROOT / "checkpoints" / "multi30k-en-de"), SENTENCE, DecodingOptions())
 
 
-def strip(page: Page):
-    return page.get_by_test_id("written-tokens")
-
-
-def run_sentence(here, text: str) -> None:
-    here.page.get_by_role("textbox", name="Sentence").fill(text)
-    with here.run():
-        here.page.get_by_role("button", name="Run", exact=True).click()
+@pytest.fixture
+def record(expected: Translation) -> Record:
+    return expected.record
 
 
 def show(here, view: str) -> None:
@@ -41,70 +38,54 @@ def show(here, view: str) -> None:
         here.page.get_by_role("radio", name=view).click()
 
 
-def cell(page: Page, query: int, key: int) -> tuple[float, float]:
-    """Where a cell of the heatmap lies on the screen, once it is in view."""
-    canvas = page.locator(".heatmap canvas")
-    canvas.scroll_into_view_if_needed()
-    around = box(canvas)
-    left, top, wide, tall = (float(part) for part in (canvas.get_attribute("data-cells") or "").split())
-    return around["x"] + left + (key + 0.5) * wide, around["y"] + top + (query + 0.5) * tall
-
-
-def told(page: Page, picture: Picture, query: int, key: int) -> str:
+def told(picture: Picture, query: int, key: int) -> str:
     """What the heatmap says of a cell."""
     value = f"{picture.values[query, key]:.3f}"
     return f"Query {picture.queries.labels[query]}, key {picture.keys.labels[key]}: {value}."
 
 
-def test_from_a_sentence_to_the_numbers_on_disk(opened, expected) -> None:
+def test_from_a_sentence_to_its_numbers_and_back_by_the_address(opened, expected) -> None:
     here = opened("translate")
-    run_sentence(here, SENTENCE)
-    expect(here.page.get_by_text(expected.text, exact=True)).to_be_visible()
+    page = here.page
+    page.get_by_role("textbox", name="Sentence").fill(SENTENCE)
+    with here.run():
+        page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_text(expected.text, exact=True)).to_be_visible()
     show(here, "Step by step")
-    expect(strip(here.page).locator(".token")).to_have_count(len(expected.steps))
-
-    first = strip(here.page).locator(".token").first
+    strip = page.get_by_test_id("written-tokens")
+    expect(strip.locator(".token")).to_have_count(len(expected.steps))
+    first = strip.locator(".token").first
     first.hover()
     expect(first.locator(".others")).to_be_visible()
     expect(first.locator(".others .chosen")).to_contain_text(f"{expected.steps[0].probability:.3f}")
     show(here, "Heatmap")
 
-    here.page.locator(".all-heads .cell").nth(2 * 4 + 1).click()
-    expect(here.page.locator(".heatmap .title")).to_contain_text("decoder.2.cross · head 1")
-
+    page.locator(".all-heads .cell").nth(2 * 4 + 1).click()
+    expect(page.locator(".heatmap .title")).to_contain_text("decoder.2.cross · head 1")
     picture = expected.record["decoder.2.cross"].picture(1, words=True)
-    reading = here.page.locator(".heatmap .reading")
-    here.page.mouse.move(*cell(here.page, 2, int(picture.values[2].argmax())))
-    expect(reading).to_have_text(told(here.page, picture, 2, int(picture.values[2].argmax())))
-
-    here.page.mouse.click(*cell(here.page, 1, 3))
-    expect(here.page).to_have_url(re.compile("pair=decoder.cross"))
-    expect(reading).to_have_text(f"{told(here.page, picture, 1, 3)} Marked.")
-    weights = [
-        [f"{expected.record[f'decoder.{layer}.cross'].picture(head, words=True).values[1, 3]:.3f}" for head in range(4)]
-        for layer in range(4)
+    reading, canvas = page.locator(".heatmap .reading"), page.locator(".heatmap canvas")
+    most = int(picture.values[2].argmax())
+    canvas.hover(position=heatmap_cell(canvas, 2, most))
+    expect(reading).to_have_text(told(picture, 2, most))
+    canvas.click(position=heatmap_cell(canvas, 1, 3))
+    expect(page).to_have_url(re.compile("pair=decoder.cross"))
+    expect(reading).to_have_text(f"{told(picture, 1, 3)} Marked.")
+    maps = [
+        expected.record[f"decoder.{layer}.cross"].picture(head, words=True) for layer in range(4) for head in range(4)
     ]
-    expect(here.page.locator(".all-heads .weight")).to_have_text([weight for row in weights for weight in row])
+    expect(page.locator(".all-heads .weight")).to_have_text([f"{one.values[1, 3]:.3f}" for one in maps])
 
-    address = here.page.url
+    address = page.url
     show(here, "Step by step")
-    expect(here.page.get_by_text(f"Step {expected.axes.written.words.index(1) + 1} of")).to_be_visible()
-    again = opened(address.split("/", 3)[3])
+    expect(page.get_by_text(f"Step {expected.axes.written.words.index(1) + 1} of")).to_be_visible()
+    again = opened(address)
     expect(again.page.get_by_text(expected.text, exact=True)).to_be_visible()
     expect(again.page.locator(".heatmap .title")).to_contain_text("decoder.2.cross · head 1")
     expect(again.page.locator(".all-heads .tick")).to_have_count(16)
 
-    show(again, "Downloads")
-    with again.page.expect_download() as download:
-        again.page.get_by_role("button", name="This matrix (CSV)").click()
-    table = pd.read_csv(io.StringIO(Path(download.value.path()).read_text("utf-8")), index_col=0)
-    assert table.shape == picture.values.shape
-    assert table.iloc[2, 1] == pytest.approx(picture.values[2, 1], abs=1e-5)
-    assert list(table.index)[:2] == list(picture.queries.labels)[:2]
-
 
 def test_a_step_and_a_hypothesis_can_be_chosen(opened) -> None:
-    here = opened("?view=Step+by+step&step=2")
+    here = opened("translate?view=steps&written=3")
     expect(here.page.get_by_text("Step 3 of")).to_be_visible()
     show(here, "Beams")
     tree = here.page.locator(".st-key-tree .js-plotly-plot")
@@ -124,21 +105,20 @@ def test_a_step_and_a_hypothesis_can_be_chosen(opened) -> None:
 
 
 def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) -> None:
-    here = opened(f"?layer=3&head=0&text={SENTENCE}")
-    page, picture = here.page, expected.record["decoder.3.cross"].picture(0, words=True)
+    page = opened(f"translate?layer=3&head=0&text={SENTENCE}", ".heatmap").page
+    picture = expected.record["decoder.3.cross"].picture(0, words=True)
     layer, reading = page.locator(".heatmap canvas"), page.locator(".heatmap .reading")
     expect(page.locator(".heatmap .title")).to_contain_text("decoder.3.cross")
-    here.drawn(page.locator(".heatmap"))
     layer.focus()
     for pressed in ("End", "ArrowLeft", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowDown"):
         page.keyboard.press(pressed)
     query, key = 1, len(picture.keys) - 2
-    words = told(page, picture, query, key)
+    words = told(picture, query, key)
     expect(reading).to_have_text(words)
 
     def ringed() -> None:
         active = layer.get_attribute("aria-activedescendant")
-        spoken = page.locator(f"[id='{active}']")
+        spoken = layer.locator(f"[role=gridcell][id='{active}']")  # what a screen reader says where the keyboard stands
         assert (spoken.text_content(), spoken.get_attribute("aria-selected")) == (words, "false")
         left, top, wide, tall = (float(part) for part in (layer.get_attribute("data-cells") or "").split())
         place = [left + key * wide, top + (query + 0.5) * tall]  # one pixel of the canvas is one of the page here
@@ -152,13 +132,108 @@ def test_the_keyboard_walks_the_heatmap_s_cells_and_marks_one(opened, expected) 
     expect(reading).to_have_text(f"{words} Marked.")
 
 
-def test_choosing_a_head_moves_nothing(opened) -> None:
-    here = opened("translate?text=Someone+is+cooking+dinner+in+a+small+kitchen.")
-    page = here.page
-    cells, parts = page.locator(".all-heads .cell"), (".all-heads .grid", ".heatmap canvas", ".bitext .target")
-    here.drawn(page.locator(".heatmap"))
-    before = [box(page.locator(part)) for part in parts]
-    for head in range(16):
-        cells.nth(head).dispatch_event("click")
-        expect(page.locator(".heatmap .title")).to_have_text(f"decoder.{head // 4}.cross · head {head % 4}")
-        assert [box(page.locator(part)) for part in parts] == before
+def shown(page: Page, record: Record, site: str, head: int | str) -> None:
+    """The heatmap, the grid, the lines and the sentences show this head, to the last cell."""
+    picture = record[site].picture(head, words=True)
+    name = "mean of 4 heads" if head == "mean" else f"head {head}"
+    expect(page.locator(".heatmap .title")).to_have_text(f"{site} · {name}")
+    seen = picture.visible
+    stops = viridis(np.where(seen, picture.values, 0.0))
+
+    def drawn() -> None:
+        colours = heatmap_colours(page.locator(".heatmap canvas"), *picture.values.shape)
+        assert np.abs(colours - stops)[seen].max() <= 3
+        assert (np.abs(colours - stops)[~seen].max(axis=-1) > 3).all()  # masked cells are not those of weight 0
+
+    until(page, drawn)
+    until(page, lambda: (f"head={head}" in page.url) == (head != 1))  # no default stands in the address
+
+
+def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(opened, record) -> None:
+    here = opened(f"translate?text={SENTENCE}", *DRAWN)
+    page, rest, entries = here.page, here.at_rest(), here.page.evaluate("history.length")
+    shown(page, record, "decoder.2.cross", 1)
+    said = page.locator(".bitext .reading")
+    page.locator(".all-heads .cell").nth(3 * 4 + 2).click()
+    shown(page, record, "decoder.3.cross", 2)
+    expect(said).to_contain_text("layer 3 head 2")
+    expect(page.locator(".head-choice .said > :visible")).to_contain_text("Layer 3 head 2")
+    page.get_by_text("More on this head").click()
+    atlas = page.get_by_role("link", name="This head in the atlas")
+    expect(atlas).to_have_attribute("href", re.compile(r"/atlas\?.*kind=decoder\.cross&layer=3&head=2"))
+    radio(page, "Attention", "Encoder self")
+    shown(page, record, "encoder.3.self", 2)
+    expect(said).to_contain_text("layer 3 head 2 (Encoder self)")
+    expect(page.locator(".bitext .target .word")).to_have_text(list(record["encoder.3.self"].queries.merged().texts))
+    words = record["encoder.3.self"].picture(2, words=True)
+    thumbnail = page.locator(".all-heads .cell").nth(3 * 4 + 2).locator("canvas")
+    stops = viridis(words.values).round()
+    until(page, lambda: np.array_equal(cell_colours(thumbnail, *words.values.shape), stops))
+    radio(page, "Head", "mean")
+    shown(page, record, "encoder.3.self", "mean")
+    page.locator(".heatmap").get_by_role("switch", name="Relative scale").click()
+    expect(page).to_have_url(re.compile("#kind=encoder.self&layer=3&head=mean&relative=true$"))
+    assert page.evaluate("history.length") == entries + 4
+    last = page.url
+    before = (("encoder.3.self", "mean"), ("encoder.3.self", 2), ("decoder.3.cross", 2), ("decoder.2.cross", 1))
+    for site, head in before:
+        page.evaluate("history.back()")
+        shown(page, record, site, head)
+    page.evaluate("history.go(4)")
+    expect(page).to_have_url(last)
+    expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
+    assert here.at_rest() == rest
+
+    fresh = opened(f"translate?text={SENTENCE}#{page.url.partition('#')[2]}", *DRAWN)
+    canvases = [one.page.locator(".heatmap canvas") for one in (here, fresh)]
+    until(page, lambda: len({one.evaluate("canvas => canvas.toDataURL()") for one in canvases}) == 1)
+    expect(fresh.page).to_have_url(last)
+
+    def kept() -> None:
+        expect(page).to_have_url(re.compile("#kind=encoder.self&layer=3&head=mean&relative=true"))
+        expect(page.locator(".heatmap .title")).to_have_text("encoder.3.self · mean of 4 heads")
+
+    with here.run():  # what the server does next knows of it, and undoes nothing
+        page.get_by_role("button", name="Display").click()
+        page.mouse.move(0, 0)  # what opens below the pointer shows its tooltip, which would lie over the choice
+        page.get_by_text("Whole words", exact=True).click()
+    expect(page).to_have_url(re.compile("words=False"))
+    kept()
+    with here.run():
+        take(page, 3)
+    expect(page.locator(".bitext .source .word").first).not_to_have_text("Two")
+    kept()
+
+
+def test_lines_follow_the_head_and_links_and_slow_views_know_it(opened, record) -> None:
+    here = opened(f"translate?text={SENTENCE}&view=head_view", *DRAWN)
+    page, rest = here.page, here.at_rest()
+    lines = page.locator(".head-view path:not([stroke-dasharray])")
+
+    def counted(layer: int, head: int) -> int:
+        return int((record[f"decoder.{layer}.cross"].picture(head, words=True).values >= 0.04).sum())
+
+    expect(lines).to_have_count(counted(2, 1))
+    radio(page, "Layer", "0")
+    expect(lines).to_have_count(counted(0, 1))
+    radio(page, "Layer", "1")
+    expect(page).to_have_url(re.compile("#layer=1$"))
+    for way, layer in ((-1, 0), (1, 1)):
+        page.evaluate("way => history.go(way)", way)
+        expect(lines).to_have_count(counted(layer, 1))
+    assert here.at_rest() == rest
+
+    page.get_by_text("More on this head").click()
+    with here.run():
+        page.get_by_role("link", name="What if this were changed?").click()
+    expect(page).to_have_url(re.compile(r"/what_if\?.*layer=1"))
+    with here.run():
+        menu(page, "Translate").click()
+    expect(page).to_have_url(re.compile(r"/translate\?.*#layer=1$"))
+    expect(lines).to_have_count(counted(1, 1))
+
+    show(here, "Downloads")
+    with here.run():  # the server draws what is handed out, and is asked once the reader pauses
+        radio(page, "Head", "3")
+    expect(page.get_by_text("decoder.1.cross · head 3")).to_be_visible()
+    assert box(page.locator(".head-choice"))["height"] > 0

@@ -1,20 +1,18 @@
-"""What if in a real browser: switch a head off, drag and type a row, sweep, Back, and a copied address."""
+"""What if, Sources, the Head atlas and Learning in a browser: a head and a row changed, a word, a card, a training."""
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.parts import box
-from tests.browser.visiting import Visit, until
-from transformer.attention.interventions.text import from_text
+from tests.browser.parts import box, heatmap_cell, saved
+from tests.browser.visiting import MOVE, Visit, until
+from transformer.attention.interventions.value import from_text
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).parents[2]
 SITE = "decoder.1.cross"
 START = "what_if?text=Two+dogs+run.&kind=decoder.cross&layer=1&head=2&cell=1-1&lang={language}"
 
@@ -87,7 +85,7 @@ def test_a_head_a_row_a_sweep_back_and_the_copied_address(opened: Callable[..., 
         page.go_forward()
     expect(page).to_have_url(changed[0])  # Forward redoes
 
-    again = opened(changed[0].split("/", 3)[3])
+    again = opened(changed[0])
     expect(again.page.locator(".row-bars .track").nth(0)).to_have_attribute("aria-valuetext", "1.000")
     until(again.page, lambda: texts(again.page) == changed[1])
 
@@ -111,3 +109,81 @@ def test_a_bar_opens_its_step_and_leaves_the_rest_of_the_address(opened: Callabl
         page.go_back()
     expect(rows.nth(1)).to_have_attribute("aria-current", "true")
     expect(page).to_have_url(before.geturl())
+
+
+def test_a_word_its_sources_and_what_is_known_of_the_methods(opened):
+    """One visit: two methods beside each other, another word by a click on a row, and its file."""
+    here = opened("translate?view=sources&text=Two+dogs+run.&by=deletion&also=contributions")
+    page = here.page
+    strips = [page.get_by_test_id(f"sources-{method}") for method in ("deletion", "contributions")]
+    for strip in strips:
+        expect(strip.locator("span")).to_have_count(5)
+        n_colours = "all => new Set(all.map(one => getComputedStyle(one).backgroundColor)).size"
+        until(page, lambda one, asked: one.locator("span").evaluate_all(asked) > 1, strip, n_colours)
+        brightest = strip.locator('span[style*="60%"]')
+        expect(brightest).to_have_count(1)
+        expect(brightest).to_contain_text("Two")
+    expect(page.get_by_text("It cannot say:")).to_have_count(2)
+    expect(page.get_by_text("The other methods are measured against it. On 1,014 sentences")).to_be_visible()
+    expect(page.get_by_text("Measured on 1,014 sentences")).to_be_visible()
+    expect(page.get_by_text("Agreement of the two")).to_be_visible()
+    expect(page.locator(".bars .split").last).to_be_visible()  # nothing moves any more
+    expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)
+    drawn = page.locator(".heatmap canvas").first
+    with here.run():
+        drawn.click(position=heatmap_cell(drawn, 1, 0))
+    expect(page).to_have_url(re.compile("word=Hunde"))
+    expect(strips[0].locator('span[style*="60%"]')).to_contain_text("dogs")
+    name, table = saved(page.get_by_role("button", name="CSV").first)
+    assert name.endswith("_multi30k-en-de_sources_deletion.csv")
+    assert "Hunde" in table.decode()
+    assert here.errors == []
+
+
+def test_slow_work_says_what_it_costs_and_stops_when_told_to(opened):
+    """By integrated gradients, of a long target, in Chinese; what came before stays, and it is asked for after all."""
+    address = "translate?lang=zh&view=sources&by=norms"
+    here = opened(f"{address}&text=Two+dogs+run.")
+    page, words = here.page, "+".join(["Two+dogs+run."] * 30)
+    page.evaluate(MOVE, f"/{address.replace('norms', 'integrated_gradients')}&text={words}&force={words}")
+    bar = page.get_by_test_id("stProgress")
+    expect(bar).to_contain_text(re.compile("积分梯度.+模型要运行 [\\d,]+ 遍.+ [\\d,]+ 秒"))
+    with here.run():
+        page.get_by_role("button", name="停止", exact=True).click()
+    expect(page.get_by_text(re.compile("积分梯度.+已由你停止"))).to_be_visible()
+    expect(bar).to_have_count(0)
+    page.get_by_role("button", name="还是要算").click()
+    expect(bar).to_be_visible()
+
+
+def test_a_card_leads_to_its_head_and_back_leads_back(opened):
+    here = opened("atlas?kind=decoder.cross&model=multi30k-en-de", dark=True)
+    page = here.page
+    page.evaluate("() => { window.stays = true }")
+    entries = page.evaluate("history.length")
+    with here.run():
+        page.locator(".atlas a", has_text="layer 2 · head 1").click()
+    expect(page.get_by_text("Cross · layer 2 · head 1:")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/atlas\?.*screen=head&layer=2&head=1"))
+    until(page, lambda: page.evaluate("[window.stays, history.length]") == [True, entries + 1])  # not loaded anew
+    with here.run():
+        page.go_back()
+    expect(page.locator(".atlas a", has_text="layer 2 · head 1")).to_be_visible()
+
+
+@pytest.mark.parametrize(("settings", "page"), [("d_model=16", "Translate"), ("task=repeat&d_model=16", "Map")])
+def test_a_training_is_started_and_stopped_and_its_model_opened_on_another_page(opened, settings, page):
+    here = opened(f"learning?{settings}&seed=7").page
+    expect(here.get_by_text("Nothing is trained with these settings yet")).to_be_visible()
+    here.get_by_role("button", name="Train", exact=True).click()
+    expect(here.get_by_text(re.compile(r"right after \d|After \d"))).to_be_visible()
+    here.get_by_role("button", name="Pause").or_(here.get_by_role("button", name="Train", exact=True)).first.click()
+    expect(here.get_by_role("button", name="Train", exact=True)).to_be_visible()
+    expect(here.locator(".alignments canvas").first).to_be_visible()
+    here.get_by_role("button", name=re.compile(r"Open this model \(update")).click()
+    menu = here.get_by_test_id("stPopoverBody")
+    menu.get_by_role("button", name="Open", exact=True).click()
+    menu.get_by_role("link", name=page).click()
+    expect(here.get_by_role("heading", name=page)).to_be_visible()
+    expect(here.locator("canvas, svg.map, .map").first).to_be_visible()
+    assert "model=upload%2F" in here.url

@@ -125,13 +125,10 @@ class Visit:
         self._socket = socket_
         # Nobody hears any more of a run that an earlier address left under way.
         self.finished, self._is_followed = self.started, False
-        socket_.on("framesent", lambda _: self._count_sent())
-        socket_.on("framereceived", lambda payload: self._count_received(socket_, payload))
+        socket_.on("framesent", lambda _: setattr(self, "sent", self.sent + 1))
+        socket_.on("framereceived", lambda payload: self._hear(socket_, payload))
 
-    def _count_sent(self) -> None:
-        self.sent += 1
-
-    def _count_received(self, socket_: WebSocket, payload: str | bytes) -> None:
+    def _hear(self, socket_: WebSocket, payload: str | bytes) -> None:
         self.received += len(payload)
         if socket_ is not self._socket:
             return
@@ -139,7 +136,8 @@ class Visit:
         kind = message.WhichOneof("type")
         self.whole += kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
         self.started += kind == "new_session"
-        self.finished += kind == "script_finished"
+        if kind == "script_finished":
+            self.finished = self.started  # a run that a newer one replaced may end without a message
         if kind in {"new_session", "script_finished"}:
             self._is_followed = message.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
 
@@ -154,11 +152,7 @@ def start_server(script: Path, log: Path, *arguments: str, **settings: str) -> t
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             settings["STREAMLIT_SERVER_PORT"] = str(probe.getsockname()[1])
-    environment = os.environ | {
-        "PYTHONPATH": str(ROOT),
-        "STREAMLIT_SERVER_HEADLESS": "true",
-        **settings,
-    }
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "STREAMLIT_SERVER_HEADLESS": "true", **settings}
     with log.open("wb") as output:
         command = [sys.executable, "-m", "streamlit", "run", str(script), *(["--", *arguments] if arguments else [])]
         server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)

@@ -3,7 +3,7 @@
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,17 @@ Numbers = np.ndarray[Any, np.dtype[np.float64]]
 _SPACE = re.compile(r"(\\,|\s|\\quad)+")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 INDICES = "ijk"
+ENDS = ("+", "-", ")", "]", "}", ",", "&", ">", "\\\\", r"\end", r"\cdot", r"\qquad")
+"""Signs that no factor begins with."""
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    r"\tanh(": np.tanh,
+    r"\ln(": np.log,
+    r"\operatorname{erf}(": np.vectorize(math.erf),
+    r"\max(": lambda *parts: functools.reduce(np.maximum, parts),
+}
+OVER_K: dict[str, Callable[..., Any]] = {r"\sum_k": np.sum, r"\max_k": np.max}
+CONSTANTS = {r"\infty": np.inf, r"\text{undefined}": np.nan}
 
 
 class Formula:
@@ -29,26 +40,25 @@ class Formula:
         self.shift: Numbers = np.zeros(())
         self.largest: Numbers = np.zeros(())
 
+    @property
+    def rest(self) -> str:
+        if found := _SPACE.match(self.text, self.at):
+            self.at = found.end()
+        return self.text[self.at :]
+
     def value(self) -> Numbers:
         """What the whole text comes to."""
         found = self.sum()
-        self.space()
-        assert self.at == len(self.text), f"not understood: {self.text[self.at :]!r} in {self.text!r}"
+        assert not self.rest, f"not understood: {self.rest!r} in {self.text!r}"
         return found
 
-    def space(self) -> None:
-        if found := _SPACE.match(self.text, self.at):
-            self.at = found.end()
-
     def takes(self, token: str) -> bool:
-        self.space()
-        if self.text.startswith(token, self.at):
-            self.at += len(token)
-            return True
-        return False
+        is_next = self.rest.startswith(token)
+        self.at += len(token) * is_next
+        return is_next
 
     def need(self, token: str) -> None:
-        assert self.takes(token), f"{token!r} is missing at {self.text[self.at :]!r} in {self.text!r}"
+        assert self.takes(token), f"{token!r} is missing at {self.rest!r} in {self.text!r}"
 
     def sum(self) -> Numbers:
         total = self.product() * -1 if self.takes("-") else self.product()
@@ -65,18 +75,12 @@ class Formula:
         while True:
             if self.takes(r"\cdot"):
                 total = total * self.power()
-            elif self.begins_a_factor():
+            elif self.rest and not self.rest.startswith(ENDS):
                 right = self.power()
                 plain = total.ndim == 2 and right.ndim == 2  # matrices, not cells
                 total = total @ right if plain else total * right
             else:
                 return total
-
-    def begins_a_factor(self) -> bool:
-        self.space()
-        rest = self.text[self.at :]
-        ends = ("", "+", "-", ")", "]", "}", ",", "&", ">", "\\\\", r"\end", r"\cdot", r"\qquad")
-        return bool(rest) and not any(end and rest.startswith(end) for end in ends)
 
     def power(self) -> Numbers:
         base = self.atom()
@@ -84,80 +88,66 @@ class Formula:
             return base.T
         if self.takes("^2"):
             return base**2
-        if self.takes("^{"):
-            exponent = self.sum()
-            self.need("}")
-            if base.ndim == 0 and base == np.e:
-                self.largest = exponent.max(axis=-1, keepdims=True) if exponent.ndim else exponent
-                return np.asarray(np.exp(exponent - self.shift))
-            return np.asarray(np.power(base, exponent))
-        return base
-
-    def group(self) -> Numbers:
-        self.need("{")
-        found = self.sum()
+        if not self.takes("^{"):
+            return base
+        exponent = self.sum()
         self.need("}")
+        if base.ndim == 0 and base == np.e:
+            self.largest = exponent.max(axis=-1, keepdims=True) if exponent.ndim else exponent
+            return np.asarray(np.exp(exponent - self.shift))
+        return np.asarray(np.power(base, exponent))
+
+    def group(self, begins: str = "{", ends: str = "}") -> Numbers:
+        self.need(begins)
+        found = self.sum()
+        self.need(ends)
         return found
 
-    def atom(self) -> Numbers:  # noqa: PLR0911, PLR0912  (one branch a sign of the formulas)
-        self.space()
-        if self.takes("("):
-            found = self.sum()
-            self.need(")")
-            return found
-        if self.text[self.at] == "{":
-            return self.group()
-        if self.takes(r"\frac"):
-            start = self.at
+    def fraction(self) -> Numbers:
+        start = self.at
+        above, below = self.group(), self.group()
+        if np.any(below == 0) and np.any(self.largest < -700):
+            # Too small for float64: the same factor is taken from all exponentials, which changes no quotient.
+            self.at, self.shift = start, np.where(np.isfinite(self.largest), self.largest, 0.0)
             above, below = self.group(), self.group()
-            if np.any(below == 0) and np.any(self.largest < -700):
-                # Too small for float64: the same factor is taken from all exponentials, which changes no quotient.
-                self.at, self.shift = start, np.where(np.isfinite(self.largest), self.largest, 0.0)
-                above, below = self.group(), self.group()
-                self.shift = np.zeros(())
-            with np.errstate(invalid="ignore"):
-                return above / below
+            self.shift = np.zeros(())
+        with np.errstate(invalid="ignore"):
+            return above / below
+
+    def atom(self) -> Numbers:  # noqa: PLR0911, PLR0912  (one branch a sign of the formulas)
+        for begins, ends in ("()", "{}"):
+            if self.rest.startswith(begins):
+                return self.group(begins, ends)
+        if self.takes(r"\frac"):
+            return self.fraction()
         if self.takes(r"\sqrt"):
             return np.sqrt(self.group())
-        if self.takes(r"\tanh("):
-            found = np.tanh(self.sum())
-            self.need(")")
-            return found
-        if self.takes(r"\sum_k"):
-            return self.product().sum(axis=2, keepdims=True)
-        if self.takes(r"\max_k"):
-            return self.product().max(axis=2, keepdims=True)
-        if self.takes(r"\max("):
-            return functools.reduce(np.maximum, self.parts(")"))
-        if self.takes(r"\ln("):
-            (found,) = self.parts(")")
-            return np.log(found)
-        if self.takes(r"\operatorname{erf}("):
-            (found,) = self.parts(")")
-            return np.asarray(np.vectorize(math.erf)(found))
+        for token, function in FUNCTIONS.items():
+            if self.takes(token):
+                return np.asarray(function(*self.parts(")")))
+        for token, function in OVER_K.items():
+            if self.takes(token):
+                return np.asarray(function(self.product(), axis=2, keepdims=True))
+        for token, constant in CONSTANTS.items():
+            if self.takes(token):
+                return np.array(constant)
         if self.takes(r"\mathbf{1}("):
             found = self.sum()
             self.need("> 0)")
             return np.asarray(found > 0, dtype=float)
-        if self.takes(r"\infty"):
-            return np.array(np.inf)
-        if self.takes(r"\text{undefined}"):
-            return np.array(np.nan)
         if self.takes(r"\begin{cases}"):
             return self.conditions()
         if self.takes("["):
             return np.concatenate(self.parts("]"), axis=1)
         for name in self.names:
-            if self.text.startswith(name, self.at):
-                self.at += len(name)
+            if self.takes(name):
                 return self.indexed(np.asarray(self.symbols[name], dtype=float))
         if digits := _NUMBER.match(self.text, self.at):
             self.at = digits.end()
             return np.array(float(digits.group()))
-        if self.takes("e"):
-            assert self.text[self.at] == "^"
-            return np.array(np.e)
-        raise AssertionError(f"not understood: {self.text[self.at :]!r} in {self.text!r}")
+        self.need("e")
+        assert self.text[self.at] == "^"
+        return np.array(np.e)
 
     def parts(self, end: str) -> list[Numbers]:
         """What stands between commas, up to a closing sign."""
@@ -177,12 +167,10 @@ class Formula:
         if matrix.ndim == 3:  # a mean or deviation of rows, which has its axes already
             assert names == ["i"]
             return matrix
-        if names == ["i"]:
-            assert matrix.shape[1] == 1, "one index i names the rows of one column"
-            matrix = matrix[:, 0]
-        elif len(names) == 1:
-            assert matrix.shape[0] == 1, "one index names the columns of one row"
-            matrix = matrix[0]
+        if len(names) == 1:
+            lost = int(names == ["i"])
+            assert matrix.shape[lost] == 1, "one index i names the rows of one column, another the columns of one row"
+            matrix = matrix.squeeze(lost)
         shape = [1, 1, 1]
         for name, size in zip(names, matrix.shape, strict=True):
             shape[INDICES.index(name)] = size
@@ -193,12 +181,11 @@ class Formula:
         while not self.takes(r"\end{cases}"):
             value = self.sum()
             end = min(at for at in (self.text.find(r"\\", self.at), self.text.find(r"\end", self.at)) if at >= 0)
-            where = np.asarray(self.cases[self.text[self.at : end].strip().removeprefix("&").strip()])
+            where = np.asarray(self.cases[self.text[self.at : end].strip().removeprefix("&").strip()])[..., None]
             self.at = end
             self.takes(r"\\")
-            shape = np.broadcast_shapes(value.shape, (*where.shape, 1))
-            value = np.where(where[..., None], np.broadcast_to(value, shape), np.nan)
-            result = value if result is None else np.where(where[..., None], value, result)
+            other = np.full(np.broadcast_shapes(value.shape, where.shape), np.nan) if result is None else result
+            result = np.where(where, value, other)
         assert result is not None
         return result
 

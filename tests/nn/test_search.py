@@ -24,7 +24,7 @@ def tiny_model(seed: int = 0, vocab: int = 11, sharpness: float = 3.0, **options
     """A random model; a sharp one prefers some tokens clearly, as a trained one does."""
     torch.manual_seed(seed)
     sizes = dict(d_model=12, n_heads=2, d_ff=17, n_encoder_layers=1, n_decoder_layers=2)
-    config = Seq2SeqConfig(source_vocab=13, target_vocab=vocab, projection_scale=sharpness, **(sizes | options))
+    config = Seq2SeqConfig.of(source_vocab=13, target_vocab=vocab, projection_scale=sharpness, **(sizes | options))
     return Seq2Seq(config).double().eval()
 
 
@@ -58,7 +58,7 @@ class Scripted:
     """A decodable model whose next-token distribution is a table: previous token -> logits."""
 
     def __init__(self, table: dict[int, list[float]]) -> None:
-        self.config = Seq2SeqConfig(source_vocab=5, target_vocab=5, d_model=8)
+        self.config = Seq2SeqConfig.of(source_vocab=5, target_vocab=5, d_model=8)
         self.table = table
 
     def start(self, source: Tensor) -> NoMemory:
@@ -103,8 +103,8 @@ def test_cached_and_uncached_decoding_agree(search: dict[str, Any]) -> None:
     *_, cached = run(search)
     *_, uncached = run(search, cached=False)
     for a, b in zip(cached, uncached, strict=True):
-        assert [node.token for node in a.tree.nodes] == [node.token for node in b.tree.nodes]
-        assert [node.status for node in a.tree.nodes] == [node.status for node in b.tree.nodes]
+        assert [node.token for node in a.nodes] == [node.token for node in b.nodes]
+        assert [node.status for node in a.nodes] == [node.status for node in b.nodes]
         assert a.ids == b.ids
         assert a.log_probs == pytest.approx(b.log_probs, abs=1e-12)
 
@@ -113,7 +113,7 @@ def test_cached_and_uncached_decoding_agree(search: dict[str, Any]) -> None:
 @pytest.mark.parametrize("pad_id", [PAD, -1])
 def test_a_recurrent_model_decodes_by_the_same_code(attention: Literal["additive", "location"], pad_id: int) -> None:
     """With pad_id -1 no id is padding, as in the tutorials: the last id of the vocabulary may still be written."""
-    config = RecurrentConfig(
+    config = RecurrentConfig.of(
         source_vocab=13, target_vocab=5, hidden=7, attention=attention, max_length=9, pad_id=pad_id
     )
     model = Recurrent(config).double().eval()
@@ -121,7 +121,7 @@ def test_a_recurrent_model_decodes_by_the_same_code(attention: Literal["additive
     chosen = DecodingOptions(beam=3, max_length=9)
     cached, uncached = decode(model, source, chosen), decode(model, source, chosen, cached=False)
     assert [decoded.ids for decoded in cached] == [decoded.ids for decoded in uncached]
-    assert 4 in {node.token for decoded in cached for node in decoded.tree.nodes}
+    assert 4 in {node.token for decoded in cached for node in decoded.nodes}
     for row, decoded in zip(source, cached, strict=True):
         forced = teacher_forced(model, row[None], torch.tensor([[BOS, *decoded.ids]]))
         assert forced[0].tolist() == pytest.approx(decoded.log_probs, abs=1e-12)
@@ -129,26 +129,14 @@ def test_a_recurrent_model_decodes_by_the_same_code(attention: Literal["additive
 
 @few
 @given(searches)
-def test_companions_in_the_batch_change_nothing(search: dict[str, Any]) -> None:
-    model, source, chosen, together = run(search)
-    for row, decoded in zip(source, together, strict=True):
-        alone = decode(model, row[row != PAD][None], chosen)[0]
-        assert decoded.ids == alone.ids
-        assert decoded.score == pytest.approx(alone.score, abs=1e-12)
-
-
-@few
-@given(searches)
-def test_the_tree_is_consistent(search: dict[str, Any]) -> None:
-    *_, chosen, found = run(search)
-    for decoded in found:
-        nodes = decoded.tree.nodes
-        for i, node in enumerate(nodes):
-            assert node.id == i
-            if node.parent is None:
-                assert (i, node.token, node.step, node.total) == (0, BOS, 0, 0.0)
-                continue
+def test_the_tree_is_consistent_and_the_answer_is_its_best_finished_hypothesis(search: dict[str, Any]) -> None:
+    model, source, chosen, found = run(search)
+    for row, decoded in zip(source, found, strict=True):
+        tree, nodes = decoded, decoded.nodes
+        assert (nodes[0].id, nodes[0].token, nodes[0].step, nodes[0].total) == (0, BOS, 0, 0.0)
+        for i, node in enumerate(nodes[1:], 1):
             parent = nodes[node.parent]
+            assert node.id == i
             assert node.total == parent.total + node.log_prob
             assert node.step == parent.step + 1
             assert node.score == node.total / node.step**chosen.length_penalty
@@ -156,41 +144,27 @@ def test_the_tree_is_consistent(search: dict[str, Any]) -> None:
             assert (node.status == "finished") <= (node.token == EOS)
             assert (node.status == "cut") <= (node.step == chosen.max_length)
             assert node.token not in (PAD, BOS)
-        by_step = {step: list(group) for step, group in itertools.groupby(nodes[1:], key=lambda node: node.step)}
-        assert max(by_step) <= chosen.max_length
-        for group in by_step.values():
-            assert [node.rank for node in group] == list(range(len(group)))
-            assert [node.total for node in group] == sorted((node.total for node in group), reverse=True)
-            assert len(group) <= 2 * chosen.beam
-            assert sum(node.status in ("kept", "cut") for node in group) <= chosen.beam
-
-
-@few
-@given(searches)
-def test_the_answer_is_the_best_finished_hypothesis(search: dict[str, Any]) -> None:
-    *_, found = run(search)
-    for decoded in found:
-        tree = decoded.tree
-        finished = [node for node in tree.nodes if node.status == "finished"]
-        rivals = finished or [node for node in tree.nodes if node.status == "cut"]
+        for step, group in itertools.groupby(nodes[1:], key=lambda node: node.step):
+            each = list(group)
+            assert step <= chosen.max_length
+            assert [node.rank for node in each] == list(range(len(each)))
+            assert [node.total for node in each] == sorted((node.total for node in each), reverse=True)
+            assert len(each) <= 2 * chosen.beam
+            assert sum(node.status in ("kept", "cut") for node in each) <= chosen.beam
+        finished = [node for node in nodes if node.status == "finished"]
+        rivals = finished or [node for node in nodes if node.status == "cut"]
         assert tree.best.score == max(node.score for node in rivals)
-        assert decoded.finished == bool(finished)
-        assert decoded.finished == (decoded.ids[-1] == EOS)
-        assert all(node.status == "kept" for node in tree.lineage(tree.best.id)[:-1])
+        assert decoded.finished == bool(finished) == (decoded.ids[-1] == EOS)
         assert decoded.ids == tuple(tree.path(tree.best.id))
-        assert decoded.log_prob == pytest.approx(sum(decoded.log_probs), abs=1e-12)
+        assert decoded.best.total == pytest.approx(sum(decoded.log_probs), abs=1e-12)
         scores = [node.score for node in tree.hypotheses() if node.status == "finished"]
         assert scores == sorted(scores, reverse=True)
-        assert decoded.score == tree.best.score
-
-
-@few
-@given(searches)
-def test_log_probabilities_are_those_of_a_forced_pass(search: dict[str, Any]) -> None:
-    model, source, _, found = run(search)
-    for row, decoded in zip(source, found, strict=True):
-        forced = teacher_forced(model, row[row != PAD][None], torch.tensor([[BOS, *decoded.ids]]))
+        real = row[row != PAD][None]
+        forced = teacher_forced(model, real, torch.tensor([[BOS, *decoded.ids]]))
         assert forced[0].tolist() == pytest.approx(decoded.log_probs, abs=1e-12)
+        alone = decode(model, real, chosen)[0]
+        assert alone.ids == decoded.ids, "companions in the batch change nothing"
+        assert alone.best.score == pytest.approx(decoded.best.score, abs=1e-12)
 
 
 @few
@@ -205,58 +179,38 @@ def test_a_beam_as_wide_as_the_choice_finds_the_best_of_all(seed: int, max_lengt
             best = max(best, total.item() / length**penalty)
     found = decode(model, source, DecodingOptions(MAX_BEAM, penalty, max_length))[0]
     assert found.finished
-    assert found.score == pytest.approx(best, abs=1e-12)
+    assert found.best.score == pytest.approx(best, abs=1e-12)
+
+
+EVEN, ENDING = [0.0, 0.0, -9.0, 0.0, 0.0], [0.0, 0.0, 2.0, 1.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    ("tables", "beam", "most", "expected"),
+    [
+        # ties go to the better parent, then to the lower token; what is left at the last step is cut
+        ([EVEN] * 3, 2, 2, ["3 of 0 kept", "4 of 0 kept", "2 of 0 pruned",
+                            "3 of 1 cut", "4 of 1 cut", "3 of 2 pruned", "4 of 2 pruned"]),
+        # enough hypotheses are finished: what still lived is pruned, since no later step could be compared with it
+        ([ENDING] * 3, 2, 100, ["2 of 0 finished", "3 of 0 kept", "4 of 0 kept",
+                                "2 of 2 finished", "3 of 2 pruned", "2 of 3 pruned", "4 of 2 pruned"]),
+        ([ENDING], 1, 1, ["2 of 0 finished", "3 of 0 pruned"]),
+        ([ENDING], 2, 1, ["2 of 0 finished", "3 of 0 cut", "4 of 0 cut"]),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_each_hypothesis(tables: list[list[float]], beam: int, most: int, expected: list[str]) -> None:
+    model = Scripted(dict(zip((BOS, 3, 4), tables, strict=False)))
+    tree = decode(model, torch.tensor([[3]]), DecodingOptions(beam=beam, max_length=most))[0]
+    assert [f"{node.token} of {node.parent} {node.status}" for node in tree.nodes[1:]] == expected
 
 
 def test_a_wider_beam_finds_what_greedy_misses() -> None:
     """Token 3 looks better at first (0.6), but only token 4 (0.4) goes on well."""
-    start = torch.tensor([0.0, 0.0, 0.0, 0.6, 0.4]).log().tolist()
-    after_three = torch.tensor([0.0, 0.0, 0.1, 0.45, 0.45]).log().tolist()
-    after_four = torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0]).log().tolist()
-    model = Scripted({BOS: start, 3: after_three, 4: after_four})
-    source = torch.tensor([[3]])
-    greedy = decode(model, source, DecodingOptions(beam=1, length_penalty=0.0, max_length=2))[0]
-    wide = decode(model, source, DecodingOptions(beam=2, length_penalty=0.0, max_length=2))[0]
-    assert greedy.ids == (3, 3)
-    assert not greedy.finished
-    assert wide.ids == (4, EOS)
-    assert wide.log_prob == pytest.approx(torch.tensor(0.4).log().item())
-
-
-def test_ties_go_to_the_better_parent_then_to_the_lower_token() -> None:
-    even = [0.0, 0.0, -9.0, 0.0, 0.0]
-    model = Scripted({BOS: even, 3: even, 4: even})
-    tree = decode(model, torch.tensor([[3]]), DecodingOptions(beam=2, max_length=2))[0].tree
-    assert [(node.token, node.parent) for node in tree.nodes if node.step == 1][:2] == [(3, 0), (4, 0)]
-    assert [(node.token, node.parent) for node in tree.nodes if node.step == 2] == [(3, 1), (4, 1), (3, 2), (4, 2)]
-    assert [node.status for node in tree.nodes if node.step == 2] == ["cut", "cut", "pruned", "pruned"]
-
-
-def test_a_sentence_ends_when_enough_hypotheses_are_finished() -> None:
-    """What still lived then is pruned: no later step could be compared with it fairly."""
-    ending = [0.0, 0.0, 2.0, 1.0, -1.0]
-    found = decode(Scripted({BOS: ending, 3: ending, 4: ending}), torch.tensor([[3]]), DecodingOptions(beam=2))[0]
-    assert [node.status for node in found.tree.nodes] == [
-        "kept",
-        "finished",
-        "kept",
-        "kept",
-        "finished",
-        *["pruned"] * 3,
-    ]
-    assert found.ids == (EOS,)
-
-
-def test_at_the_last_step_what_is_left_is_cut_unless_enough_others_are_finished() -> None:
-    ending = [0.0, 0.0, 2.0, 1.0, -1.0]
-    even = [0.0, 0.0, -9.0, 0.5, 0.0]
-    for table, statuses in ((ending, ["finished", "pruned"]), (even, ["cut", "pruned"])):
-        found = decode(Scripted({BOS: table}), torch.tensor([[3]]), DecodingOptions(beam=1, max_length=1))[0]
-        assert [node.status for node in found.tree.nodes[1:]] == statuses
-        assert found.finished == (table is ending)
-    both = decode(Scripted({BOS: ending}), torch.tensor([[3]]), DecodingOptions(beam=2, max_length=1))[0]
-    assert [node.status for node in both.tree.nodes[1:]] == ["finished", "cut", "cut"]
-    assert [node.token for node in both.tree.hypotheses()] == [EOS, 3, 4]
+    shares = {BOS: [0.0, 0.0, 0.0, 0.6, 0.4], 3: [0.0, 0.0, 0.1, 0.45, 0.45], 4: [0.0, 0.0, 1.0, 0.0, 0.0]}
+    model = Scripted({token: torch.tensor(row).log().tolist() for token, row in shares.items()})
+    greedy, wide = (decode(model, torch.tensor([[3]]), DecodingOptions(beam, 0.0, max_length=2))[0] for beam in (1, 2))
+    assert (greedy.ids, greedy.finished, wide.ids) == ((3, 3), False, (4, EOS))
+    assert wide.best.total == pytest.approx(torch.tensor(0.4).log().item())
 
 
 def test_one_sentence_whose_distribution_is_broken_stops_them_all() -> None:
@@ -284,12 +238,6 @@ def test_finished_sentences_leave_the_batch() -> None:
     found = decode(Counting({3: on}), torch.tensor([[3], [3]]), DecodingOptions(beam=1, max_length=4))
     assert rows == [2, 1, 1, 1]
     assert [decoded.ids for decoded in found] == [(EOS,), (3, 3, 3, 3)]
-
-
-def test_the_default_is_a_beam_of_five_and_nothing_decodes_to_nothing() -> None:
-    model, source = tiny_model(), sources(0, 2)
-    assert decode(model, source) == decode(model, source, DecodingOptions(5, 1.0, 100))
-    assert decode(model, source[:0]) == []
 
 
 def test_each_row_has_the_keys_of_the_source_that_it_continues() -> None:
@@ -346,19 +294,21 @@ def test_options_out_of_range_are_refused(options: dict[str, Any], message: str)
         DecodingOptions(**options)
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_model_that_predicts_no_distribution_is_refused(bad: float) -> None:
-    with pytest.raises(CheckpointError, match="weights are damaged"):
-        decode(Scripted({BOS: [0.0, 0.0, bad, 0.0, 0.0]}), torch.tensor([[3]]))
-
-
-def test_a_model_that_gives_no_token_a_chance_is_refused() -> None:
-    with pytest.raises(CheckpointError, match="nothing that could be written"):
-        decode(Scripted({BOS: [0.0, *[-torch.inf] * 4]}), torch.tensor([[3]]))
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ([0.0, 0.0, float("nan"), 0.0, 0.0], "weights are damaged"),
+        ([0.0, 0.0, float("inf"), 0.0, 0.0], "weights are damaged"),
+        ([0.0, *[-torch.inf] * 4], "nothing that could be written"),
+    ],
+)
+def test_a_model_that_predicts_no_distribution_is_refused(row: list[float], words: str) -> None:
+    with pytest.raises(CheckpointError, match=words):
+        decode(Scripted({BOS: row}), torch.tensor([[3]]))
 
 
 def test_a_path_through_the_tree_holds_the_tokens_without_the_start_mark() -> None:
-    tree: BeamTree = decode(tiny_model(), sources(1, 1))[0].tree
+    tree: BeamTree = decode(tiny_model(), sources(1, 1))[0]
     assert tree.path(0) == []
     leaf = tree.nodes[-1]
     line = tree.lineage(leaf.id)

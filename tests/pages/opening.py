@@ -3,26 +3,34 @@
 import base64
 import json
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
+import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.runtime.state.common import user_key_from_element_id
 from streamlit.testing.v1 import AppTest
 
 from transformer.plots.canvas.blob import unpack
-from ui.components.shared.record import TOLD
-from ui.shared.page_state import STATE, PageState
+from ui.components.shared.mounting import REPORTED
+from ui.shared.address import STATE, PageState
+from ui.store import progress, runs
 
 ROOT = Path(__file__).parents[2]
 UNSURE = (":material/quiz:", ":material/warning:", ":material/travel_explore:")
 """The icons of what is said in amber: what is asked, what is assumed, and that a sentence is unlike the training's."""
+
+Files = dict[str, tuple[str, Callable[[], Any]]]
+"""Files that a page hands out, by their endings: each one's name, and what makes it."""
 
 PATIENCE = 120
 """Seconds that one run of a page may take on a busy machine."""
@@ -42,6 +50,14 @@ def fine(at: AppTest) -> AppTest:
     return at
 
 
+def silent(at: AppTest) -> AppTest:
+    """The page again, which neither failed nor said anything in red or amber."""
+    assert not at.exception
+    assert not at.error
+    assert not at.warning
+    return at
+
+
 def ran(at: AppTest, **typed: str) -> AppTest:
     """The page once these texts were typed into its fields by their keys, and Run pressed."""
     for one in (*at.text_area, *at.text_input):
@@ -51,6 +67,41 @@ def ran(at: AppTest, **typed: str) -> AppTest:
     at.run()
     assert not at.exception
     return at
+
+
+def pressed(at: AppTest, key: str) -> AppTest:
+    """The page once a button was pressed."""
+    at.button(key=key).click()
+    return fine(at.run())
+
+
+def put(at: AppTest, /, **values: Any) -> AppTest:
+    """The page once its controls were set, by their keys."""
+    kinds = ("button_group", "selectbox", "slider", "number_input", "toggle", "text_input", "text_area", "multiselect")
+    for key, value in values.items():
+        next(one for kind in kinds for one in at.get(kind) if one.key == key).set_value(value)
+    return fine(at.run())
+
+
+@contextmanager
+def stopped_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Inside, someone presses Stop as soon as a bar moves; gives what the bars said."""
+    told, names, name_of = list[str](), list[str](), progress.name_of
+
+    def named(kind: str, key: tuple[Any, ...]) -> str:
+        names.append(name_of(kind, key))
+        return names[-1]
+
+    def moved_to(_done: float, says: str) -> None:
+        told.append(says)
+        st.session_state[progress.STOPPED].add(names[-1])
+        st.rerun()
+
+    with monkeypatch.context() as impatient:
+        impatient.setattr(runs, "WORTH_A_BAR", 0.0)
+        impatient.setattr(progress, "name_of", named)
+        impatient.setattr("streamlit.progress", lambda *_: SimpleNamespace(progress=moved_to))
+        yield told
 
 
 def brought(at: AppTest, uploader: int = 0, /, **files: bytes) -> AppTest:
@@ -162,7 +213,7 @@ def matrix_sent(at: AppTest, key: str) -> tuple[dict[str, Any], np.ndarray]:
 
 def told(at: AppTest, **values: str) -> AppTest:
     """The page, once the browser has told it what stands behind # in its address."""
-    at.session_state[TOLD] = values
+    at.session_state[REPORTED] = values
     return fine(at.run())
 
 
@@ -172,6 +223,11 @@ def gone(at: AppTest, **address: str | None) -> AppTest:
     at.query_params.clear()
     at.query_params.update({key: value for key, value in now.items() if value is not None})
     return fine(at.run())
+
+
+def said(at: AppTest) -> str:
+    """All that a page says: its Markdown, captions and boxes."""
+    return "\n".join(str(one.value) for one in (*at.markdown, *at.caption, *at.info, *at.warning, *at.error))
 
 
 def words_of(at: AppTest) -> str:

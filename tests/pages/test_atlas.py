@@ -11,13 +11,28 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import ROOT, address_of, figure, fine, is_whole, matrix_sent, moved, numbers, opened, sent
+from tests.pages.opening import (
+    ROOT,
+    Files,
+    address_of,
+    brought,
+    figure,
+    fine,
+    is_whole,
+    matrix_sent,
+    moved,
+    numbers,
+    opened,
+    put,
+    said,
+    sent,
+)
 from tests.pages.test_chinese import english
 from tests.toy import write_checkpoint
 from transformer.atlas.corpus import Corpus
-from transformer.atlas.executors import Serial
-from transformer.atlas.run import Request, make_atlas
+from transformer.atlas.run import make_atlas
 from transformer.checkpoint import load
+from transformer.plots.logo import logo
 from transformer.runs.sequences.classify import classify
 
 CHECKPOINTS = ROOT / "checkpoints"
@@ -80,7 +95,7 @@ def test_a_card_draws_its_heads_profile_on_an_axis_round_its_own_position_and_na
     assert any("29,000" in caption.value for caption in page.caption)
 
 
-def test_a_classifiers_cards_have_classes_of_their_own() -> None:
+def test_a_classifiers_cards_have_classes_of_their_own_and_its_head_a_logo(files: Files) -> None:
     """A place in every sequence, letters of the window, width; offsets from one window to another are no habit."""
     page = fine(opened("atlas", model="splice-junctions", kind="pooling"))
     row = heads("splice-junctions").query("site == 'pooling' and head == 2").iloc[0]
@@ -92,35 +107,28 @@ def test_a_classifiers_cards_have_classes_of_their_own() -> None:
     assert f"width 11: {100 * row['widths'][1]:.0f} % of its weight" in card
     assert len(re.findall(r'title="\d+: ', card)) == 60
     page = fine(opened("atlas", model="splice-junctions", screen="head", kind="pooling", head="2"))
-    assert any("(bits)" in caption.value for caption in page.caption)
+    assert len(re.findall(r'title="\d+: ', html(page))) == 60
+    (picture,) = page.get("image")
+    assert "width 11" in picture.proto.imgs[0].caption
+    shares = np.reshape(row["columns"], (11, 4)).T
+    surprise = np.where(shares > 0, shares * np.log2(np.where(shares > 0, shares, 1)), 0).sum(axis=0)
+    bits = np.clip(shares * (2 + surprise), 0, None)
+    name, drawn = files["svg"]
+    assert name == "pooling_head-2-logo.svg"
+    assert str(drawn) == logo("ACGT", bits, [str(i + 1) for i in range(11)])
 
 
-def test_the_table_holds_the_measures_and_filters_stand_in_the_address() -> None:
-    page = fine(opened("atlas", screen="table", role="half_same"))
+def test_the_table_holds_the_measures_of_the_kind_in_the_address() -> None:
+    page = fine(opened("atlas", screen="table", kind="encoder.self"))
     known = heads()
-    chosen = known[["half_same" in roles for roles in known["roles"]]]
-    assert 0 < len(chosen) < len(known)
-    shown = page.dataframe[0].value
-    assert shown["same"].tolist() == chosen["same"].tolist()
-    page.selectbox(key="role").set_value("all")
-    page.run()
-    assert len(fine(page).dataframe[0].value) == len(known)
-    assert "role" not in address_of(page)
-
-
-def test_the_tree_is_made_of_the_distances_and_the_cut_is_the_readers() -> None:
-    page = fine(opened("atlas", screen="map", kind="encoder.self", cut="0.45"))
-    tree = figure(page, 0)
-    assert len(tree["data"]) == 16  # 15 joins, and the leaves
-    pairs = pd.read_parquet(CHECKPOINTS / TRANSLATOR / "atlas" / "pairs.parquet").query("group == 'encoder.self'")
-    lowest = min(max(numbers(join["x"])) for join in tree["data"][:-1])
-    assert lowest == pytest.approx(pairs["distance"].min())
-    joined = sum(max(numbers(join["x"])) <= 0.45 for join in tree["data"][:-1])
-    assert f"{16 - joined} groups" in page.caption[-1].value
+    chosen = known[known["group"] == "encoder.self"]
+    assert page.dataframe[0].value["same"].tolist() == chosen["same"].tolist()
+    assert len(put(page, kind="all").dataframe[0].value) == len(known)
+    assert "kind" not in address_of(page)
 
 
 def test_a_heads_page_shows_its_example_and_leads_to_it_in_translate() -> None:
-    page = fine(opened("atlas", screen="head", site="encoder.2.self", head="3", example="best-1"))
+    page = fine(opened("atlas", screen="head", kind="encoder.self", layer="2", head="3", example="best-1"))
     examples = pd.read_parquet(CHECKPOINTS / TRANSLATOR / "atlas" / "examples.parquet")
     (one,) = examples.query("site == 'encoder.2.self' and head == 3 and kind == 'best' and rank == 1").to_dict(
         "records"
@@ -157,7 +165,7 @@ def test_a_heads_words_stand_with_sentences_in_which_it_looks_at_them() -> None:
 
 
 def test_an_action_draws_the_screen_alone_and_an_example_its_map_alone() -> None:
-    page = fine(opened("atlas", screen="head", site="encoder.2.self", head="1"))  # an address of before
+    page = fine(opened("atlas", screen="head", kind="encoder.self", layer="2", head="1"))
     page.selectbox(key="head").set_value("2")
     page = fine(moved(page, "head"))
     assert not is_whole(page)
@@ -181,8 +189,8 @@ def test_work_that_a_button_stops_is_drawn_by_the_page() -> None:
     assert address_of(page) == {"screen": "own"}
     page.segmented_control(key="screen").set_value("table")
     page = fine(page.run().run())  # by the first run nobody had left the screen
-    page.selectbox(key="only").set_value("decoder.cross")
-    page = fine(moved(page, "only"))
+    page.selectbox(key="kind").set_value("decoder.cross")
+    page = fine(moved(page, "kind"))
     assert not is_whole(page)
     assert all(name.startswith("Cross · layer") for name in page.dataframe[0].value["name"])
 
@@ -207,7 +215,7 @@ def test_importance_and_alignment_errors_stand_beside_what_a_head_does() -> None
     assert row["importance"] == pytest.approx(ours)
     assert [row["error_written"], row["error_read"]] == pytest.approx([error("written"), error("read")])
     assert table[table["name"].str.startswith("Encoder self")]["error_read"].isna().all()
-    page = fine(opened("atlas", screen="head", site="decoder.2.cross", head="1"))
+    page = fine(opened("atlas", screen="head", kind="decoder.cross", layer="2", head="1"))
     assert any(f"place {place} of 48" in one.value for one in page.caption)
     link = next(part.proto for part in page.get("page_link") if "alignment" in part.proto.label)
     assert "model=multi30k-en-de" in link.query_string
@@ -220,25 +228,19 @@ def test_an_own_text_is_measured_and_opened_and_its_numbers_are_those_of_the_com
     texts = ["\n".join(side.splitlines()[:19]) + "\n" for side in sides]
     page = fine(opened("atlas", screen="own"))
     assert "Paste or upload up to 2,000" in page.info[0].value
-    page.text_area(key="text").set_value(texts[0])
-    page.text_area(key="force").set_value(texts[1])
-    fine(page.run())
-    assert any("19 lines: the rest will take about" in part.value for part in page.markdown)
+    assert "19 lines: the rest will take about" in said(put(page, text=texts[0], force=texts[1]))
     press(page, "Measure all heads")
     assert "All 19 lines" in fine(page).success[0].value
     press(page, "Open this atlas")
-    assert "19 lines of your own text" in " ".join(part.value for part in fine(page).caption)
+    assert "19 lines of your own text" in said(fine(page))
     assert address_of(page)["model"].startswith("own/")
     assert 'href="atlas?model' not in html(page)  # another page load would not find it
     for name, text in zip(("a.en", "a.de"), texts, strict=True):
         (tmp_path / name).write_text(text, encoding="utf-8")
-    request = Request(
-        CHECKPOINTS / TRANSLATOR, Corpus(tmp_path / "a.en", tmp_path / "a.de"), tmp_path / "out", chunk=16
-    )
-    make_atlas(request, Serial())
+    corpus = Corpus(tmp_path / "a.en", tmp_path / "a.de")
+    make_atlas(CHECKPOINTS / TRANSLATOR, corpus, tmp_path / "out", chunk=16)
     known = pd.read_parquet(tmp_path / "out" / "heads.parquet")
-    page.segmented_control(key="screen").set_value("table")
-    shown = fine(page.run()).dataframe[0].value
+    shown = put(page, screen="table").dataframe[0].value
     for column in ("entropy", "previous", "punctuation", "advance"):
         assert shown[column].to_numpy(float) == pytest.approx(known[column].to_numpy(), nan_ok=True, rel=1e-9)
 
@@ -247,12 +249,12 @@ def test_an_own_text_can_be_stopped_and_what_cannot_be_run_is_one_sentence(monke
     page = opened("atlas", screen="own", text="A man.\nTwo dogs.", force="Ein Mann.")
     assert "2 lines" in page.warning[0].value
     assert "unknown to the checkpoint" in opened("atlas", screen="own", text="狗在跑步。\n猫在睡觉。").warning[0].value
-    monkeypatch.setattr("ui.atlas.own.MOST_LINES", 1)
+    monkeypatch.setattr("ui.atlas.heads.MOST_LINES", 1)
     assert "More than 1 sentences" in opened("atlas", screen="own", text="A man.\nTwo dogs.").warning[0].value
     monkeypatch.undo()
     page = fine(opened("atlas", screen="own", text="A man.\n" * 40, force="Ein Mann.\n" * 40))
     page.button[-1].click()
-    monkeypatch.setattr("ui.store.own_atlases.Job.advance", lambda job: job.cancel())
+    monkeypatch.setattr("ui.store.atlases.AtlasJob.advance", lambda job: job.cancel())
     assert "Stopped after 16 of 40 lines" in fine(page.run()).success[0].value
     assert "made in another session" in opened("atlas", model="own/0123456789ab").info[0].value
 
@@ -260,14 +262,11 @@ def test_an_own_text_can_be_stopped_and_what_cannot_be_run_is_one_sentence(monke
 def test_a_file_is_measured_by_an_uploaded_checkpoint_and_fasta_by_a_classifier(tmp_path: Path) -> None:
     """What is opened has the numbers of a pass over the same file; a file that is no text is one sentence."""
     toy = write_checkpoint(tmp_path / "toy")
-    page = opened("your_model")
-    page.file_uploader[0].set_value([(path.name, path.read_bytes(), "") for path in sorted(toy.iterdir())])
-    fine(page.run())
+    page = brought(opened("your_model"), **{path.name: path.read_bytes() for path in sorted(toy.iterdir())})
     page.query_params.clear()
     page.query_params.update(screen="own", model="splice-junctions")
     page.switch_page("pages/atlas.py").run()
-    page.selectbox(key="of").set_value(next(name for name in page.selectbox(key="of").options if "upload/" in name))
-    fine(page.run())
+    put(page, of=next(name for name in page.selectbox(key="of").options if "upload/" in name))
     page.file_uploader(key="own-file").upload("some.txt", b"a dog\n\xff\xfe\n")
     assert "UTF-8" in page.run().warning[0].value
     text = tmp_path / "some.txt"
@@ -288,10 +287,9 @@ def measured(page: AppTest, checkpoint: Path, corpus: Corpus, amount: str) -> No
     press(page, "Measure all heads")
     assert f"All {amount} were read" in fine(page).success[0].value
     press(page, "Open this atlas")
-    page.segmented_control(key="screen").set_value("table")
-    shown = fine(page.run()).dataframe[0].value
+    shown = put(page, screen="table").dataframe[0].value
     out = corpus.source.with_suffix(".atlas")
-    make_atlas(Request(checkpoint, corpus, out), Serial())
+    make_atlas(checkpoint, corpus, out)
     known = pd.read_parquet(out / "heads.parquet")
     for column in ("entropy", "confidence"):
         assert shown[column].to_numpy(float) == pytest.approx(known[column].to_numpy(), rel=1e-5)
@@ -303,7 +301,7 @@ def press(page: AppTest, label: str) -> None:
 
 def test_an_example_of_a_classifier_is_drawn_over_its_windows_and_leads_to_sequences() -> None:
     name = "splice-junctions"
-    page = fine(opened("atlas", model=name, screen="head", site="encoder.0.self", head="1"))
+    page = fine(opened("atlas", model=name, screen="head", kind="encoder.self", layer="0", head="1"))
     rows = pd.read_parquet(CHECKPOINTS / name / "atlas" / "examples.parquet").query(
         "site == 'encoder.0.self' and head == 1 and kind == 'best' and rank == 0"
     )
@@ -316,18 +314,17 @@ def test_an_example_of_a_classifier_is_drawn_over_its_windows_and_leads_to_seque
 @pytest.mark.parametrize(
     "address",
     [
-        {"model": "splice-junctions", "screen": "head", "site": "encoder.0.self", "head": "1"},
         {"model": "multi30k-en-de-rnn-location", "screen": "head"},
-        {"model": "multi30k-en-de-rnn", "screen": "map"},
+        {"model": "multi30k-en-de-rnn", "screen": "table"},
         {"model": "core-promoters"},
-        {"model": "none", "screen": "nothing", "site": "x", "head": "99", "kind": "?", "cut": "9"},
+        {"model": "none", "screen": "nothing", "layer": "x", "head": "99", "kind": "?"},
     ],
 )
 def test_every_shipped_atlas_has_a_page_and_strange_addresses_do_too(address: dict[str, str]) -> None:
     fine(opened("atlas", **address))
 
 
-@pytest.mark.parametrize("screen", ["cards", "map", "head", "own"])
+@pytest.mark.parametrize("screen", ["cards", "table", "head", "own"])
 def test_in_chinese_nothing_is_said_in_english(screen: str) -> None:
     page = fine(opened("atlas", lang="zh", screen=screen))
     captions = (CHECKPOINTS / TRANSLATOR / "atlas" / "examples.parquet").resolve()
@@ -339,7 +336,7 @@ def test_in_chinese_nothing_is_said_in_english(screen: str) -> None:
 
 
 def test_without_an_atlas_the_page_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.store.CHECKPOINTS", tmp_path)
     assert "python -m transformer atlas" in opened("atlas").error[0].value
 
 
@@ -351,4 +348,4 @@ def test_translate_says_what_the_chosen_head_usually_does_and_leads_to_its_page(
     assert f"{100 * row['previous']:.0f} %" in said
     (link,) = known["links"]
     assert link["label"] == "This head in the atlas"
-    assert (link["query"]["site"], link["query"]["head"]) == ("encoder.2.self", "3")
+    assert [link["query"][key] for key in ("kind", "layer", "head")] == ["encoder.self", "2", "3"]

@@ -2,18 +2,15 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from streamlit.testing.v1 import AppTest
 
-from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import opened
-from tests.pages.tiny import save_tiny
-from transformer.checkpoint.ours.folder import save_folder
-from ui.checkpoints import ways
+from ui.checkpoints import bring
+
+pytestmark = pytest.mark.usefixtures("models")
 
 SENTENCE = re.compile(r"(?<![-\w./])[A-Za-z]{2,}(?: [a-z]{2,}){2,}")
 """Three words in a row, apart by spaces."""
@@ -22,7 +19,7 @@ OURS = re.compile(r"<style>.*?</style>|\\[a-z]+(\{[a-z ]+\})?", re.DOTALL)
 """What is no text: styles, and commands of formulas."""
 
 TYPED = "two dogs run"
-CODE = (ways.RECORD, ways.LIVE, ways.WEIGHTS, ways.EXAMPLE)
+CODE = (bring.RECORD_IT, bring.RUN_IT, bring.SAVE_IT, bring.EXAMPLE)
 ALLOWED = (TYPED, "A man is riding a bicycle", "the cat sat on a mat", "the sat cat mat on", "Elhage et al", *CODE)
 """The user's text, examples of it, names, and lines of Python."""
 
@@ -35,7 +32,7 @@ VISITS: list[tuple[str, dict[str, str]]] = [
     *(("translate", {"view": view}) for view in ("heatmap", "head_view", "steps", "beams", "downloads")),
     ("translate", {"kind": "decoder.self", "head": "mean", "scores": "true", "pair": "0-0"}),
     ("translate", {"text": " "}),
-    *(("align", {"screen": screen}) for screen in ("side", "agreement", "changes", "training", "lesson", "downloads")),
+    *(("align", {"screen": screen}) for screen in ("side", "agreement", "changes", "downloads")),
     *(("sequences", {"view": view}) for view in ("letters", "windows")),
     ("sequences", {"window": "538-597(+)"}),
     ("sequences", {"variant": "568 G>A"}),
@@ -57,24 +54,6 @@ VISITS: list[tuple[str, dict[str, str]]] = [
     *(("positions", {"screen": "distance", "variant": name}) for name in ("doubled", "learned", "none")),
 ]
 """Every page, with each of its screens and some mistakes."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two translators and a classifier in the place of the shipped ones."""
-    made = tmp_path_factory.mktemp("checkpoints")
-    torch.manual_seed(5)  # what they write is the same in every run
-    save_tiny(made)
-    (made / "tiny").rename(made / "second")
-    save_tiny(made)
-    small = sequence_checkpoint()
-    save_folder(made / "letters", "kmer", small.model, task=small.task, examples=("ACGTTGCAAGTGTCAGTTGACGTACC",))
-    return made
-
-
-@pytest.fixture(autouse=True)
-def _shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", folder)
 
 
 def strings(value: Any) -> Iterator[str]:

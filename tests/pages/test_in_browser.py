@@ -58,7 +58,7 @@ def test_all_heads_of_every_kind_are_sent_as_the_page_shows_them(form: dict[str,
 
 
 def test_what_the_browser_told_is_taken_and_nothing_else_moves() -> None:
-    at = page(view="steps", written="2")
+    at = page(view="downloads", beam="2")
     assert options(at, "head-choice")["asks"]  # this view follows the head, and the server draws it
     arrival = sent(at, "head-choice")[0]["local"]["arrival"]
     at = told(at, kind="encoder.self", head="mean", pair="encoder.self:two|dogs")
@@ -66,12 +66,12 @@ def test_what_the_browser_told_is_taken_and_nothing_else_moves() -> None:
     assert sent(at, "head-choice")[0]["local"]["arrival"] == arrival
     at.toggle(key="words").set_value(False).run()
     chosen_here = {"kind": "encoder.self", "head": "mean", "pair": "encoder.self:two|dogs"}
-    assert address_of(at) == {**TEXT, "view": "steps", "written": "2", "words": "False", **chosen_here}
+    assert address_of(at) == {**TEXT, "view": "downloads", "beam": "2", "words": "False", **chosen_here}
     assert not at.query_params.keys() & chosen_here.keys()  # they stand behind #
     assert chosen(at) == ("encoder.self", 0, None)
     assert chosen(told(at))[0] == "decoder.cross"
-    assert (address_of(at)["written"], at.toggle(key="words").value) == ("2", False)
-    again = gone(at, text="dogs", written=None)  # another address altogether is another arrival
+    assert (address_of(at)["beam"], at.toggle(key="words").value) == ("2", False)
+    again = gone(at, text="dogs")  # another address altogether is another arrival
     assert sent(again, "head-choice")[0]["local"]["arrival"] > arrival
 
 
@@ -135,7 +135,7 @@ def test_what_is_to_be_known_of_a_layer_alone_is_said_of_its_heads_and_tokens_th
     found = record()
     _, second = (found[site] for site in sites_of(found, "encoder.self"))
     noted = Record({**found.maps, second.site: replace(second, notes=(Message("note_merged_how"),))})
-    form = record_views._form(noted, (0, 0), False, True, None)
+    form = record_views.form_of(noted, (0, 0), False, True, None)
     assert not form.first["encoder.self"].notes
     assert form.sites["encoder.0.self"].notes[0] == "Each row sums to 1 over the keys."
     assert form.sites["encoder.1.self"].notes[0] != form.sites["encoder.0.self"].notes[0]
@@ -144,19 +144,10 @@ def test_what_is_to_be_known_of_a_layer_alone_is_said_of_its_heads_and_tokens_th
     assert list(controls.kinds(other)) == ["decoder.cross", "decoder.self", "encoder.0.self", "encoder.1.self"]
 
 
-@pytest.mark.parametrize(("old", "new"), [("0", "1"), ("2", "3")])
-def test_steps_count_from_one_and_older_addresses_from_zero(old: str, new: str) -> None:
-    at, again = page(view="steps", step=old), page(view="steps", written=new)
-    assert at.slider(key="written").value == int(new)
-    assert address_of(at) == address_of(again)
-    count = len(runs.translation("tiny", TEXT["text"], DecodingOptions(max_length=10), None).steps)
-    assert any(part.value.startswith(f"Step {new} of {count} writes “") for part in at.markdown)
-
-
 def test_a_first_layer_that_a_kind_lacks_is_its_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page begins at a head of the decoder, which may have more layers than the encoder."""
     save_tiny(tmp_path, n_encoder_layers=1, n_decoder_layers=3)
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.store.CHECKPOINTS", tmp_path)
     monkeypatch.setattr("ui.shared.heads.first_head", lambda *_: (2, 1))
     assert chosen(page()) == ("decoder.cross", 2, 1)
     assert chosen(page(kind="encoder.self")) == ("encoder.self", 0, 1)

@@ -5,21 +5,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import streamlit as st
 import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.huggingface.families import write_folder
-from tests.pages.opening import fine, opened, ran
+from tests.pages.opening import fine, opened, ran, stopped_at_once
 from tests.toy import tokenizer
 from transformer import Checkpoint, load
 from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.checkpoint.ours.folder import save_folder
-from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.stacks import Encoder, EncoderConfig
 from transformer.plots.canvas.blob import unpack
 from transformer.runs.any_model import run_any
-from ui.shared import zooming
-from ui.store import progress, user_folder
+from ui.checkpoints import attention, inspection
+from ui.store import runs, store
 
 TEXT = "the dog runs. " * 200
 """More than 512 tokens: a run of it is measured first, and its maps are seen through a window."""
@@ -29,9 +28,11 @@ TEXT = "the dog runs. " * 200
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
     """A small encoder beside the shipped checkpoints' place."""
     words = tokenizer()
-    model = Encoder(EncoderConfig(vocab=len(words), d_model=12, n_heads=3, n_layers=2, d_ff=17, max_length=19)).eval()
+    model = Encoder(
+        EncoderConfig.of(vocab=len(words), d_model=12, n_heads=3, n_layers=2, d_ff=17, max_length=19)
+    ).eval()
     save_folder(tmp_path / "reader", "encoder", model, words, examples=("the dog runs.",))
-    monkeypatch.setattr("ui.store.shipped.CHECKPOINTS", tmp_path)
+    monkeypatch.setattr("ui.store.store.CHECKPOINTS", tmp_path)
     return load(tmp_path / "reader")
 
 
@@ -63,13 +64,19 @@ def test_a_step_sends_the_part_of_the_window_alone_and_its_numbers_are_the_recor
     assert np.abs(found - largest).max() < header["largest"] / 254
 
 
-def test_a_window_that_is_none_shows_the_whole(reader: Checkpoint) -> None:
+def test_a_window_that_is_none_shows_the_whole_and_one_is_about_its_own_text_alone(reader: Checkpoint) -> None:
     count = len(run_any(reader, TEXT).record["encoder.1.self"].queries)
     at = fine(page(columns="5-9"))
     for rows in ("0-9", "9-3", "1-999999", "a-b", "1-2-3"):
         at.query_params.update(rows=rows, layer="1", head="2")
         part = sent(fine(at.run()))["tokens-tiles"][0]["layers"][1]
         assert (part["rows"], part["columns"]) == ([0, count], [4, 9])
+    at.query_params.update(rows="5-9", layer="1", head="2")
+    other = ran(fine(at.run()), input="the dog runs. the " * 150)
+    part = sent(fine(other))["tokens-tiles"][0]["layers"][1]
+    assert part["rows"][0] == 0
+    assert part["rows"][1] > 512
+    assert attention.ROWS not in other.query_params
 
 
 def test_memory_is_the_limit_and_the_refusal_says_what_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +89,8 @@ def test_memory_is_the_limit_and_the_refusal_says_what_why_and_what_to_do(monkey
 
 
 def test_what_takes_very_long_waits_for_its_button_and_says_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "WORTH_ASKING", 0.0)
-    monkeypatch.setattr(progress, "name_of", lambda kind, key: kind)
+    monkeypatch.setattr(runs, "WORTH_ASKING", 0.0)
+    monkeypatch.setattr(runs, "name_of", lambda kind, key: kind)
     at = fine(page())
     (told,) = [one.value for one in at.info if "of memory" in one.value]
     assert told.startswith("1,800 tokens: about 1 s and ")
@@ -92,29 +99,25 @@ def test_what_takes_very_long_waits_for_its_button_and_says_what_it_takes(monkey
     assert "tokens-tiles" in sent(fine(at.button(key="ask-long_any_run").click().run()))
 
 
-def test_a_long_run_is_stopped_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("show", "what", "begins"),
+    [
+        ("attention", "1,800 tokens: stopped by you.", "1,800 tokens: about "),
+        ("tensors", "Looking through the numbers …: stopped by you.", "Looking through the numbers"),
+    ],
+)
+def test_what_takes_long_is_stopped_and_asked_for_again(
+    show: str, what: str, begins: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Someone presses Stop while the bar stands at its first share."""
-    monkeypatch.setattr(progress, "WORTH_A_BAR", 0.0)
-    told, names, name_of = list[str](), list[str](), progress.name_of
-
-    def named(kind: str, key: tuple[Any, ...]) -> str:
-        names.append(name_of(kind, key))
-        return names[-1]
-
-    def pressed(_bar: Any, done: float, says: progress.Told) -> None:
-        told.append(says(done))
-        st.session_state[progress.STOPPED].add(names[-1])
-        st.rerun()
-
-    with monkeypatch.context() as impatient:
-        impatient.setattr(progress, "name_of", named)
-        impatient.setattr(progress, "_move", pressed)
-        at = fine(page())
-    assert [one.value for one in at.info if "stopped" in one.value] == ["1,800 tokens: stopped by you."]
+    monkeypatch.setattr(inspection, "QUICK", 0)
+    with stopped_at_once(monkeypatch) as told:
+        at = fine(page(show=show))
+    assert [one.value for one in at.info if "stopped" in one.value] == [what]
     assert len(told) == 1
-    assert told[0].startswith("1,800 tokens: about ")
+    assert told[0].startswith(begins)
     fine(next(one for one in at.button if str(one.key).startswith("go-on-")).click().run())
-    assert "tokens-tiles" in sent(at)
+    assert at.dataframe if show == "tensors" else "tokens-tiles" in sent(at)
 
 
 def test_a_long_run_is_computed_where_and_as_exactly_as_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,20 +144,11 @@ def test_a_long_run_is_computed_where_and_as_exactly_as_it_is_set(monkeypatch: p
         assert any(says in one.value for one in (*at.warning, *at.error))
 
 
-def test_the_window_is_about_its_own_text() -> None:
-    at = fine(page(rows="5-9"))
-    other = ran(at, input="the dog runs. the " * 150)
-    part = sent(fine(other))["tokens-tiles"][0]["layers"][1]
-    assert part["rows"][0] == 0
-    assert part["rows"][1] > 512
-    assert zooming.ROWS not in other.query_params
-
-
 def test_a_long_text_of_a_hugging_face_decoder_is_zoomed_on_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1,100 ids: it is read and looked at, not written on, and no look at a part computes its rows again."""
-    monkeypatch.setattr(user_folder, "own_folder", lambda: tmp_path / "mine")
+    monkeypatch.setattr(store, "own_folder", lambda: tmp_path / "mine")
     write_folder(tmp_path / "mine" / "llama", "llama", tokenizer=False, max_position_embeddings=1100)
     text = " ".join(str(5 + 7 * i % 290) for i in range(1100))
     at = fine(opened("your_model", model="mine/llama", input=text, layer="1", head="4", rows="901-940", columns="3-60"))

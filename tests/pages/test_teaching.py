@@ -9,10 +9,9 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import address_of, fine, matrices, opened
 from transformer.teaching.data import Step, questions, steps
-from ui.path import asking
-from ui.path.modes import lesson_link
-from ui.path.place import DONE, GUESS, SHOWN, STEP
-from ui.shared.page_state import STATE
+from ui.path import strip
+from ui.path.strip import DONE, GUESS, SHOWN, STEP, lesson_link
+from ui.shared.address import STATE
 from ui.texts import KEY
 
 CLICKED = {"cell", "part", "window"}
@@ -49,7 +48,7 @@ def drawn(at: AppTest) -> str:
 def test_an_address_of_the_tour_is_taken_by_its_page_and_what_it_lights_is_there(one: Step) -> None:
     at = fine(at_step(one, **({SHOWN: one.question} if one.question else {})))
     state = at.session_state[STATE]
-    shown = {key: str(held.value) for key, held in state.controls.shown.items()}
+    shown = {key: str(held.value) for key, held in state.shown.items()}
     wrong = {
         key: shown.get(key) for key, value in one.address.items() if key not in CLICKED and shown.get(key) != value
     }
@@ -85,8 +84,8 @@ def test_every_question_can_be_asked_without_its_answer(monkeypatch: pytest.Monk
             assert name in {"asked", "options", "given", "cells"}, name
             return getattr(self._case, name)
 
-    real = asking.case
-    monkeypatch.setattr(asking, "case", lambda *given: Sealed(real(*given)))
+    real = strip.case
+    monkeypatch.setattr(strip, "case", lambda *given: Sealed(real(*given)))
     on_a_picture = set()
     for name in questions():
         at = fine(opened("teaching", view="questions", question=name))
@@ -101,17 +100,14 @@ def test_every_question_can_be_asked_without_its_answer(monkeypatch: pytest.Monk
     assert on_a_picture == words | heads | {"drawn_row", "most_flattened_row", "table_with_a_slip"}
 
 
-def test_a_step_without_a_prediction_is_not_done_and_leaving_the_tour_is_one_click() -> None:
+def test_a_step_is_done_by_a_prediction_or_a_change_and_leaving_the_tour_is_one_click() -> None:
     at = fine(at_step(step("9")))
     at.button(key="path-reveal").click().run()
     assert DONE not in address_of(at)
     at.button(key="path-leave-now").click().run()
     assert STEP not in address_of(at)
     assert "path-strip" not in keys_of(at._tree)
-
-
-def test_a_step_without_a_question_is_done_when_the_reader_changes_the_page() -> None:
-    one = step("C2")
+    one = step("C2")  # it has no question
     at = fine(at_step(one))
     assert DONE not in address_of(at)
     at.selectbox(key="made").set_value("shipped").run()
@@ -119,20 +115,16 @@ def test_a_step_without_a_question_is_done_when_the_reader_changes_the_page() ->
     assert int(address_of(at)[DONE], 16) >> steps().index(one) & 1
 
 
-def test_a_presented_page_has_no_title_and_no_side_bar_tools() -> None:
+def test_the_other_views_open_and_a_presented_page_has_no_title_and_no_side_bar_tools() -> None:
+    for view in ("tour", "cards", "glossary", "handout"):
+        fine(opened("teaching", view=view))
+    at = fine(opened("teaching", view="cards", card="columns"))
+    assert any("1.645" in one.value for one in at.markdown)
     at = fine(opened("masks", present="1"))
     assert not at.title
     assert "path-teach" not in keys_of(at._tree)
     at.button(key="path-end-view").click().run()
     assert at.title
-
-
-def test_the_other_views_of_the_page_open() -> None:
-    for view in ("tour", "cards", "glossary", "handout"):
-        fine(opened("teaching", view=view))
-    at = fine(opened("teaching", view="cards", card="columns"))
-    assert any("1.645" in one.value for one in at.markdown)
-    assert len(questions()) >= 30
 
 
 def test_a_lesson_link_takes_controls_out_of_the_page_and_refuses_keys_that_somebody_types() -> None:
@@ -144,7 +136,7 @@ def test_a_lesson_link_takes_controls_out_of_the_page_and_refuses_keys_that_some
     at = fine(opened("attention_steps", **query, temperature="0.3", scaled="False"))
     keys = keys_of(at._tree)
     assert {"temperature", "scaled"} & keys == set()
-    assert {"mask_first", "d_model"} <= keys
+    assert {"dropout", "d_model"} <= keys
     assert not {"temperature", "scaled"} & address_of(at).keys()
     weights, right = (matrices(one)[1] for one in (at, expected))
     assert weights.keys() == right.keys()
@@ -156,7 +148,7 @@ def test_a_lesson_link_takes_controls_out_of_the_page_and_refuses_keys_that_some
 
 @pytest.mark.parametrize("page", ["translate", "what_if", "align", "masks", "positions", "map"])
 def test_every_control_of_a_page_can_be_taken_out(page: str) -> None:
-    known = list(fine(opened(page)).session_state[STATE].controls.labels)
+    known = list(fine(opened(page)).session_state[STATE].labels)
     assert len(known) > 1
     hidden = [key for key in known if key != KEY]
     at = fine(opened(page, hide=".".join(hidden), lock="1"))

@@ -1,26 +1,44 @@
-"""The page Your model: record files in, all views of them out; hostile ones are refused; two stand side by side."""
+"""The page Your model: record files and code of one's own, live; all views of them; what is wrong is one sentence."""
 
 import gc
-import json
 import os
 import re
-import struct
+import time
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 from torch import Tensor, nn
+from torch.nn import functional
 
-from tests.pages.opening import brought, chosen, fine, head_shown, matrix_sent, opened, problems, record_sent
+from tests import shapes
+from tests.pages.opening import (
+    ROOT,
+    address_of,
+    brought,
+    chosen,
+    fine,
+    gone,
+    head_shown,
+    matrix_sent,
+    opened,
+    pressed,
+    problems,
+    put,
+    ran,
+    record_sent,
+    said,
+)
 from tests.pages.test_chinese import english
 from transformer import AttentionMap, Intervention, Record, intervening, recording
-from transformer.attention.record_files.contents import is_record
-from transformer.checkpoint.worker import isolated
-from ui.store import user_folder
-from ui.store.upload_quota import LEDGER, UploadLimits
+from transformer.attention.record_files import is_record
+from ui.checkpoints.bring import EXAMPLE
+from ui.store import live, store
+from ui.store.upload_guard import LEDGER
 
 WORDS = ("the", "<b>red</b>", "$x$", "dog", "runs")
 D, HEADS = 14, 2
@@ -95,11 +113,6 @@ def test_words_that_the_vocabulary_lacks_are_counted_above_the_maps():
     assert any("1 of 4 words are unknown to its vocabulary" in part.value for part in page.info)
 
 
-def texts(page: AppTest) -> str:
-    parts = (*page.caption, *page.markdown, *page.text, *page.info, *page.warning)
-    return " ".join(part.value for part in parts)
-
-
 def test_first_paint_shows_the_three_ways_in_their_order_and_something_to_see():
     page = fine(opened("your_model"))
     assert page.title[0].value == "Your model"
@@ -131,119 +144,54 @@ def test_a_record_is_shown_head_by_head_under_the_paths_of_its_modules(net: Net)
     _, layer, head = chosen(page)
     surest = max((weights_by_hand(net, i)[h].max(-1).mean(), i, h) for i in range(3) for h in range(HEADS))
     assert (layer, head) == surest[1:]
-    assert "the head whose rows put the largest weight on one token" in texts(page)
+    assert "the head whose rows put the largest weight on one token" in said(page)
 
 
 def test_numbers_and_files_of_a_record_are_its_own(net: Net):
-    record = recorded(net, model="my net", text="the red dog")
-    page = dropped(opened("your_model"), run=record.to_bytes())
-    page.query_params["map"] = "measures"
-    table = fine(page.run()).dataframe[0].value
-    assert list(table["site"]) == [
-        "blocks.0",
-        "blocks.0",
-        "blocks.1",
-        "blocks.1",
-        "blocks.2",
-        "blocks.2",
-        "last",
-        "last",
-    ]
+    page = dropped(opened("your_model"), run=recorded(net, model="my net", text="the red dog").to_bytes())
+    table = gone(page, map="measures").dataframe[0].value
+    assert list(table["site"]) == [site for site in ("blocks.0", "blocks.1", "blocks.2", "last") for _ in range(2)]
     by_hand = weights_by_hand(net, 1)
     entropy = -(by_hand * np.log(by_hand)).sum(-1).mean(-1)
     np.testing.assert_allclose(table["entropy"][2:4], entropy, atol=1e-5)
     np.testing.assert_allclose(table["same"][2:4], by_hand.diagonal(axis1=1, axis2=2).mean(-1), atol=1e-5)
-    page.query_params["map"] = "downloads"
-    labels = [button.proto.label for button in fine(page.run()).get("download_button")]
-    assert "Record (.heedmap)" in labels
-
-
-def table_of(data: bytes) -> tuple[dict[str, Any], dict[str, Any], bytes]:
-    length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8 : 8 + length])
-    return header, json.loads(header["__metadata__"]["heedmap"]), data[8 + length :]
-
-
-def with_table(data: bytes, table: dict[str, Any]) -> bytes:
-    header, _, rest = table_of(data)
-    header["__metadata__"]["heedmap"] = json.dumps(table)
-    written = json.dumps(header).encode()
-    written += b" " * (-len(written) % 8)
-    return struct.pack("<Q", len(written)) + written + rest
-
-
-def newer(data: bytes) -> bytes:
-    return with_table(data, table_of(data)[1] | {"version": 2})
-
-
-def many_heads(data: bytes) -> bytes:
-    """Shapes in the header that no bytes stand for: 10^9 heads."""
-    header, _, rest = table_of(data)
-    for name, told in header.items():
-        if name != "__metadata__":
-            told["shape"] = [1, 10**9, *told["shape"][2:]]
-    written = json.dumps(header).encode()
-    written += b" " * (-len(written) % 8)
-    return struct.pack("<Q", len(written)) + written + rest
+    buttons = gone(page, map="downloads").get("download_button")
+    assert "Record (.heedmap)" in [button.proto.label for button in buttons]
 
 
 def test_a_hostile_record_is_refused_in_one_sentence_and_nothing_is_lost(net: Net):
+    assert is_record("a.HEEDMAP")
+    assert not is_record("a.heedmap.pt")
     gc.collect()  # what sessions of earlier tests held
-    held = LEDGER.held
+    held = LEDGER.n_bytes
     good = recorded(net).to_bytes()
     page = dropped(opened("your_model"), good=good)
     for bad, reason in (
         (good[:200], "damaged|cut|short|header"),
-        (b"\x80\x04\x95 no record", "no file that record.save wrote"),
-        (newer(good), "written by a newer Heedmap"),
-        (many_heads(good), "claims 25,000,000,000 numbers"),
+        (b"\x80\x04\x95 no", "no file that record.save wrote"),
     ):
         page = dropped(page, bad=bad)
-        assert LEDGER.held - held == len(good)
-        assert len(problems(page)) == 1
-        assert "bad.heedmap" in problems(page)[0].replace("\\", "")
-        assert re.search(reason, problems(page)[0].replace("\\", "")), problems(page)[0]
+        assert LEDGER.n_bytes - held == len(good)
+        (told,) = (one.replace("\\", "") for one in problems(page))
+        assert "bad.heedmap" in told
+        assert re.search(reason, told), told
         assert page.selectbox(key="model").value == "record/good"
         assert record_sent(page)["blocks"][1].shape == (3, HEADS, len(WORDS), len(WORDS))
-    page.button(key="remove").click()
-    fine(page.run())
-    assert page.selectbox(key="model").value == "tiny"
-    assert LEDGER.held == held
+    assert pressed(page, "remove").selectbox(key="model").value == "tiny"
+    assert LEDGER.n_bytes == held
 
 
-def test_two_records_stand_side_by_side_and_the_difference_is_that_of_their_numbers(net: Net):
-    change = Intervention("blocks.0", "uniform", heads=(1,))
-    page = dropped(opened("your_model"), before=recorded(net).to_bytes(), after=recorded(net, change).to_bytes())
-    assert page.selectbox(key="model").value == "record/after"
-    assert "Changed while it ran: blocks.0 (head 1) made uniform" in texts(page).replace("\\", "")
-    page.query_params["show"] = "beside"
-    page.run()
-    assert not page.exception
-    names = ("record/after", "record/before", "difference-record/before")
-    after, before, apart = (matrix_sent(page, f"beside-{name}")[1] for name in names)
-    assert (page.button_group(key="layer").value, page.button_group(key="head").value) == ("0", "1")
-    np.testing.assert_allclose(before, weights_by_hand(net, 0)[1], atol=1e-6)
-    np.testing.assert_allclose(after, np.full((5, 5), 0.2), atol=1e-6)
-    np.testing.assert_allclose(apart, 0.2 - weights_by_hand(net, 0)[1], atol=1e-6)
-    assert "record/after minus record/before" in texts(page)
-    page.button_group(key="head").set_value("mean")
-    page.run()
-    assert not page.exception
-    mean = matrix_sent(page, "beside-difference-record/before")[1]
-    np.testing.assert_allclose(mean, (0.2 - weights_by_hand(net, 0)[1]) / 2, atol=1e-6)
-
-
-def test_records_of_other_tokens_have_no_difference_and_one_alone_asks_for_another(net: Net):
+def test_one_record_alone_asks_for_another_and_a_changed_one_says_so(net: Net):
     page = dropped(opened("your_model"), first=recorded(net).to_bytes())
-    page.query_params["show"] = "beside"
-    page.run()
-    assert "Drop more record files" in texts(page)
-    page = dropped(page, second=recorded(net, words=("a", "b", "c")).to_bytes())
-    for name in ("record/first", "record/second"):
-        matrix_sent(page, f"beside-{name}")
-    with pytest.raises(StopIteration):
-        matrix_sent(page, "beside-difference-record/first")
-    assert "the two read other tokens there" in texts(page)
+    page = gone(page, show="beside")
+    assert "Drop more record files" in said(page)
+    page = dropped(page, after=recorded(net, Intervention("blocks.0", "uniform", heads=(1,))).to_bytes())
+    assert page.selectbox(key="model").value == "record/after"
+    assert "Changed while it ran: blocks.0 (head 1) made uniform" in said(page).replace("\\", "")
+    assert "record/after minus record/first" in said(page)
+    assert (page.button_group(key="layer").value, page.button_group(key="head").value) == ("0", "1")  # most different
+    mean = matrix_sent(page.button_group(key="head").set_value("mean").run(), "beside-difference-record/first")[1]
+    np.testing.assert_allclose(mean, (0.2 - weights_by_hand(net, 0)[1]) / 2, atol=1e-6)
 
 
 def test_four_records_stand_side_by_side_on_one_scale_and_any_of_them_are_chosen_by_name(net: Net):
@@ -251,8 +199,7 @@ def test_four_records_stand_side_by_side_on_one_scale_and_any_of_them_are_chosen
     files = {"plain": recorded(net).to_bytes(), "short": recorded(net, words=("a", "b", "c")).to_bytes()}
     files |= {name: recorded(net, *change).to_bytes() for name, change in changes.items()}
     page = dropped(opened("your_model"), **files)
-    page.query_params["model"], page.query_params["show"] = "record/plain", "beside"
-    fine(page.run())
+    page = gone(page, model="record/plain", show="beside")
     others = ["record/short", "record/uniform", "record/zero"]
     assert page.multiselect(key="other").value == page.multiselect(key="other").options == others
     sent = {name: matrix_sent(page, f"beside-{name}") for name in ("record/plain", *others)}
@@ -264,9 +211,8 @@ def test_four_records_stand_side_by_side_on_one_scale_and_any_of_them_are_chosen
     np.testing.assert_allclose(apart, 0.2 - by_hand, atol=1e-6)
     both = [matrix_sent(page, f"beside-difference-record/{name}") for name in changes]
     assert {told["end"] for told, _ in both} == {max(np.abs(values).max() for _, values in both)}
-    assert "record/short and record/plain: no difference is drawn" in texts(page)
-    page.multiselect(key="other").set_value(["record/zero"])
-    fine(page.run())
+    assert "record/short and record/plain: no difference is drawn" in said(page)
+    put(page, other=["record/zero"])
     assert page.query_params["other"] == "record/zero"
     matrix_sent(page, "beside-record/zero")
     with pytest.raises(StopIteration):
@@ -276,9 +222,7 @@ def test_four_records_stand_side_by_side_on_one_scale_and_any_of_them_are_chosen
 def test_a_long_record_is_seen_through_a_window(net: Net):
     words = [f"w{i}" for i in range(523)]
     page = dropped(opened("your_model"), long=recorded(net, words=words).to_bytes())
-    page.selectbox(key="kind").set_value("last")
-    page.run()
-    fine(page)
+    put(page, kind="last")
     tiles = [part for part in page.get("bidi_component") if part.key == "tokens-tiles"]
     assert len(tiles) == 1
     assert not page.get("plotly_chart")
@@ -301,12 +245,10 @@ def test_a_small_file_of_very_many_weights_is_never_computed_whole(monkeypatch: 
         raise AssertionError("every weight of a site is computed at once")
 
     monkeypatch.setattr(AttentionMap, "all_weights", refuse)
-    page = dropped(opened("your_model"), many=data)
-    fine(page)
-    assert "An overview of all heads would take too long (4,096 heads" in texts(page)
+    page = fine(dropped(opened("your_model"), many=data))
+    assert "An overview of all heads would take too long (4,096 heads" in said(page)
     assert [part for part in page.get("bidi_component") if part.key == "tokens-tiles"]
-    page.selectbox(key="head").set_value("4000")
-    fine(page.run())
+    put(page, head="4000")
 
 
 def test_a_link_to_a_record_of_another_session_says_so(net: Net):
@@ -319,34 +261,18 @@ def test_a_link_to_a_record_of_another_session_says_so(net: Net):
     assert not other.exception
 
 
-def test_records_count_among_what_a_session_may_hold(net: Net, monkeypatch: pytest.MonkeyPatch):
-    data = recorded(net).to_bytes()
-    monkeypatch.setenv("HEEDMAP_SESSION_MB", "1")
-    monkeypatch.setattr(UploadLimits, "of", classmethod(lambda cls, _: cls(session_bytes=int(1.5 * len(data)))))
-    page = dropped(opened("your_model"), one=data)
-    with monkeypatch.context() as patch:
-        patch.setattr(isolated, "open_record", lambda *_: pytest.fail("what has no room is not read"))
-        page = dropped(page, two=data)
-    assert "remove a checkpoint first" in problems(page)[0]
-    assert page.selectbox(key="model").options[0] == "record/one"
-    assert "record/two" not in page.selectbox(key="model").options
-
-
-@pytest.mark.parametrize("show", ["attention", "beside"])
-def test_records_in_chinese_hold_no_english_sentence(net: Net, show: str):
+def test_records_in_chinese_hold_no_english_sentence(net: Net):
     change = Intervention("blocks.0", "uniform", heads=(1,))
     page = dropped(opened("your_model", lang="zh"), a=recorded(net).to_bytes(), b=recorded(net, change).to_bytes())
-    page.query_params["show"] = show
-    page.run()
-    assert not page.exception
-    assert page.title[0].value == "您的模型"
+    page.query_params["show"] = "beside"
+    assert page.run().title[0].value == "您的模型"
     assert english(page) == []
 
 
 def test_a_record_of_the_users_folder_is_shown_to_every_reader_until_it_changes(net: Net, tmp_path, monkeypatch):
     file = tmp_path / "run.heedmap"
     recorded(net).save(file)
-    monkeypatch.setattr(user_folder, "own_folder", lambda: file)
+    monkeypatch.setattr(store, "own_folder", lambda: file)
     page = fine(opened("your_model", model="mine/run.heedmap"))
     before = record_sent(page)["blocks"][1]
     assert not [one for one in page.button if one.key == "remove"]
@@ -356,6 +282,156 @@ def test_a_record_of_the_users_folder_is_shown_to_every_reader_until_it_changes(
     assert not np.array_equal(before, after)
 
 
-def test_only_the_ending_makes_a_record_and_names_are_made_plain():
-    assert is_record("a.HEEDMAP")
-    assert not is_record("a.heedmap.pt")
+OWN = """
+import torch
+from torch import nn
+
+class Mixes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.table, self.out = nn.Embedding(31, 6), nn.Linear(6, 13)
+
+    def forward(self, ids, *, times=1.0):
+        x = self.table(ids)
+        w = (x @ x.transpose(-2, -1) * times).softmax(-1)
+        return {"logits": self.out(w @ x)}
+
+def make():
+    def read(text):
+        words = text.split()
+        return words, {"ids": torch.tensor([[len(word) for word in words]]), "times": 0.5}
+    return Mixes(), read
+"""
+SITE = "Mixes"
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: None):
+    """`code(text)` writes the file that the server was started with."""
+    file = tmp_path / "my_model.py"
+    monkeypatch.setattr("ui.store.live.named", lambda: f"{file}:make")
+    monkeypatch.setattr(live, "_LIBRARIES", (*live._LIBRARIES, shapes.__file__))  # which tests put around calls
+
+    def write(text: str) -> Path:
+        file.write_text(text)
+        return file
+
+    return write
+
+
+def by_hand(text: str) -> np.ndarray:
+    torch.manual_seed(5)
+    x = torch.nn.Embedding(31, 6)(torch.tensor([len(word) for word in text.split()])).double()
+    return functional.softmax(x @ x.T * 0.5, -1).detach().numpy()
+
+
+page_of = partial(opened, "your_model")
+
+
+def told(page: AppTest) -> str:
+    return " ".join(problems(page)).replace("\\", "")
+
+
+def test_a_text_is_read_run_and_shown_with_its_own_labels(code) -> None:
+    code(OWN)
+    page = fine(page_of(input="one three sixteen"))
+    assert page.selectbox(key="model").options == ["my_model.py:make (live)", "tiny"]
+    kind, weights = record_sent(page)[SITE]
+    assert kind["queries"]["texts"] == kind["keys"]["texts"] == ["one", "three", "sixteen"]
+    np.testing.assert_allclose(weights[0, 0], by_hand("one three sixteen"), atol=1e-6)
+    weights = record_sent(ran(page, input="two words"))[SITE][1]
+    np.testing.assert_allclose(weights[0, 0], by_hand("two words"), atol=1e-6)
+
+
+def test_a_head_that_is_switched_off_moves_the_output_and_stands_in_the_address(code) -> None:
+    code(OWN)
+    page = gone(page_of(input="one three sixteen", show="off"), do=f"{SITE}~zero~h0")
+    assert address_of(page)["do"] == f"{SITE}~zero~h0"
+    moved = next(one.value for one in page.markdown if "The output moves by" in one.value)
+    torch.manual_seed(5)
+    x, out = torch.nn.Embedding(31, 6)(torch.tensor([3, 5, 7])), torch.nn.Linear(6, 13)
+    was = out(functional.softmax(x @ x.T * 0.5, -1) @ x).detach()
+    share = float((out.bias.detach().expand(3, 13) - was).norm() / was.norm())
+    assert f"{share:.1%}" in moved
+    page = gone(page, map="before")
+    np.testing.assert_allclose(matrix_sent(page, "map-of-head")[1], by_hand("one three sixteen"), atol=1e-6)
+
+
+def test_the_record_that_is_saved_is_read_again(code) -> None:
+    code(OWN)
+    found = live._run(live.loaded()[1], "one three sixteen", f"{SITE}~uniform~h0")
+    again = Record.of_bytes(found.run.record.to_bytes(), "run.heedmap")
+    assert (again.model, again.text) == ("my_model", "one three sixteen")
+    np.testing.assert_allclose(again[SITE].weights(0), np.full((3, 3), 1 / 3), atol=1e-6)
+    assert [str(one.action) for one in again.interventions] == ["uniform"]
+
+
+WRONG = (
+    ("import nothing_of_this_name\n", r"my_model.py, line 1: ModuleNotFoundError: No module named"),
+    ("x = 3\ndef make(:\n    pass\n", r"my_model.py, line 2: SyntaxError"),
+    ("def other(): pass\n", "my_model.py has no function make"),
+    ("def make(): return 3\n", "make() gives int, and has to give two things"),
+    (OWN.replace("return Mixes(), read", "return 3, read"), "make() gives tuple, and has to give"),
+    (OWN.replace("words = text.split()", "words = text.cut()"), "my_model.py, line 18: AttributeError"),
+    (OWN.replace("x = self.table(ids)", "x = self.table(ids * 99)"), "my_model.py, line 12: IndexError"),
+    (OWN.replace("return words, {", "return {"), "gives dict, and has to give two things: labels"),
+    (OWN.replace("return words,", "return 'words',"), "abels are a list of texts"),
+    (OWN.replace("return words,", "return words[:-1],"), "one of the recorded axes has 2 positions"),
+    (OWN.replace(".softmax(-1)", ".sigmoid()"), "o attention was seen"),
+    (OWN.replace("words = text.split()", "raise SystemExit(3)"), "my_model.py, line 18: SystemExit"),
+    (OWN.replace("words = text.split()", "raise ValueError('<b>bold</b> $x$')"), "ValueError: <b>bold</b> $x$"),
+)
+"""Code that fails, each in its own way, and what is said of it."""
+
+
+def test_what_the_users_code_does_wrong_is_one_sentence_with_its_place(code) -> None:
+    page, now = page_of(input="one three sixteen"), time.time_ns()
+    assert "-model names my_model.py, which is not here" in told(page)
+    for number, (text, reason) in enumerate(WRONG):
+        os.utime(code(text), ns=(now, now + number * 10**9))
+        assert not page.run().exception
+        assert len(problems(page)) == 1
+        assert reason in told(page)
+    assert record_sent(put(page, model="tiny"))
+
+
+def test_code_that_was_saved_again_is_loaded_again_and_no_other_run_loads_it(code) -> None:
+    file = code(OWN + "\nwith open(__file__ + '.log', 'a') as log:\n    log.write('x')\n")
+    page = fine(page_of(input="one three sixteen"))
+    fine(page.run())
+    assert Path(f"{file}.log").read_text() == "x"
+    code(OWN.replace('"times": 0.5', '"times": 0.0'))
+    later = time.time_ns() + 10**9
+    os.utime(file, ns=(later, later))
+    np.testing.assert_allclose(record_sent(fine(page.run()))[SITE][1][0, 0], np.full((3, 3), 1 / 3), atol=1e-6)
+
+
+@pytest.mark.parametrize("show", ["off", "beside"])
+def test_a_live_model_in_chinese_has_no_english_sentence(code, show: str) -> None:
+    code(OWN)
+    page = page_of(lang="zh", input="Wort eins", show=show, do=f"{SITE}~zero~h0")
+    assert not page.exception
+    assert english(page) == []
+
+
+@pytest.mark.parametrize("where", ["page", "guide"])
+def test_a_complete_example_runs(code, where: str) -> None:
+    guide = (ROOT / "docs" / "your-model.md").read_text()
+    written = next(part for part in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "def make" in part)
+    code(EXAMPLE if where == "page" else written)
+    assert record_sent(fine(page_of(input="a man rides")))["1.layers.self_attn"][1].shape == (2, 4, 3, 3)
+
+
+def test_nothing_but_the_command_line_names_the_code(
+    shipped: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "my_model.py"
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n" + OWN)
+    for name in ("MODEL", "HEEDMAP_MODEL", "HEEDMAP_LIVE"):
+        monkeypatch.setenv(name, f"{file}:make")
+    page = page_of(model="live", live=f"{file}:make", make=str(file))
+    assert not page.exception
+    assert page.selectbox(key="model").options == ["tiny"]
+    assert "names a checkpoint" in told(page) or "not here" in told(page)
+    assert not (tmp_path / "ran").exists()

@@ -9,7 +9,7 @@ import torch
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.text.text import TextTokenizer, train_tokenizer
+from transformer.text.tokenizers import TextTokenizer, train_tokenizer
 
 TEXT = ["A man rides a bicycle.", "Ein Mann fährt Fahrrad.", "two dogs run", "zwei Hunde rennen", "a red", "ein rotes"]
 
@@ -38,7 +38,7 @@ def _tiny(options: tuple[tuple[str, object], ...]) -> dict[str, bytes]:
     sizes |= dict(d_ff=8, n_encoder_layers=2, n_decoder_layers=1, norm_first=True, norm_after_stack=True)
     sizes |= dict(pad_id=0, bos_id=2, eos_id=3, max_length=40)
     torch.manual_seed(SEED)
-    model = Seq2Seq(Seq2SeqConfig(**(sizes | dict(options))))  # type: ignore[arg-type]
+    model = Seq2Seq(Seq2SeqConfig.of(**(sizes | dict(options))))  # type: ignore[arg-type]
     with TemporaryDirectory() as folder:
         save_folder(Path(folder) / "tiny", "seq2seq", model, tokenizer, ("English", "German"))
         return {file.name: file.read_bytes() for file in (Path(folder) / "tiny").iterdir()}
@@ -50,6 +50,6 @@ def save_tiny_recurrent(folder: Path, attention: str, name: str = "", **options:
     sizes: dict[str, object] = dict(source_vocab=len(tokenizer), target_vocab=len(tokenizer), hidden=11, d_embedding=7)
     sizes |= dict(attention=attention, max_length=29, pad_id=0, bos_id=2, eos_id=3)
     torch.manual_seed(5)
-    model = Recurrent(RecurrentConfig(**(sizes | options)))  # type: ignore[arg-type]
+    model = Recurrent(RecurrentConfig.of(**(sizes | options)))  # type: ignore[arg-type]
     save_folder(folder / (name or attention), "recurrent", model, tokenizer, ("English", "German"), half=False)
     return model

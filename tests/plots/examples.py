@@ -3,8 +3,7 @@
 import numpy as np
 
 from transformer.plots.axes import Axis
-from transformer.plots.picture import Picture
-from transformer.plots.quantity import Quantity
+from transformer.plots.picture import Picture, Quantity
 
 HOSTILE = (
     "<b>bold</b>",

@@ -8,11 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transformer.attention.changed import ChangedAttentionInputs
 from transformer.attention.interventions.value import Donor, Intervention
-from transformer.attention.masks_and_biases import BiasTable, MaskTable, RelativeBias, WindowMask
 from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.softmax_inputs import (
+    AttentionInputs,
+    BiasTable,
+    MaskTable,
+    RelativeBias,
+    Weights,
+    WindowMask,
+)
 from transformer.messages import Message, say, speaking
 from transformer.nn.masks import Mask
 from transformer.plots.axes import Axis
@@ -81,14 +86,14 @@ class Samples:
             "encoder.5.self": replace(self.inputs(nq, nk), k=one_key_head),
             "decoder.0.self": replace(logs, known=sums[:, None].expand(BATCH, 4, nq)),
             "blocks.7.attn-1": self.changed(nq, nk),
-            "decoder.1.cross": ChangedAttentionInputs.of(
-                self.inputs(nq, nk), (Intervention("decoder.1.cross", "zero", 1),), 2
+            "decoder.1.cross": replace(
+                self.inputs(nq, nk), interventions=(Intervention("decoder.1.cross", "zero", 1),), first_row=2
             ),
             "pooling": Weights(self.tensor(BATCH, 3, nq, nk).abs().softmax(-1), table, ("note", self.note())),
             "decoder.2.cross": Weights(self.tensor(BATCH, 1, nq, nk).softmax(-1)),
         }
 
-    def changed(self, nq: int, nk: int) -> ChangedAttentionInputs:
+    def changed(self, nq: int, nk: int) -> AttentionInputs:
         """A softmax under interventions, one of them from a donor."""
         site = "blocks.7.attn-1"
         weights = self.tensor(BATCH, 5, nq, nk).float().softmax(-1)
@@ -101,7 +106,7 @@ class Samples:
             Intervention(site, "patch_output", 4, value=donor),
             Intervention(site, "cut", 0, queries=1, keys=0),
         )
-        return ChangedAttentionInputs.of(self.inputs(nq, nk, 5, 5), changes)
+        return replace(self.inputs(nq, nk, 5, 5), interventions=changes)
 
     def note(self) -> Message:
         """A note with fields of every kind."""

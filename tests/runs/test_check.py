@@ -3,18 +3,19 @@
 import io
 import os
 import struct
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from tests.checkpoint.references import REFERENCE, heads
+from tests.safe.hostile import zip_of
+from transformer import InputError, RecordError, check, check_file, load, recording
 from transformer import __main__ as command_line
-from transformer import check, check_file, load
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import CheckpointError
 from transformer.safe.arrays import ARRAY_LIMITS, read_arrays, read_arrays_file
 from transformer.safe.limits import ReadLimits
 
@@ -22,9 +23,8 @@ PRENORM = REFERENCE / "torch-prenorm"
 RIGHT = dict(n_heads=4, activation="gelu", norm_first=True, scale_embedding=True)
 
 
-def _expected(**more) -> dict[str, np.ndarray]:
-    arrays = {name: tensor.numpy() for name, tensor in load_file(PRENORM / "expected.safetensors").items()}
-    return {**arrays, **more}
+def _expected(folder: Path = PRENORM) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in load_file(folder / "expected.safetensors").items()}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_a_checkpoint_that_is_read_right_agrees(kind, right, tmp_path):
     assert found.agrees
     assert found.begins is None
     assert [one.name for one in found.differences] == [*map(str, right.sites), "log_probs"]
-    assert 0 < found.largest.largest < 1e-9
+    assert 0 < max(one.largest for one in found.differences) < 1e-9
     assert "computes what was expected" in found.verdict
 
 
@@ -52,14 +52,12 @@ def test_a_wrong_answer_is_told_by_where_the_difference_begins(right):
     source, target = arrays.pop("source"), arrays.pop("target")
     wrong = check(load(PRENORM, **RIGHT | {"activation": "relu"}), source, arrays, target)
     assert not wrong.agrees
-    assert wrong.begins is not None
     assert wrong.begins.name == "decoder.0.cross"  # the first attention that reads a feed-forward net
     assert "decoder.0.cross" in wrong.verdict
     moved = arrays["decoder.0.cross"].copy()
     moved[1, 2, 3, 1] += 0.25
     found = check(right, source, arrays | {"decoder.0.cross": moved}, target)
     first = found.begins
-    assert first is not None
     assert (first.name, first.place, round(first.largest, 9)) == ("decoder.0.cross", (1, 2, 3, 1), 0.25)
     assert first.expected == pytest.approx(first.found + 0.25)
     assert sum(one.agrees for one in found.differences) == len(found.differences) - 1
@@ -89,9 +87,7 @@ def test_rounding_is_judged_by_the_precision_that_was_saved(right):
 
 @pytest.mark.parametrize(("layout", "rest"), [("annotated", "even"), ("torch-postnorm", "undefined")])
 def test_what_is_undefined_agrees_with_nothing_and_rows_that_see_nothing_are_what_the_original_makes(layout, rest):
-    folder = REFERENCE / layout
-    arrays = {name: tensor.numpy() for name, tensor in load_file(folder / "expected.safetensors").items()}
-    checkpoint = load(folder, **heads(layout))
+    arrays, checkpoint = _expected(REFERENCE / layout), load(REFERENCE / layout, **heads(layout))
     source, target = arrays["source"].copy(), arrays["target"]
     source[0] = 0  # nothing but padding: one original spreads such rows evenly, the other makes NaN of them
     expected = np.full_like(arrays["encoder.0.self"], 1 / source.shape[1] if rest == "even" else np.nan)
@@ -126,12 +122,8 @@ def _npy(shape: tuple[int, ...], body: bytes, descr: str = "'<f8'", fortran: boo
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + body
 
 
-def _zip(kind: int = zipfile.ZIP_DEFLATED, **entries: bytes) -> bytes:
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", kind) as archive:
-        for name, data in entries.items():
-            archive.writestr(f"{name}.npy", data)
-    return held.getvalue()
+def _zip(packed: bool = True, **entries: bytes) -> bytes:
+    return zip_of(*((f"{name}.npy", data) for name, data in entries.items()), packed=packed)
 
 
 HOSTILE = {
@@ -145,7 +137,7 @@ HOSTILE = {
     "no array": _zip(a=b"\x80\x04N."),
     "bomb": _zip(a=_npy((1 << 20,), b"\0" * (8 << 20))),
     "cut off": _zip(a=_npy((8,), b"\1" * 64))[:-30],
-    "damaged": _zip(zipfile.ZIP_STORED, a=_npy((8,), b"\1" * 64)).replace(b"\1" * 64, b"\2" * 64),
+    "damaged": _zip(packed=False, a=_npy((8,), b"\1" * 64)).replace(b"\1" * 64, b"\2" * 64),
     "axes": _zip(a=_npy((1,) * 30, b"\0" * 8)),
 }
 
@@ -190,3 +182,107 @@ def test_a_pipe_is_no_file_of_arrays(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "expected.npz")
     with pytest.raises(CheckpointError, match="expected"):
         read_arrays_file(tmp_path / "expected.npz")
+
+
+MINE = dict(n_heads=4, activation="gelu", norm_first=True, scale_embedding=False, causal=False, head="mean")
+
+
+class Classifier(nn.Module):
+    """A bare nn.TransformerEncoder between an embedding with stored positions and a classifier of the mean."""
+
+    def __init__(self, *, causal: bool = False) -> None:
+        super().__init__()
+        self.causal = causal
+        self.embedding = nn.Embedding(23, 24)
+        self.register_buffer("pe", torch.randn(1, 19, 24))
+        layer = nn.TransformerEncoderLayer(24, 4, 37, activation="gelu", norm_first=True, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+        self.classifier = nn.Linear(24, 5)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(ids) + self.pe[:, : ids.shape[1]]
+        mask = nn.Transformer.generate_square_subsequent_mask(ids.shape[1], dtype=x.dtype) if self.causal else None
+        return self.classifier(self.encoder(x, mask).mean(1))
+
+
+def _saved(folder, seed=0, n_batch=2, **options):
+    """Weights, and what `expected` wrote of a run of their module."""
+    torch.manual_seed(seed)
+    net = Classifier(**options).double().eval()
+    for parameter in net.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    ids = torch.randint(2, 23, (n_batch, 7))
+    torch.save(net.state_dict(), folder / "net.pt")
+    with torch.no_grad(), recording(net) as seen:
+        output = net(ids)
+    seen.expected(folder / "expected.npz", inputs=ids, output=output)
+    seen.expected(folder / "maps.npz", inputs=ids)
+    return net, ids, output, seen
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    return folder, *_saved(folder)
+
+
+def test_one_line_saves_what_the_module_computed(saved):
+    folder, _, ids, output, _ = saved
+    arrays = dict(np.load(folder / "expected.npz"))
+    assert list(arrays) == [*(f"encoder.layers.{i}.self_attn" for i in range(3)), "input", "output"]
+    assert (arrays["input"] == ids.numpy()).all()
+    assert (arrays["output"] == output.numpy()).all()
+    assert arrays["encoder.layers.0.self_attn"].shape == (2, 4, 7, 7)
+
+
+def test_maps_by_paths_of_modules_are_compared_in_order_and_the_report_says_which(saved):
+    folder = saved[0]
+    found = check_file(load(folder / "net.pt", **MINE), folder / "expected.npz")
+    assert found.agrees
+    pairs = [(f"encoder.{i}.self", f"encoder.layers.{i}.self_attn") for i in range(3)]
+    assert [(one.name, one.given) for one in found.differences] == [*pairs, ("output", "")]
+    assert found.differences[1].title == "encoder.1.self (there encoder.layers.1.self_attn)"
+    wrong = check_file(load(folder / "net.pt", **MINE | {"activation": "relu"}), folder / "expected.npz")
+    assert "begins in encoder.1.self (there encoder.layers.1.self_attn)" in wrong.verdict
+
+
+def test_order_and_shape_are_not_stretched(saved, tmp_path):
+    folder, _, ids, *_ = saved
+    arrays = dict(np.load(folder / "maps.npz"))
+    torch.save({name: torch.from_numpy(array) for name, array in arrays.items()}, tmp_path / "m.pt")
+    middle = arrays.pop("encoder.layers.1.self_attn")
+    np.savez(tmp_path / "two.npz", **arrays)
+    checkpoint = load(folder / "net.pt", **MINE)
+    with pytest.raises(InputError, match=r"7 x 7 the file holds encoder\.layers\.0\.self_attn.*encoder\.2\.self"):
+        check_file(checkpoint, tmp_path / "two.npz")
+    with pytest.raises(InputError, match="nothing that is expected is of this model"):
+        check_file(checkpoint, tmp_path / "m.pt")  # names in no order that anybody promised
+    found = check(checkpoint, ids, {"encoder.1.self": middle, "mine": np.ones((2, 7, 7))})
+    assert (found.agrees, len(found.differences), found.other) == (True, 1, ("mine",))
+
+
+def test_source_target_and_cross_attention_match_by_their_shapes(right):
+    arrays = _expected()
+    source, target = arrays.pop("source"), arrays.pop("target")
+    maps = {name: array for name, array in arrays.items() if "." in name}
+    decoder_first = sorted(maps, key=lambda name: (not name.startswith("decoder"), name.split(".")[2], name))
+    found = check(right, source, {f"net.{name}": maps[name] for name in decoder_first}, target)
+    assert found.agrees
+    assert {one.name: one.given for one in found.differences} == {name: f"net.{name}" for name in maps}
+
+
+def test_expected_is_of_one_run_of_the_inputs(saved, tmp_path):
+    _, net, ids, _, seen = saved
+    with pytest.raises(RecordError, match="attended in 2 sentences, inputs have 3"):
+        seen.expected(tmp_path / "e.npz", inputs=torch.zeros(3, 7, dtype=torch.long))
+    with recording(nn.Linear(3, 5)) as nothing:
+        pass
+    with pytest.raises(RecordError, match="no attention was seen"):
+        nothing.expected(tmp_path / "e.npz", inputs=[1, 2])
+    with torch.no_grad(), recording(net.half().float()) as seen:
+        net(ids)
+    seen.expected(tmp_path / "single.npz", inputs=ids.tolist(), targets=ids[:, :3])
+    arrays = dict(np.load(tmp_path / "single.npz"))
+    assert list(arrays)[3:] == ["source", "target"]
+    assert arrays["encoder.layers.0.self_attn"].dtype == np.float32
+    net.double()

@@ -10,25 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.classifiers import sequence_checkpoint
 from tests.toy import tokenizer, write_checkpoint
 from transformer import load
 from transformer.attention.capture import watch
 from transformer.attention.zoom import Zoom
-from transformer.checkpoint.checkpoint import HUGGING_FACE, Checkpoint, OtherModel
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel
 from transformer.errors import CheckpointError
 from transformer.nn import masks
-from transformer.nn.encoder import Encoder, EncoderConfig
 from transformer.nn.masks import Mask
-from transformer.nn.protocols import Abilities
+from transformer.nn.stacks import Encoder, EncoderConfig
 from transformer.runs.any_model import run_any
 from transformer.runs.flow import flow
-from transformer.runs.sequences.attribution import mutations
-from transformer.runs.sequences.classify import Classification, classify, verdicts
+from transformer.runs.sequences.classify import classify, mutations, verdicts
 from transformer.runs.sequences.scan import plan_scan
-from transformer.runs.translate import Translation, translate
+from transformer.runs.translate import translate
 from transformer.sequences.fasta import FastaRecord
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
@@ -39,8 +38,9 @@ BOUNDS = {torch.float64: (2e-6, 1e-5), torch.float16: (4e-3, 5e-3), torch.bfloat
 """How far weights and probabilities may lie from those in single precision."""
 
 
-def of_two(asked: int) -> Any:
-    return lambda: asked
+def with_gpus(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,10 @@ def of_two(asked: int) -> Any:
     [(0, "auto", "cpu"), (0, "cpu", "cpu"), (1, "auto", "cuda:0"), (2, "auto", "cuda:0"), (2, "cuda:1", "cuda:1"),
      (1, "cuda", "cuda"), (2, "cpu", "cpu")],
 )  # fmt: skip
-def test_a_gpu_is_chosen_where_there_is_one(
-    gpus: int, asked: str, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_is_chosen_where_there_is_one(gpus: int, asked: str, expected: str, monkeypatch) -> None:
     moved: list[tuple[Any, ...]] = []
     checkpoint = sequence_checkpoint()
-    monkeypatch.setattr(torch.cuda, "is_available", of_two(gpus > 0))
-    monkeypatch.setattr(torch.cuda, "device_count", of_two(gpus))
+    with_gpus(gpus, monkeypatch)
     monkeypatch.setattr(checkpoint.model, "to", lambda *where: moved.append(where))
     assert checkpoint.placed(asked) is checkpoint
     assert moved == [(torch.device(expected), None)]
@@ -62,26 +59,14 @@ def test_a_gpu_is_chosen_where_there_is_one(
 
 @pytest.mark.parametrize(("asked", "gpus"), [("cuda", 0), ("cuda:1", 1), ("meta", 1), ("nowhere", 0), ("", 0)])
 def test_a_device_that_is_not_here_is_refused(asked: str, gpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", of_two(gpus > 0))
-    monkeypatch.setattr(torch.cuda, "device_count", of_two(gpus))
+    with_gpus(gpus, monkeypatch)
     with pytest.raises(CheckpointError, match=rf"no device {asked} here: choose auto or one of cpu{', cuda:0' * gpus}"):
         load(CHECKPOINTS / "splice-junctions", device=asked)
 
 
-class Other(OtherModel):
-    """A model of another library."""
-
-    architecture = f"{HUGGING_FACE}encoder"
-    abilities = Abilities()
-
-    def outputs(self, ids: Tensor, target: Tensor | None = None) -> dict[str, Tensor]:
-        return {}
-
-
 def test_a_model_of_another_library_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint = Checkpoint("theirs", Other())
-    monkeypatch.setattr(torch.cuda, "is_available", of_two(1))
-    monkeypatch.setattr(torch.cuda, "device_count", of_two(1))
+    checkpoint = Checkpoint("theirs", HuggingFaceModel(HuggingFaceConfig("bert", "encoder", 7, 7, 9), nn.Linear(1, 1)))
+    with_gpus(1, monkeypatch)
     for asked in ({"device": "cuda"}, {"device": "cpu", "dtype": torch.float16}):
         with pytest.raises(CheckpointError, match="theirs is a model of another library and stays on the CPU"):
             checkpoint.placed(**asked)  # type: ignore[arg-type]
@@ -109,7 +94,6 @@ def test_a_classifier_runs_where_it_is_and_answers_on_the_cpu() -> None:
     assert run.probabilities.tolist() == [1 / 3] * 3
     assert {one.source.q.device.type for one in run.record.values()} == {"meta"}  # type: ignore[union-attr]
     assert [one.problem for one in verdicts(checkpoint, [FastaRecord("a", "", LETTERS)] * 3)] == [""] * 3
-    assert checkpoint.task is not None
     (block,) = plan_scan(checkpoint, checkpoint.task.alphabet.read(LETTERS * 2)).blocks()
     assert block.probabilities.shape[0] == 2
     assert torch.zeros(1).device.type == "cpu"  # nothing stays behind
@@ -123,7 +107,6 @@ def test_a_translator_runs_where_it_is_and_answers_on_the_cpu(tmp_path: Path) ->
     checkpoint = load(write_checkpoint(tmp_path / "toy"))
     checkpoint.model.to("meta")
     run = translate(checkpoint, "the dog runs.", forced="der Hund läuft.")
-    assert checkpoint.tokenizer is not None
     evenly = 1 / len(checkpoint.tokenizer)  # logits are read as zeros
     with pytest.raises(CheckpointError, match="computed on the CPU alone"):
         run.attribution(checkpoint, "rollout")
@@ -135,74 +118,61 @@ def test_a_translator_runs_where_it_is_and_answers_on_the_cpu(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("elsewhere")
 def test_an_encoder_runs_where_it_is_in_half_precision_and_answers_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.nn.encoder.check_ids", lambda *named: None)  # it looks at numbers
+    monkeypatch.setattr("transformer.nn.stacks.check_ids", lambda *named: None)  # it looks at numbers
     words = tokenizer()
-    model = Encoder(EncoderConfig(vocab=len(words), d_model=6, n_heads=2, n_layers=1, d_ff=7, max_length=19))
+    model = Encoder(EncoderConfig.of(vocab=len(words), d_model=6, n_heads=2, n_layers=1, d_ff=7, max_length=19))
     checkpoint = Checkpoint("small", watch(model.eval()), words)
     checkpoint.model.to("meta", torch.bfloat16)
     run = run_any(checkpoint, "the dog runs.")
     assert {name: str(value.dtype) for name, value in run.outputs.items()} == dict.fromkeys(run.outputs, "float32")
 
 
-@pytest.fixture(scope="module", params=["splice-junctions", "multi30k-en-de", "multi30k-en-de-rnn-location"])
-def usual(request: pytest.FixtureRequest) -> tuple[str, Classification | Translation]:
-    return request.param, run_of(load(CHECKPOINTS / request.param))
+Said = tuple[str, list[np.ndarray], np.ndarray]
+"""What a run said: its text, weights of its record, and probabilities."""
 
 
-def run_of(checkpoint: Checkpoint, forced: str | None = None) -> Classification | Translation:
-    """The first example classified, or a sentence translated."""
+def said_by(checkpoint: Checkpoint, forced: str | None = None) -> Said:
+    """Of the first example, which is classified, or of a sentence, which is translated."""
     if checkpoint.task is not None:
-        return classify(checkpoint, checkpoint.examples[0].partition("\n")[2])
-    return translate(checkpoint, SENTENCE, forced=forced)
+        found = classify(checkpoint, checkpoint.examples[0].partition("\n")[2])
+        return "", [one.all_weights() for one in found.record.values()], found.probabilities
+    run = translate(checkpoint, SENTENCE, forced=forced)
+    probabilities = np.array([step.probability for step in run.steps])
+    return run.text, [one.all_weights() for one in run.record.values()], probabilities
 
 
-def differences(run: Classification | Translation, other: Classification | Translation) -> tuple[float, float]:
-    """The largest difference of a weight, and of a probability."""
-    assert run.record.keys() == other.record.keys()
-    maps = max(float(np.abs(run.record[s].all_weights() - other.record[s].all_weights()).max()) for s in run.record)
-    if isinstance(run, Classification) and isinstance(other, Classification):
-        return maps, float(np.abs(run.probabilities - other.probabilities).max())
-    assert isinstance(run, Translation)
-    assert isinstance(other, Translation)
-    pairs = zip(run.steps, other.steps, strict=True)
-    return maps, max(abs(one.probability - two.probability) for one, two in pairs)
-
-
-def long_look(checkpoint: Checkpoint) -> tuple[Classification, np.ndarray]:
-    """A sequence that is long enough to be kept in levels, and one of its heads near and far."""
-    letters = "".join("ACGT"[i * i % 7 % 4] for i in range(1_100))
-    run = classify(checkpoint, letters)
+def long_look(checkpoint: Checkpoint) -> Said:
+    """Of a sequence that is long enough to be kept in levels, and of one of its heads near and far."""
+    run = classify(checkpoint, "".join("ACGT"[i * i % 7 % 4] for i in range(1_100)))
     zoom = Zoom.of(run.record[run.record.sites[0]], 1)
-    return run, np.concatenate([zoom.whole().values.ravel(), zoom.view(slice(700, 763), slice(11, 90)).values.ravel()])
+    return "", [zoom.whole().values, zoom.view(slice(700, 763), slice(11, 90)).values], run.probabilities
 
 
-@pytest.fixture(scope="module")
-def usual_look() -> tuple[Classification, np.ndarray]:
-    return long_look(load(CHECKPOINTS / "core-promoters"))
+def distances(one: Said, other: Said) -> tuple[float, float]:
+    """The largest difference of a weight, and of a probability."""
+    maps = max(float(np.abs(a - b).max()) for a, b in zip(one[1], other[1], strict=True))
+    return maps, float(np.abs(one[2] - other[2]).max())
+
+
+LOOKS = {
+    "splice-junctions": said_by, "multi30k-en-de": said_by, "multi30k-en-de-rnn-location": said_by,
+    "core-promoters": long_look,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=LOOKS)
+def usual(request: pytest.FixtureRequest) -> tuple[str, Said]:
+    return request.param, LOOKS[request.param](load(CHECKPOINTS / request.param))
 
 
 @pytest.mark.parametrize("dtype", BOUNDS, ids=str)
-def test_a_long_run_in_another_precision_is_followed_and_seen_near_and_far(
-    usual_look: tuple[Classification, np.ndarray], dtype: torch.dtype
-) -> None:
-    run, seen = usual_look
-    other, found = long_look(load(CHECKPOINTS / "core-promoters", dtype=dtype))
-    assert 0 < np.abs(found - seen).max() < BOUNDS[dtype][0]
-    assert np.abs(run.probabilities - other.probabilities).max() < BOUNDS[dtype][1]
-
-
-@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
-def test_half_and_double_precision_say_what_single_says(
-    usual: tuple[str, Classification | Translation], dtype: torch.dtype
-) -> None:
-    """The same translation is found, and what is recorded of it can be read."""
-    name, run = usual
+def test_half_and_double_precision_say_what_single_says(usual: tuple[str, Said], dtype: torch.dtype) -> None:
+    """The same translation is found, and what is recorded of it can be read, near and far."""
+    name, one = usual
     checkpoint = load(CHECKPOINTS / name, dtype=dtype)
     assert {p.dtype for p in checkpoint.model.parameters()} == {dtype}
-    other = run_of(checkpoint)
-    if isinstance(run, Translation) and isinstance(other, Translation):
-        assert other.text == run.text
-    maps, probabilities = differences(run, other)
-    most_maps, most_probabilities = BOUNDS[dtype]
-    assert 0 < maps < most_maps
-    assert 0 <= probabilities < most_probabilities
+    other = LOOKS[name](checkpoint)
+    assert other[0] == one[0]
+    maps, probabilities = distances(one, other)
+    assert 0 < maps < BOUNDS[dtype][0]
+    assert 0 <= probabilities < BOUNDS[dtype][1]

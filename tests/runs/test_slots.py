@@ -1,17 +1,29 @@
-"""Who waits for a forward pass comes to his turn, however much others ask for."""
+"""Long runs: each comes to its turn however much others ask for; what it costs is told before, a stop is heard soon."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from threading import Condition, Event, Lock
+from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional as F
 
+from tests.classifiers import sequence_checkpoint
 from transformer import DecodingOptions, load
+from transformer.attention.capture import Recording, recording
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import InputError
+from transformer.explain.attribution.deletion import Progress
+from transformer.nn import fused
 from transformer.nn.search import decode
 from transformer.runs import concurrency
+from transformer.runs import pace as paces
 from transformer.runs.concurrency import Slots, forward_slot, let_others, letting_others, long_work
+from transformer.runs.pace import Pace, pace_of, refuse_large
+from transformer.sequences.alphabet import DNA
 
 PATIENCE = 30
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
@@ -37,34 +49,12 @@ def test_slots_are_given_in_the_order_in_which_they_were_asked_for() -> None:
     with ThreadPoolExecutor(5) as threads:
         slots.take()
         slots.take()
-        asked = []
         for n, name in enumerate("abcde"):
-            asked.append(threads.submit(ask, name))
+            threads.submit(ask, name)
             waits(slots, n + 1)
         slots.give_back()
-        for one in asked:
-            one.result(PATIENCE)
-        slots.give_back()
-    assert order == list("abcde")
-    assert slots._free == 2
-
-
-def test_work_that_takes_slot_after_slot_lets_a_newcomer_between_two_of_them() -> None:
-    slots, order = Slots(1), list[str]()
-
-    def newcomer() -> None:
-        with slots.slot():
-            order.append("newcomer")
-
-    with ThreadPoolExecutor(1) as threads:
-        for turn in range(4):
-            with slots.slot():
-                order.append(f"file {turn}")
-                if turn == 1:
-                    asked = threads.submit(newcomer)
-                    waits(slots, 1)
-        asked.result(PATIENCE)
-    assert order == ["file 0", "file 1", "newcomer", "file 2", "file 3"]
+    slots.give_back()
+    assert (order, slots._free) == (list("abcde"), 2)
 
 
 @pytest.fixture
@@ -82,51 +72,50 @@ def between(slots: Slots, work: Callable[[Callable[[], None]], None]) -> list[st
         with forward_slot():
             order.append("newcomer")
 
-    with ThreadPoolExecutor(1) as threads:
+    def step() -> None:
+        order.append("step")
+        if len(order) == 2:
+            threads.submit(newcomer)
+            waits(slots, 1)
 
-        def step() -> None:
-            order.append("step")
-            if len(order) == 2:
-                threads.submit(newcomer)
-                waits(slots, 1)
-
-        with forward_slot():
-            work(step)
-            assert torch.is_inference_mode_enabled()
+    with ThreadPoolExecutor(1) as threads, forward_slot():
+        work(step)
+        assert torch.is_inference_mode_enabled()
     assert slots._free == 1
     return order
 
 
-def test_a_long_decoding_lets_others_go_first_between_its_steps(one_slot: Slots) -> None:
+def decoding(step: Callable[[], None]) -> None:
     model = load(CHECKPOINTS / "multi30k-en-de").translator()[0]
 
-    def work(step: Callable[[], None]) -> None:
-        def after() -> None:
-            step()
-            let_others()
+    def after() -> None:
+        step()
+        let_others()
 
-        decode(model, torch.tensor([[30, 40, 50, 2]]), DecodingOptions(beam=2), between=after)
-
-    order = between(one_slot, work)
-    assert order[:4] == ["step", "step", "newcomer", "step"]
+    decode(model, torch.tensor([[30, 40, 50, 2]]), DecodingOptions(beam=2), between=after)
 
 
-def test_so_does_slow_work_whenever_it_tells_how_far_it_is(one_slot: Slots) -> None:
-    told = list[float]()
-
-    def work(step: Callable[[], None]) -> None:
-        progress = letting_others(told.append)
-        for done in (0.25, 0.5, 1.0):
-            step()
-            progress(done)
-
-    assert between(one_slot, work) == ["step", "step", "newcomer", "step"]
-    assert told == [0.25, 0.5, 1.0]
+def one_slot_after_another(step: Callable[[], None]) -> None:
+    """As a file or a scan does it: it gives each slot back, and takes the next."""
+    for _ in range(4):
+        step()
+        concurrency._forward.give_back()
+        concurrency._forward.take()
 
 
-def test_outside_of_a_slot_nobody_is_waited_for(one_slot: Slots) -> None:
+def slow_work(step: Callable[[], None]) -> None:
+    progress = letting_others((reported := list[float]()).append)
+    for done in (0.25, 0.5, 1.0):
+        step()
+        progress(done)
+    assert reported == [0.25, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("work", [decoding, slow_work, one_slot_after_another])
+def test_long_work_lets_others_go_first_between_its_steps_and_whenever_it_tells(work: Any, one_slot: Slots) -> None:
+    assert between(one_slot, work)[:4] == ["step", "step", "newcomer", "step"]
     one_slot.take()
-    let_others()
+    let_others()  # outside of a slot nobody is waited for
     letting_others(None)(0.5)
     one_slot.give_back()
 
@@ -147,9 +136,7 @@ def looking(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def test_long_work_stands_back_for_those_who_look_and_short_work_does_not(
-    one_slot: Slots, looking: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_long_work_stands_back(one_slot: Slots, looking: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     with forward_slot():
         let_others()
     assert not looking
@@ -165,12 +152,8 @@ def test_long_work_stands_back_for_those_who_look_and_short_work_does_not(
         assert len(looking) == 4
 
 
-@pytest.mark.parametrize(("looked_at", "most"), [(True, 1), (False, 2)])
-def test_long_work_goes_on_one_at_a_time_where_others_look_and_two_at_a_time_where_nobody_does(
-    monkeypatch: pytest.MonkeyPatch, looked_at: bool, most: int
-) -> None:
-    """Whoever is inside stays until another joins it, or until that one could long have done so."""
-    monkeypatch.setattr(concurrency, "_busy", [lambda: False] if looked_at else [])
+def met(threads: int, most: int, work: Callable[[Callable[[], None]], None]) -> int:
+    """How many are inside of `work` at once: each stays until one more than may joins it, or could long have joined."""
     changed, inside, found = Condition(), 0, 0
 
     def meet() -> None:
@@ -179,20 +162,27 @@ def test_long_work_goes_on_one_at_a_time_where_others_look_and_two_at_a_time_whe
             inside += 1
             found = max(found, inside)
             changed.notify_all()
-            changed.wait_for(lambda: found > 1, timeout=0.1 if most == 1 else PATIENCE)
+            changed.wait_for(lambda: found >= most, timeout=PATIENCE)
+            changed.wait_for(lambda: found > most, timeout=0.1)
             inside -= 1
 
-    def run(_: int) -> None:
-        with long_work():
-            for _ in range(2):
-                with forward_slot():
-                    meet()
-                    let_others()
-
-    with ThreadPoolExecutor(2) as threads:
-        for done in [threads.submit(run, n) for n in range(2)]:
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(work, meet) for _ in range(threads)]:
             done.result(PATIENCE)
-    assert found == most
+    return found
+
+
+def passes(meet: Callable[[], None]) -> None:
+    for _ in range(2):
+        with forward_slot():
+            meet()
+            let_others()
+
+
+@pytest.mark.parametrize(("is_long", "looked_at", "most"), [(True, True, 1), (True, False, 2), (False, False, 2)])
+def test_how_many_passes_go_on_at_once(monkeypatch: pytest.MonkeyPatch, is_long, looked_at, most: int) -> None:
+    monkeypatch.setattr(concurrency, "_busy", [lambda: False] if looked_at else [])
+    assert met(4, most, long_work()(passes) if is_long else passes) == most
     assert (concurrency._long._free, concurrency._forward._free) == (1, concurrency.AT_ONCE)
 
 
@@ -207,9 +197,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_long_work_stands_back_in_proportion_to_what_it_did_and_goes_on_however_many_look(
-    one_slot: Slots, clock: list[float]
-) -> None:
+def test_long_work_stands_back_in_proportion_to_what_it_did_and_goes_on(one_slot: Slots, clock: list[float]) -> None:
     def stood_back(worked: float) -> float:
         clock[0] += worked
         before = clock[0]
@@ -223,9 +211,7 @@ def test_long_work_stands_back_in_proportion_to_what_it_did_and_goes_on_however_
     assert (one_slot._free, concurrency._long._free) == (1, 1)
 
 
-def test_long_work_of_many_small_steps_is_not_made_to_wait_for_another_after_each(
-    one_slot: Slots, clock: list[float]
-) -> None:
+def test_long_work_of_many_small_steps_does_not_wait_after_each(one_slot: Slots, clock: list[float]) -> None:
     """Another one waits; it goes on once the first has worked for its time."""
     done, steps = Event(), 0
 
@@ -248,4 +234,136 @@ def test_long_work_of_many_small_steps_is_not_made_to_wait_for_another_after_eac
 def test_a_pass_within_a_pass_needs_no_slot_of_its_own(one_slot: Slots, clock: list[float]) -> None:
     with forward_slot(), long_work(), forward_slot():
         assert one_slot._free == 0
+        assert torch.is_inference_mode_enabled()
     assert (one_slot._free, concurrency._long._free) == (1, 1)
+
+
+def _fail_after(keeps_gradients: bool) -> None:
+    assert not keeps_gradients
+    raise ZeroDivisionError
+
+
+def test_a_failed_pass_gives_its_place_back_and_nothing_keeps_gradients() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), forward_slot():
+            _fail_after((weight * 2).requires_grad)
+
+
+LETTERS = "ACGTTGCANGTACCAGTTGACGTCATTGA" * 57  # 1,653: two widths make 3,300 windows
+
+
+def run_of(checkpoint: Checkpoint, length: int = len(LETTERS)) -> tuple[torch.Tensor, Recording]:
+    """Logits of the first letters, and what was recorded of them."""
+    with torch.inference_mode(), recording() as seen:
+        return checkpoint.model(torch.tensor([DNA.ids(LETTERS[:length])])), seen
+
+
+def kept_bytes(seen: Recording) -> int:
+    return sum(seen.source(site).kept_bytes for site in seen.sites)
+
+
+def pace(checkpoint: Checkpoint) -> Pace:
+    return pace_of(checkpoint.model, len(LETTERS) - 5, lambda length: kept_bytes(run_of(checkpoint, length + 5)[1]))
+
+
+def reported(checkpoint: Checkpoint, heard: Progress) -> tuple[torch.Tensor, Recording]:
+    with pace(checkpoint).reported(len(LETTERS), heard):
+        return run_of(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def plain() -> tuple[torch.Tensor, Recording]:
+    return run_of(sequence_checkpoint())
+
+
+def test_a_followed_run_says_the_same(plain: tuple[torch.Tensor, Recording], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paces, "CELLS_AT_ONCE", 3_300 * 2_048)
+    monkeypatch.setattr(paces, "LISTENING", 0.0)
+    told, slow = list[float](), paces._Growth(1.0, 0.0)  # a second a letter: the run ends long before
+    with Pace(slow, slow, slow).reported(1, told.append):
+        logits, seen = run_of(sequence_checkpoint())
+    assert torch.equal(logits, plain[0])
+    for site in seen.sites:
+        one, other = seen.source(site), plain[1].source(site)
+        assert torch.equal(one.q, other.q)  # type: ignore[union-attr]
+        if site.kind == "self":
+            assert torch.equal(one.known, other.known)  # type: ignore[union-attr, arg-type]
+    assert told == sorted(told)
+    assert 0 <= told[0] < told[-1] < 1
+    assert len(set(told)) > 12  # within an attention, too: 2 layers of 3 heads in 2 groups of rows
+
+
+def test_a_stop_ends_the_run_within_an_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = sequence_checkpoint()
+    pace(checkpoint)
+    monkeypatch.setattr(paces, "CELLS_AT_ONCE", 3_300 * 2_048)
+    monkeypatch.setattr(paces, "LISTENING", 0.0)
+    ran = list[int]()
+    original = getattr(torch.ops.aten, fused.OPERATOR)
+
+    def stop(done: float) -> None:
+        if len(ran) == 3:
+            raise InterruptedError
+
+    pieces = paces._in_pieces
+
+    def counted(func: Any, args: Any, given: Any, begun: Any) -> Any:
+        def one(*q: Any, **more: Any) -> Any:
+            ran.append(q[0].shape[2])
+            return original(*q, **more)
+
+        return pieces(one if func is original else func, args, given, begun)
+
+    monkeypatch.setattr(paces, "_in_pieces", counted)
+    with pytest.raises(InterruptedError):
+        reported(checkpoint, stop)
+    assert ran == [2_048, 3_300 - 2_048, 2_048]
+    assert F.relu(torch.ones(1)).item() == 1  # nothing is watched any more
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("rest", [7, 771])  # fewer rows than the kernel's largest blocks are for, and more
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_pieces_of_an_attention_are_what_it_is_as_a_whole(causal: bool, masked: bool, rest: int, monkeypatch) -> None:
+    """A mask for all heads, groups of queries that do not end even: each is computed in blocks of the whole's size."""
+    monkeypatch.setattr(paces, "CELLS_AT_ONCE", 1)
+    monkeypatch.setattr(paces, "ROWS_AT_ONCE", 768)
+    torch.manual_seed(3)
+    n = 2 * 768 + rest
+    q, k, v = (torch.randn(1, n, 3, 11).transpose(1, 2) for _ in range(3))
+    mask = (torch.rand(1, 1, n, n) > 0.3) if masked and not causal else None
+    reported = Pace(*[paces._Growth(0.0, 0.0)] * 3).reported(1, lambda done: None)
+    with torch.inference_mode():
+        whole = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+        with reported:
+            parts = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+    assert min(len(range(n)[rows]) for rows in paces._groups(n, n)) >= paces.FEWEST_ROWS
+    assert torch.equal(whole, parts)
+    assert whole.stride() == parts.stride()
+
+
+def test_costs_grow_near_the_truth(plain: tuple[torch.Tensor, Recording], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.perf_counter", count(1.0).__next__)  # a second an operation, however slow this machine is
+    checkpoint = sequence_checkpoint()
+    found = pace(checkpoint)
+    assert found is pace(checkpoint)  # measured once
+    kept = kept_bytes(plain[1])
+    costs = [found.cost(length) for length in (len(LETTERS), 10 * len(LETTERS), 100 * len(LETTERS))]
+    assert 0.9 * kept < costs[0].kept_bytes - paces.LABELS * len(LETTERS) < 1.1 * kept
+    assert costs[1].kept_bytes == pytest.approx(10 * costs[0].kept_bytes, rel=0.05)
+    assert 30 < costs[2].seconds / costs[1].seconds <= 100  # attention grows with the square
+    for one in costs:
+        assert one.n_bytes > one.kept_bytes
+        longest = found.longest(one.n_bytes)
+        assert found.cost(longest).n_bytes <= one.n_bytes < found.cost(int(1.2 * longest)).n_bytes
+        refuse_large(found, longest, one.n_bytes)
+    with pytest.raises(InputError, match=rf"165,300 letters .* at most {found.longest(costs[1].n_bytes):,}"):
+        refuse_large(found, 165_300, costs[1].n_bytes)
+
+
+def test_growth_goes_through_what_was_measured() -> None:
+    growth = paces._Growth.through(20, 3 * 10 + 0.7 * 100, 3 * 20 + 0.7 * 400.0)
+    assert (growth.linear, growth.square) == pytest.approx((3, 0.7))
+    assert growth.at(50) == pytest.approx(150 + 0.7 * 2500)

@@ -1,16 +1,47 @@
-"""Hits: the likeliest window of its neighbourhood, the site in it, and the lines that genome browsers read."""
+"""Hits and tracks: the likeliest window of its neighbourhood, its site, and the lines that genome browsers read."""
 
+import csv
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from BCBio import GFF
-from Bio import Align
+from Bio import Align, SeqIO
 from Bio.Seq import Seq
+from Bio.SeqFeature import CompoundLocation, SeqFeature, SimpleLocation
+from Bio.SeqRecord import SeqRecord
+from hypothesis import given
+from hypothesis import strategies as st
 
+from transformer.attention.measures import rank_correlation
+from transformer.attention.record import AttentionMap
+from transformer.attention.softmax_inputs import AttentionInputs
+from transformer.errors import InputError
+from transformer.nn.kmer import windows
+from transformer.nn.masks import Mask
+from transformer.plots.axes import Axis
+from transformer.sequences import tracks
 from transformer.sequences.alphabet import DNA
-from transformer.sequences.hits import GFF3_START, Hit, bed, gff3, peaks, site_of, with_weaker
+from transformer.sequences.fasta import read_fasta
+from transformer.sequences.hits import (
+    GFF3_START,
+    Gene,
+    Hit,
+    Judged,
+    bed,
+    gff3,
+    judged,
+    known_sites,
+    peaks,
+    read_genes,
+    site_of,
+    with_weaker,
+)
 from transformer.sequences.task import Landmark, SequenceTask
+from transformer.sequences.tracks import folded
+from transformer.sites import Site
 
 TASK = SequenceTask(DNA, ("EI", "a/b c", "N"), 20, landmarks=(Landmark("EI", 11, "GTA", "donor"),), background="N")
 
@@ -38,21 +69,18 @@ def test_peaks_are_what_suppression_leaves_in_any_order(step, apart, threshold) 
     assert len(above) > len(expected)
 
 
-def test_lines_of_bed_and_gff3_say_where_and_on_which_strand() -> None:
-    mark = TASK.landmark("EI")
-    assert site_of(100, 120, "+", mark) == (111, 114)
-    assert site_of(103, 123, "-", mark) == (
-        109,
-        112,
-    )  # letters 11 to 13 of the other strand, counted from its start at 122
-    assert site_of(7, 27, "-", TASK.landmark("a/b c")) == (7, 27)
+@pytest.mark.parametrize(
+    ("start", "strand", "label", "site"), [(100, "+", "EI", (111, 114)), (103, "-", "EI", (109, 112)),
+                                           (7, "-", "a/b c", (7, 27))],
+)  # fmt: skip
+def test_a_site_lies_where_its_landmark_does_on_its_strand(start, strand, label, site) -> None:
+    """Letters 11 to 13 of the other strand are counted from its start, which is the window's end."""
+    assert site_of(start, start + 20, strand, TASK.landmark(label)) == site
 
 
 def test_a_likelier_hit_within_half_a_window_marks_the_weaker_one() -> None:
-    hits = [
-        Hit(start, start + 20, "+", "EI", p, (start, start + 20))
-        for start, p in [(0, 0.6), (9, 0.7), (19, 0.7), (40, 0.9)]
-    ]
+    chances = [(0, 0.6), (9, 0.7), (19, 0.7), (40, 0.9)]
+    hits = [Hit(start, start + 20, "+", "EI", p, (start, start + 20)) for start, p in chances]
     assert [hit.weaker for hit in with_weaker(hits)] == [True, False, False, False]
 
 
@@ -91,3 +119,140 @@ def test_a_site_is_known_by_the_letter_at_which_the_intron_begins_or_ends() -> N
         assert Hit(0, 60, strand, "IE", 1.0, ends[strand], "SO:0000164").place == last
     assert str(Hit(0, 60, "+", "EI", 1.0, (30, 32), "SO:0000163", "GT", "GT").said()) == "intron begins at 31 (+)"
     assert str(Hit(0, 60, "-", "x", 1.0, (0, 60)).said()) == "x: window 1-60 (-)"
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "sequences.md"
+
+FIRST, LAST = "SO:0000163", "SO:0000164"
+EXONS = """##gff-version 3
+g\tme\tmRNA\t11\t90\t.\t-\t.\tID=a
+g\tme\texon\t71\t90\t.\t-\t.\tID=2;Parent=a
+g\tme\texon\t11\t30\t.\t-\t.\tID=1;Parent=a
+g\tme\tCDS\t15\t30\t.\t-\t.\tParent=a
+##FASTA
+>g
+ACGT
+"""
+GTF = 'g\tme\texon\t11\t30\t.\t-\t.\tgene_id "x"; transcript_id "a";\ng\tme\tCDS\t71\t90\t.\t-\t0\ttranscript_id "b";\n'
+GTF += 'g\tme\texon\t71\t90\t.\t-\t.\ttranscript_id "a";\n'
+BED12 = "track name=x\ng\t10\t90\ta\t0\t-\t10\t90\t0\t2\t20,20,\t0,60,\n"
+BED6 = "g\t10\t30\ta\t0\t-\ng\t70\t90\ta\t0\t-\n"
+
+
+@pytest.mark.parametrize("text", [EXONS, GTF, BED12, BED6])
+def test_every_format_names_the_letters_at_which_introns_begin_and_end(text) -> None:
+    """The intron is letters 31 to 70 (from 1), read from 70 downwards on this strand."""
+    genes = read_genes(text)["g"]
+    assert known_sites(genes) == {(FIRST, "-", 70), (LAST, "-", 31)}
+    forward = known_sites(read_genes(text.replace("\t-", "\t+"))["g"])
+    assert forward == {(FIRST, "+", 31), (LAST, "+", 70)}
+
+
+@pytest.mark.parametrize(("text", "line"), [("# comment\nACGTACGT\n", 2), ("g\tten\t20\n", 1)])
+def test_what_is_no_annotation_is_refused_by_its_line(text, line) -> None:
+    with pytest.raises(InputError, match=f"line {line}"):
+        read_genes(text)
+
+
+def test_hits_are_ranked_by_probability_and_counted_on_the_strands_that_were_read() -> None:
+    known = {(FIRST, "+", 31), (LAST, "+", 70), (FIRST, "-", 5)}
+    hits = [
+        Hit(0, 60, "+", "EI", 0.91, (30, 32), FIRST), Hit(9, 69, "+", "EI", 0.99, (39, 41), FIRST),
+        Hit(40, 100, "+", "IE", 0.95, (68, 70), LAST), Hit(0, 60, "-", "EI", 0.9, (30, 32), FIRST),
+    ]  # fmt: skip
+    assert judged(hits, known, "+-") == Judged((2, 3), 3, 4)
+    assert judged(hits[:3], known, "+") == Judged((2, 3), 2, 3)
+    assert judged(hits, known, "+-").precision == 0.5
+    assert judged([], known, "+").precision is None
+
+
+def test_what_the_guide_makes_of_genbank_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gene of each strand, written by Biopython as GenBank."""
+    record = SeqRecord(Seq("ACGTTGCAAC" * 20), id="x", annotations={"molecule_type": "DNA"})
+    for name, strand, exons in (("A", 1, [(10, 40), (60, 100)]), ("B", -1, [(160, 180), (110, 140)])):
+        place = CompoundLocation([SimpleLocation(*exon, strand) for exon in exons])
+        record.features.append(SeqFeature(place, type="CDS", qualifiers={"gene": [name]}))
+    monkeypatch.chdir(tmp_path)
+    SeqIO.write([record], "gene.gb", "genbank")
+    exec((GUIDE.read_text(encoding="utf-8").partition("```python\n")[2]).partition("```")[0])
+    genes = {"x": [Gene("A", "+", ((10, 40), (60, 100))), Gene("B", "-", ((110, 140), (160, 180)))]}
+    assert read_genes(Path("gene.bed").read_text(encoding="utf-8")) == genes
+    (found,) = read_fasta(io.BytesIO(Path("gene.fa").read_bytes()))
+    assert (found.id, found.sequence) == ("x", str(record.seq))
+
+
+values = st.lists(st.sampled_from([0.0, 0.25, 1.5, -2.0]), min_size=1, max_size=23)
+
+
+@given(values)
+def test_bedgraph_covers_every_letter_once_with_its_value(track):
+    lines = tracks.intervals("chr 1", np.array(track), start=100).splitlines()
+    read, place = [], 100
+    for line in lines:
+        name, start, stop, value = line.split("\t")
+        assert name == "chr_1"
+        assert int(start) == place < int(stop)
+        place = int(stop)
+        read += [float(value)] * (int(stop) - int(start))
+    assert read == track
+
+
+def test_bedgraph_leaves_out_what_is_not_known():
+    text = tracks.bedgraph("", {"x": np.array([1.0, np.nan, np.nan, 1.0])}, range(1, 5))
+    assert text.splitlines() == ['track type=bedGraph name="x"', "sequence\t0\t1\t1", "sequence\t3\t4\t1"]
+    text = tracks.bedgraph("x", {"x": np.array([1.0, 2.0, 2.0])}, range(12, 9, -1))  # of the other strand
+    assert text.splitlines()[1:] == ["x\t9\t11\t2", "x\t11\t12\t1"]
+
+
+@given(values)
+def test_csv_gives_the_same_numbers_back(track):
+    read = np.array(track)
+    text = tracks.csv("A" * len(track), {"attention": read, "effect": read / 3}, range(5, 5 + len(track)))
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["place"] for row in rows] == [str(i + 5) for i in range(len(track))]
+    assert [float(row["effect"]) for row in rows] == (read / 3).tolist()
+
+
+def test_no_cell_of_a_table_is_a_formula_and_no_number_is_empty() -> None:
+    text = tracks.csv("A", {"=1+1": np.array([np.nan]), "-1": np.array([-0.5])}, [1])
+    assert text == "place,letter,'=1+1,'-1\n1,A,,-0.5\n"
+
+
+def test_a_window_shares_evenly_among_its_letters():
+    spans = windows(5, (2, 3))
+    values = np.zeros(len(spans))
+    values[1], values[4 + 2] = 0.5, 0.5  # letters 1-2 of width 2, letters 2-4 of width 3
+    track = folded(values, spans, 5)
+    assert track.widths == (2, 3)
+    np.testing.assert_allclose(track.share, [[0, 0.25, 0.25, 0, 0], [0, 0, 1 / 6, 1 / 6, 1 / 6]])
+
+
+@given(length=st.integers(7, 31), widths=st.sets(st.integers(1, 7), min_size=1, max_size=3), seed=st.integers(0, 99))
+def test_shares_sum_to_what_windows_received(length, widths, seed):
+    spans = windows(length, tuple(widths))
+    values = np.random.default_rng(seed).dirichlet(np.ones(len(spans)))
+    track = folded(values, spans, length)
+    assert track.total.sum() == pytest.approx(1)
+    assert track.even.sum() == pytest.approx(1)
+    for row, width in enumerate(track.widths):
+        arrived = sum(value for value, span in zip(values, spans, strict=True) if span.width == width)
+        assert track.share[row].sum() == pytest.approx(arrived)
+
+
+def test_even_attention_favours_no_letter():
+    spans = windows(23, (3, 5))
+    track = folded(np.full(len(spans), 1 / len(spans)), spans, 23)
+    np.testing.assert_allclose(track.relative, 1)
+
+
+def test_received_is_the_mean_of_the_rows_also_over_several_groups(monkeypatch):
+    monkeypatch.setattr("transformer.attention.record.ROWS_AT_ONCE", 5)
+    source = AttentionInputs(torch.randn(1, 2, 13, 3), torch.randn(1, 2, 17, 3), Mask(), 1.0)
+    queries, keys = (Axis.of_tokens(name, [str(i) for i in range(n)]) for name, n in (("query", 13), ("key", 17)))
+    attention = AttentionMap(Site("encoder.0.self"), queries, keys, source)
+    np.testing.assert_allclose(attention.received(1), attention.weights(1).mean(axis=0), rtol=1e-5)
+
+
+def test_a_constant_has_no_rank_correlation():
+    assert np.isnan(rank_correlation(np.ones(5), np.arange(5.0)))
+    assert np.isnan(rank_correlation(np.arange(2.0), np.arange(2.0)))

@@ -1,28 +1,28 @@
 """Every answer against a computation of its own, for two sentences: by hand, or by plain forward passes."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import parse_qsl, urlparse
 
 import numpy as np
 import pytest
 import torch
 
-from tests.teaching.by_hand import ByHand, future, past, past_and_next, softmax
 from transformer import Checkpoint, load
-from transformer.lessons.breaking import LONGEST
-from transformer.messages import LANGUAGES, catalogue
-from transformer.messages.counted import numbered
-from transformer.teaching import on_cards, on_positions, on_toys, on_training, on_translations
-from transformer.teaching.case import TRUTHS, Case, Live
-from transformer.teaching.data import cards, questions, steps, terms
-from transformer.teaching.judged import judged
-from ui.path.place import page_path
+from transformer.lessons import masks
+from transformer.lessons.sentences import source_sentence, target_sentence, toy_transformer
+from transformer.messages import LANGUAGES, catalogue, numbered
+from transformer.nn.seq2seq import Seq2Seq
+from transformer.teaching.answers import PAIRS, TRUTHS
+from transformer.teaching.case import Case, Live, judged
+from transformer.teaching.data import Kind, Reads, cards, questions, steps, terms
+from ui.path.strip import page_path
 
 ROOT = Path(__file__).parents[2]
-MODULES = (on_cards, on_positions, on_toys, on_training, on_translations)
 TOY_WORDS = ("", "a red cat sleeps here")
 SENTENCES = ("Someone is cooking dinner in a small kitchen.", "A man in a blue shirt is riding a bicycle.")
 
@@ -32,9 +32,19 @@ def translator() -> Checkpoint:
     return load(ROOT / "checkpoints" / "multi30k-en-de")
 
 
+@pytest.fixture(scope="module", params=SENTENCES)
+def live(translator: Checkpoint, request: pytest.FixtureRequest) -> Live:
+    return Live(translator, str(request.param))
+
+
 @pytest.fixture(scope="module")
-def lives(translator: Checkpoint) -> list[Live]:
-    return [Live(translator, text) for text in SENTENCES]
+def asked(live: Live) -> "Translator":
+    return Translator(live.checkpoint, live.text)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
 def nats(weights: np.ndarray) -> np.ndarray:
@@ -46,6 +56,13 @@ def chosen(case: Case) -> str:
     return case.options[int(case.answer[0])]
 
 
+def sinusoids(n: int, d: int) -> np.ndarray:
+    """The paper's table of positions."""
+    place, column = np.mgrid[0:n, 0:d]
+    angle = place / 10_000 ** (column // 2 * 2 / d)
+    return np.where(column % 2, np.cos(angle), np.sin(angle))
+
+
 KINDS = (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
 
 
@@ -53,16 +70,12 @@ class Toy:
     """The lesson's toy by hand: numbers drawn in the order of its parameters, the sinusoids of the paper."""
 
     def __init__(self, text: str, d: int, heads: int, side: str = "encoder") -> None:
-        from transformer.lessons.toy import toy_transformer
-
         state = {name: one.numpy() for name, one in toy_transformer(d, heads, seed=1).state_dict().items()}
         n = len(text.split()) or 4
         seen = list(dict.fromkeys(text.split())) or list(range(4))
         ids = [3 + seen.index(word) for word in (text.split() or range(4))]
         table = state[f"{'source' if side == 'encoder' else 'target'}_embedding.weight"]
-        place, column = np.mgrid[0:n, 0:d]
-        angle = place / 10_000 ** (column // 2 * 2 / d)
-        self.x = table[ids] * np.sqrt(d) + np.where(column % 2, np.cos(angle), np.sin(angle))
+        self.x = table[ids] * np.sqrt(d) + sinusoids(n, d)
         names = {name.rpartition(".")[0].rpartition(".")[2]: one for name, one in state.items()
                  if f"{side}.0.self_attention" in name and name.endswith("weight")}  # fmt: skip
         self.q, self.k, self.v = (self.x @ names[name].T for name in ("query", "key", "value"))
@@ -73,9 +86,8 @@ class Toy:
         part = slice(head * width, (head + 1) * width)
         return self.q[:, part] @ self.k[:, part].T
 
-    def entropy(self, heads: int, root: bool = True) -> float:
-        width = self.q.shape[1] // heads
-        scale = np.sqrt(width) if root else 1.0
+    def entropy(self, heads: int) -> float:
+        scale = np.sqrt(self.q.shape[1] // heads)
         return float(np.mean([nats(softmax(self.scores(head, heads) / scale)) for head in range(heads)]))
 
 
@@ -100,9 +112,7 @@ def of_toys(text: str) -> dict[str, tuple[float, ...]]:
         "keys_in_order": tuple(float(i) for i in sorted(range(n), key=lambda i: -scaled[1, i])),
         "drawn_row": tuple(weights[1]),
         "most_flattened_row": (int(np.argmax(rise)),),
-        "entropy_without_root": (Toy(text, 16, 1).entropy(1, root=False),),
         "plus_five": (1,),
-        "keys_twice": (2 if nats(softmax(2 * scaled)).mean() < nats(weights).mean() else 0,),
         "blind_row": (1 / n,),
         "one_head_instead": (0 if entropies[0] > entropies[1] else 2,),
         "columns_read": (sum(bool(column.any()) for column in toy.weight_q[2:].T),),
@@ -128,10 +138,7 @@ def test_answers_that_need_no_sentence() -> None:
     by_hand = (softmax(scores) * (1 - softmax(scores))).max(1).mean()
     assert TRUTHS["gradient_without_root"](Live(None)).answer[0] == pytest.approx(by_hand, abs=0.02)
     assert TRUTHS["rotation_and_place"](Live(None)).answer == (1,)
-    place, column = np.mgrid[0:40, 0:64]
-    right = np.where(
-        column % 2, np.cos(place / 1e4 ** (column // 2 * 2 / 64)), np.sin(place / 1e4 ** (column // 2 * 2 / 64))
-    )
+    right = sinusoids(40, 64)
     spread = max(np.ptp(np.diagonal(right @ right.T, k)) for k in range(40))
     for text in TOY_WORDS:
         case = TRUTHS["table_with_a_slip"](Live(None, text))
@@ -141,16 +148,13 @@ def test_answers_that_need_no_sentence() -> None:
         case = TRUTHS["visible_words"](Live(None, text))
         assert [case.options[int(i)] for i in case.answer] == ["<s>", "zwei", "Hunde"][:count]
     assert TRUTHS["padding_rows"](Live(None)).answer == (3,)
-    one, four = TRUTHS["parameters_of_heads"](Live(None)), TRUTHS["parameters_of_heads"](Live(None)).told["other"]
+    one, four = TRUTHS["parameters_of_heads"](Live(None)), TRUTHS["parameters_of_heads"](Live(None)).results["other"]
     assert one.answer == (four,)
     assert TRUTHS["windows_of_a_sequence"](Live(load(ROOT / "checkpoints" / "splice-junctions"))).answer == (20 + 12,)
-
-
-def test_right_answers_come_before_a_sharp_head() -> None:
     case = TRUTHS["answers_or_diagonal"](Live(None))
     assert case.answer == (0,)
-    assert case.told["accuracy"] >= 0.99
-    assert case.told["weight"] <= 0.9
+    assert case.results["accuracy"] >= 0.99
+    assert case.results["weight"] <= 0.9
 
 
 class Translator:
@@ -161,10 +165,10 @@ class Translator:
         self.model, self.reader, self.writer = checkpoint.translator()
         self.source = self.reader.source_ids(text)
 
-    def log_p(self, target: list[int], source: list[int] | None = None) -> np.ndarray:
+    def log_p(self, target: list[int], source: list[int] | None = None, visible: Any = None) -> np.ndarray:
         read = torch.tensor([[self.model.config.bos_id, *target[:-1]]])
         with torch.no_grad():
-            found = self.model(torch.tensor([source or self.source]), read)[0].double().log_softmax(-1)
+            found = self.model(torch.tensor([source or self.source]), read, visible)[0].double().log_softmax(-1)
         return found.numpy()
 
     def greedy(self, at_most: int = 60) -> list[int]:
@@ -176,28 +180,22 @@ class Translator:
     def total(self, target: list[int]) -> float:
         return float(self.log_p(target)[np.arange(len(target)), target].sum())
 
-    def without(self, site: str, head: int) -> Callable[[], None]:
-        """Put the columns of W_O that read a head at zero; gives what puts them back."""
+    @contextmanager
+    def without(self, site: str, head: int) -> Iterator[None]:
+        """Inside, the columns of W_O that read a head are zero."""
         stack, layer, kind = site.split(".")
         output = getattr(getattr(self.model, stack)[int(layer)], f"{kind}_attention").output
-        width = output.weight.shape[1] // self.model.config.n_heads
+        width = output.weight.shape[1] // self.model.config.block.attention.n_heads
         part, before = slice(head * width, (head + 1) * width), output.weight.detach().clone()
         with torch.no_grad():
             output.weight[:, part] = 0
-
-        def back() -> None:
-            with torch.no_grad():
-                output.weight.copy_(before)
-
-        return back
+            yield
+            output.weight.copy_(before)
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_answers_about_the_translator_are_those_of_plain_forward_passes(lives: list[Live], number: int) -> None:
-    live = lives[number]
-    asked, written = Translator(live.checkpoint, SENTENCES[number]), list(live.translation.target_ids)
-    names = [name for name in questions() if name in vars(on_translations) and not name.startswith("windows")]
-    answer = {name: TRUTHS[name](live) for name in names}
+def test_answers_about_the_translator_are_those_of_plain_forward_passes(live: Live, asked: Translator) -> None:
+    written = list(live.translation.target_ids)
+    answer = {name: TRUTHS[name](live) for name, one in questions().items() if one.reads == "translator"}
     log_p = asked.log_p(written)
     assert answer["weights_of_a_map"].answer == (len(written) * len(asked.source),)
     assert TRUTHS["rows_of_cross"](live).answer == (len(written),)
@@ -209,124 +207,108 @@ def test_answers_about_the_translator_are_those_of_plain_forward_passes(lives: l
     gap = asked.total(written) - asked.total(greedy)
     assert answer["greedy_or_beam"].answer == (1 if abs(gap) < 1e-6 else 0 if gap > 0 else 2,)
     reference = answer["log_prob_of_a_reference"]
-    target = asked.writer.target_ids(str(reference.told["target"]))[1:]
+    target = asked.writer.target_ids(str(reference.asked["target"]))[1:]
     assert reference.answer == pytest.approx((asked.total(target),), abs=1e-3)
     sites = [f"{side}.{i}.{kind}" for side, kind in KINDS for i in range(4)]
     changes, same = {}, 0
     for site in sites:
         for head in range(4):
-            back = asked.without(site, head)
-            changes[f"{site} · {head}"] = asked.total(written) - log_p[np.arange(len(written)), written].sum()
-            same += asked.greedy(len(greedy) + 8) == greedy
-            back()
-    assert chosen(answer["most_hurtful_head"]) == min(changes, key=lambda name: changes[name])
-    assert chosen(answer["most_helpful_cut"]) == max(changes, key=lambda name: changes[name])
+            with asked.without(site, head):
+                changes[f"{site} · {head}"] = asked.total(written)
+                same += asked.greedy(len(greedy) + 8) == greedy
+    assert chosen(answer["most_hurtful_head"]) == min(changes, key=changes.__getitem__)
+    assert chosen(answer["most_helpful_cut"]) == max(changes, key=changes.__getitem__)
     assert answer["heads_that_can_go"].answer == (same,)
     assert chosen(answer["label_of_training"]) == asked.writer.labels(target)[3]
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_answers_about_states_are_those_of_hooks(lives: list[Live], number: int) -> None:
-    live, asked = lives[number], Translator(lives[number].checkpoint, SENTENCES[number])
+def test_answers_about_states_are_those_of_hooks(live: Live, asked: Translator) -> None:
     written, kept = list(live.translation.target_ids), dict[str, Any]()
     layer, last = asked.model.decoder[2], asked.model.decoder[3]
-    handles = [
-        layer.cross_residual.register_forward_pre_hook(lambda _, given: kept.update(cross=given)),
-        last.feed_forward.widen.register_forward_hook(lambda _, given, found: kept.update(wide=found)),
-    ]
-    final = asked.log_p(written)
-    for handle in handles:
-        handle.remove()
+    reads = layer.cross_residual.register_forward_pre_hook(lambda _, given: kept.update(cross=given))
+    with reads, last.feed_forward.widen.register_forward_hook(lambda _, given, found: kept.update(wide=found)):
+        final = asked.log_p(written)
     x, found = (one[0].double().norm(dim=-1).numpy() for one in kept["cross"][:2])
     assert TRUTHS["share_of_attention"](live).answer == pytest.approx((100 * (found / (found + x)).mean(),), abs=1e-3)
     assert TRUTHS["units_that_fire"](live).answer == (int((kept["wide"][0] > 0).any(0).sum()),)
     step = live.middle
     assert final[step].argmax() == written[step]
-    rows = asked.reader.source_ids(SENTENCES[number])
-    table = asked.model.source_embedding.weight[rows].detach().double().numpy() * np.sqrt(asked.model.config.d_model)
-    places = asked.model.config.d_model / 2  # each pair of sine and cosine has length 1
+    table = asked.model.source_embedding.weight[asked.source].detach().double().numpy() * np.sqrt(
+        asked.model.config.block.d_model
+    )
+    places = asked.model.config.block.d_model / 2  # each pair of sine and cosine has length 1
     share = places / ((table**2).sum(1) + places)
     assert TRUTHS["share_of_position"](live).answer == pytest.approx((100 * share.mean(),), abs=1e-3)
     assert TRUTHS["shuffled"](live).answer == (0,)
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_deciding_word_is_the_one_whose_hidden_keys_cost_most(lives: list[Live], number: int) -> None:
+def test_the_deciding_word_is_the_one_whose_hidden_keys_cost_most(live: Live, asked: Translator) -> None:
     """Hidden by a mask given to the model itself; and the heads that look there most, counted on the record's maps."""
-    live = lives[number]
-    case, asked = TRUTHS["deciding_word"](live), Translator(live.checkpoint, SENTENCES[number])
-    written = list(live.translation.target_ids)
+    case, written = TRUTHS["deciding_word"](live), list(live.translation.target_ids)
     words, pieces = live.translation.axes.source.words, live.translation.axes.written.words
     rows = [i for i, word in enumerate(pieces) if word == pieces[live.middle]]
-    read = torch.tensor([[asked.model.config.bos_id, *written[:-1]]])
-    lost = []
+    shown, lost = asked.log_p(written), []
     for word in dict.fromkeys(words):
-        shown = torch.tensor([[one != word for one in words]])
-        with torch.no_grad():
-            hidden = asked.model(torch.tensor([asked.source]), read, shown)[0].double().log_softmax(-1).numpy()
-        lost.append(sum(asked.log_p(written)[i, written[i]] - hidden[i, written[i]] for i in rows))
+        visible = torch.tensor([[one != word for one in words]])
+        hidden = asked.log_p(written, visible=visible)
+        lost.append(sum(shown[i, written[i]] - hidden[i, written[i]] for i in rows))
     assert case.answer == (int(np.argmax(lost)),)
     assert case.scores == pytest.approx(lost, abs=1e-4)
     there = [i for i, word in enumerate(words) if list(dict.fromkeys(words)).index(word) == int(case.answer[0])]
     maps = [live.translation.record[f"decoder.{i}.cross"].weights(head) for i in range(4) for head in range(4)]
     hits = sum(int(one[live.middle].argmax()) in there for one in maps)
     assert TRUTHS["heads_that_point_there"](live).answer == (hits,)
-    last = np.exp(asked.log_p(written)[live.middle, written[live.middle]])
+    last = np.exp(shown[live.middle, written[live.middle]])
     assert TRUTHS["layer_that_knows"](live).scores[-1] == pytest.approx(float(last), abs=1e-4)
 
 
 @pytest.mark.parametrize("text", ["", SENTENCES[1]])
-def test_broken_masks_are_broken_by_hand(translator: Checkpoint, text: str) -> None:
+def test_broken_masks_are_asked_about_on_the_lesson_s_batch_and_one_s_own_sentence(
+    translator: Checkpoint, text: str
+) -> None:
+    """What a broken mask does to a batch is computed by hand in tests/lessons."""
     live = Live(translator, text)
-    names = ("shifted_mask_loss", "transposed_mask_text", "without_padding_mask")
-    shift, transposed, padding = (TRUTHS[name](live) for name in names)
-    pairs = [on_translations.PAIRS[0], (text, live.translation.text)] if text else on_translations.PAIRS
-    by_hand, tokens = ByHand(translator), translator.tokenizer
-    sources = [tokens.source_ids(source) for source, _ in pairs]
-    targets = [tokens.target_ids(target) for _, target in pairs]
-    for told, sees in (("right", past), ("broken", past_and_next)):
-        lost = [one for pair in zip(sources, targets, strict=True) for one in by_hand.loss(*pair, sees)]
-        assert shift.told[told] == pytest.approx(np.mean(lost), abs=1e-6)
-    assert shift.answer == (0 if shift.told["broken"] > shift.told["right"] else 2,)
-    start, *_, end = targets[0]
-    written = {
-        sees: [tokens.decode(by_hand.greedy(source, start, end, LONGEST, sees)) for source in sources]
-        for sees in (past, past_and_next, future)
-    }
-    assert shift.told["same"] == (written[past] == written[past_and_next])
-    assert (transposed.told["right"], transposed.told["broken"]) == (written[past][0], written[future][0][:80])
-    assert transposed.answer == (float(written[future] != written[past]),)
-    lengths, shares = [len(one) for one in sources], []
-    for ids in sources:
-        by_hand.encoded([*ids, *[0] * (max(lengths) - len(ids))])
-        shares.append(by_hand.first[: len(ids), len(ids) :].sum(1).mean())
+    shift, padding = (TRUTHS[name](live) for name in ("shifted_mask_loss", "without_padding_mask"))
+    pairs = [PAIRS[0], (text, live.translation.text)] if text else PAIRS
+    read = [source_sentence(translator, source) for source, _ in pairs]
+    written = [target_sentence(translator, target) for _, target in pairs]
+    batch = masks.Batch.for_model(read, written, translator.model_as(Seq2Seq))
+    right, broken = (masks.damage(translator, batch, how) for how in ("right", "shift"))
+    assert (shift.explained["right"], shift.explained["broken"]) == (right.loss, broken.loss)
+    assert shift.answer == (0 if broken.loss > right.loss else 2,)
+    assert shift.explained["same"] == (right.translations == broken.translations)
+    run = masks.batch_run(masks.broken(translator, "no_padding").model_as(Seq2Seq), batch)
+    lengths, weights = [len(one.ids) for one in read], [run.map("encoder.0.self", batch=i).weights(0) for i in (0, 1)]
+    shares = [one[:n, n:].sum(1).mean() for one, n in zip(weights, lengths, strict=True)]
     assert padding.scores == pytest.approx(shares, abs=1e-6)
     assert padding.answer == (int(np.argmin(lengths)),)
 
 
-def test_every_question_and_card_has_its_function_and_its_sentences_in_every_language(lives: list[Live]) -> None:
+def in_numbers(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: numbered(one) for name, one in fields.items()}
+
+
+def test_every_question_and_card_has_its_function_and_its_sentences_in_every_language(translator: Checkpoint) -> None:
     """Each sentence is made with what its run says, so that no field is missing."""
     assert len(questions()) >= 30
+    assert {one.kind for one in questions().values()} <= set(get_args(Kind))
+    assert {one.reads for one in questions().values()} | {one.reads for one in cards()} <= set(get_args(Reads))
     assert {one.question for one in steps()} - {""} <= questions().keys()
     assert {one.branch for one in steps()} >= {"tour", "what_if", "attribution", "recurrent", "sequences"}
     assert sum(one.branch == "tour" for one in steps()) == 18
-    classifier = Live(load(ROOT / "checkpoints" / "splice-junctions"))
+    classifier, other = Live(load(ROOT / "checkpoints" / "splice-junctions")), Live(translator)
+    found = cache(lambda truth, reads: TRUTHS[truth](classifier if reads == "classifier" else other))
     for code in LANGUAGES:
         said = catalogue(code)
         for question in questions().values():
-            case: Case = TRUTHS[question.name](classifier if question.reads == "classifier" else lives[0])
-            assert said[f"questions.{question.name}"].format(
-                **{name: numbered(one) for name, one in case.asked.items()}
-            )
-            assert said[f"questions.{question.name}_why"].format(
-                **{name: numbered(one) for name, one in case.told.items()}
-            )
+            case: Case = found(question.name, question.reads)
+            for text, fields in (("", case.asked), ("_why", case.explained)):
+                assert said[f"questions.{question.name}{text}"].format_map(in_numbers(fields))
             assert bool(case.options) != bool(question.fixed) or question.kind == "number"
             assert judged(question, case, case.answer).right
         for card in cards():
-            case = TRUTHS[card.truth](lives[0])
-            fields = {name: numbered(one) for name, one in case.told.items()}
-            assert said[f"cards.{card.name}_here"].format(answer=case.answer[0], **fields)
+            case = found(card.truth, card.reads)
+            assert said[f"cards.{card.name}_here"].format(answer=case.answer[0], **in_numbers(case.explained))
         assert all(said[f"glossary.{name}_is"] for name in terms())
     assert len(cards()) == 16
     assert len(terms()) == 60
@@ -339,7 +321,6 @@ def test_a_wrong_prediction_says_by_how_much() -> None:
     assert judged(known["score_by_hand"], score, (score.answer[0] + 0.3,)).off == pytest.approx(0.3)
     order = TRUTHS["keys_in_order"](live)
     swapped = (order.answer[1], order.answer[0], *order.answer[2:])
-    assert judged(known["keys_in_order"], order, swapped) == judged(known["keys_in_order"], order, swapped)
     assert judged(known["keys_in_order"], order, swapped).off == 2
     row = TRUTHS["drawn_row"](live)
     flat = judged(known["drawn_row"], row, (1.0,) * len(row.answer))

@@ -10,10 +10,9 @@ import torch
 from transformer import load, translate
 from transformer.errors import TrainingError
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.training.explained import at_start, smoothed_losses, smoothed_target
-from transformer.training.loop import NextTokenLoss
-from transformer.training.options import TranslationOptions
-from transformer.training.snapshots import Learning, Snapshot, checkpoint, labels, packed, texts, unpacked
+from transformer.training import snapshots
+from transformer.training.run import NextTokenLoss, ScheduleOptions
+from transformer.training.snapshots import Learning, Snapshot, at_start, checkpoint, labels, packed, texts, unpacked
 from transformer.training.tasks import CHOICES, TASKS, Settings, new_model, noam
 
 SMALL = Settings(d_model=16)
@@ -23,9 +22,8 @@ REPEAT = Settings(task="repeat", n_layers=2, n_heads=1, rate=0.005)
 def read_and_written(settings: Settings) -> list[tuple[str, str]]:
     """The unseen sequences as a person reads them."""
     *source, target = settings.tensors(settings.held_out())
-    tokenizer = settings.learned.tokenizer
-    return [(tokenizer.decode(one), tokenizer.decode(other)) for one, other in zip(source[0].tolist(), target.tolist(),
-                                                                                  strict=True)]  # fmt: skip
+    texts = (map(settings.learned.tokenizer.decode, side.tolist()) for side in (source[0], target))
+    return list(zip(*texts, strict=True))
 
 
 @pytest.mark.parametrize("seed", [0, 5])
@@ -61,9 +59,8 @@ def test_the_right_position_holds_the_letter_that_is_written(task: str) -> None:
     assert right is not None
     for (read, written), places in zip(read_and_written(settings), right, strict=True):
         for letter, place in zip(written.split(), places, strict=True):
-            found = place.nonzero().flatten().tolist()
-            assert found
-            assert {read.split()[one] for one in found} == {letter}
+            found = [read.split()[one] for one in place.nonzero().flatten().tolist()]
+            assert set(found) == {letter}
             assert task == "reverse" or len(found) == read.split().count(letter)
 
 
@@ -144,7 +141,7 @@ def test_reversing_is_learned_and_answers_are_right_before_attention_is_sharp() 
 def test_the_loss_with_smoothing_is_that_of_the_formula() -> None:
     torch.manual_seed(1)
     sizes = dict(source_vocab=13, target_vocab=11, n_encoder_layers=1, n_decoder_layers=1)
-    model = Seq2Seq(Seq2SeqConfig(d_model=8, n_heads=2, d_ff=6, dropout=0.0, **sizes)).double().eval()
+    model = Seq2Seq(Seq2SeqConfig.of(d_model=8, n_heads=2, d_ff=6, dropout=0.0, **sizes)).double().eval()
     source, target = torch.randint(3, 13, (5, 7)), torch.randint(3, 11, (5, 4))
     target[2, 3] = 0  # padding is not counted
     expected = 0.0
@@ -159,18 +156,18 @@ def test_the_loss_with_smoothing_is_that_of_the_formula() -> None:
 
 
 def test_smoothed_targets_sum_to_one_and_the_loss_is_least_there() -> None:
-    target = smoothed_target(0.1, 14)
+    target = snapshots.smoothed_target(0.1, 14)
     np.testing.assert_allclose(target, [0.9 + 0.1 / 14, *[0.1 / 14] * 13], atol=1e-12)
     given = np.linspace(0.5, 0.999, 500)
     expected = [-(0.9 + 0.1 / 14) * np.log(p) - 13 * (0.1 / 14) * np.log((1 - p) / 13) for p in given]
-    losses = smoothed_losses(given, 0.1, 14)
+    losses = snapshots.smoothed_losses(given, 0.1, 14)
     np.testing.assert_allclose(losses, expected, atol=1e-9)
     assert given[losses.argmin()] == pytest.approx(target[0], abs=0.001)
-    assert smoothed_losses(given, 0.0, 14) == pytest.approx(-np.log(given))
+    assert snapshots.smoothed_losses(given, 0.0, 14) == pytest.approx(-np.log(given))
 
 
 def test_warm_up_is_that_of_the_paper_and_of_the_shipped_translator() -> None:
-    options = TranslationOptions(data=Path(), work=Path(), updates=10**9, warmup=37, peak_rate=0.003)
+    options = ScheduleOptions(updates=10**9, warmup=37, peak_rate=0.003)
     for update in (1, 5, 37, 38, 500, 3_999):
         paper = 64**-0.5 * min(update**-0.5, update * 37**-1.5)
         assert noam(update, 37) * (64 * 37) ** -0.5 == pytest.approx(paper, abs=1e-12)

@@ -34,16 +34,8 @@ function browser(path) {
       return `http://here${entries[at]}`;
     },
     origin: "http://here",
-    get pathname() {
-      return new URL(this.href).pathname;
-    },
-    get search() {
-      return new URL(this.href).search;
-    },
-    get hash() {
-      return new URL(this.href).hash;
-    },
   };
+  for (const part of ["pathname", "search", "hash"]) Object.defineProperty(location, part, { get: () => new URL(location.href)[part] });
   const history = {
     pushState: (state, title, url) => entries.splice((at += 1), Infinity, url),
     replaceState: (state, title, url) => (entries[at] = url),

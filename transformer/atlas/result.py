@@ -36,19 +36,19 @@ rows) and `distance`, its root, which is a metric. Only heads of one group have 
 the sentence; NaN where the sentence was drawn without looking), `line` (from 1), `source`, `target`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Float
 
-from transformer.atlas.accumulators import Accumulator, Moments
-from transformer.atlas.looks import LETTERS, MIDDLE, WORDS, letters_of, place_of, words_of
 from transformer.atlas.roles import NAMED_SHARES, roles_of
-from transformer.atlas.statistics import MEASURES, NEIGHBOURS, OFFSETS, pairs_of
-from transformer.atlas.summarise import N_ORDINARY, ORDINARY, SHOWING
-from transformer.errors import InputError
+from transformer.atlas.statistics import LETTERS, MEASURES, MIDDLE, NEIGHBOURS, OFFSETS, WORDS, Looked, Tally, pairs_of
+from transformer.atlas.summarise import N_ORDINARY, ORDINARY, SHOWING, Accumulator, Moments
+from transformer.plots.axes import WORD_START
 from transformer.runs.measures.alignment_error import Rates
 from transformer.sites import Site
 
@@ -57,159 +57,102 @@ PROFILES = {"offsets": "offset", "widths": "width", "letters": "letter", "places
 
 LISTS = (*PROFILES, "offsets_spread", *(f"{name}_chance" for name in PROFILES), "argmax", "columns")
 
+N_WORDS, N_CONTEXTS = 8, 3
+"""Words of a head that are kept, and contexts of a word, in different sentences."""
+
+SURE = 0.9
+"""A column of windows has a letter where at least this share of the rows look at windows that have it there."""
+
 OF_WINDOWS = (
     "place", "place_share", "place_chance", "pattern", "pattern_at", "pattern_width", "pattern_share",
     "pattern_chance", "columns", "alphabet", "width", "width_share", "width_chance",
 )  # fmt: skip
 """Columns of classifiers of sequences."""
 
+_TEXT, _WHOLE, _NUMBER = pa.string(), pa.int64(), pa.float64()
 _CONTEXT = pa.struct(
     [(name, pa.string()) for name in ("query", "before", "word", "after")] + [("weight", pa.float64())]
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """What the sums do not hold: the vocabulary that keys of a kind are counted by, and rates against given links.
-
-    The links are of `linked` sentences.
-    """
-
-    tokens: Callable[[str], Sequence[str]]
-    rates: Rates | None = None
-    linked: int = 0
-
-
-def tables_of(found: Accumulator, beside: Beside, texts: bool = True) -> dict[str, pa.Table]:
-    """The four tables by name. Examples and contexts keep their `texts`, or only where they stand."""
-    heads = heads_table(found, beside.rates)
-    return {
-        "heads": heads,
-        "pairs": pairs_table(found),
-        "words": words_table(found, beside.tokens, texts),
-        "examples": examples_table(found, heads, texts),
-    }
-
-
-def outcome_of(found: Accumulator, notes: Sequence[tuple[str, dict[str, Any]]], path: str) -> dict[str, Any]:
-    """What `run.json` says of what was read: counts, lines that were left out, and notes.
-
-    Raises:
-        InputError: no line of `path` could be run.
-    """
-    if not found.counts.get("sentences"):
-        raise InputError("atlas_no_line", path=path, reason=found.skipped[0][2])
-    return {
-        "counts": dict(found.counts) | {"skipped": len(found.skipped)},
-        "skipped_lines": [{"line": line + 1, "reason": reason} for line, _, reason in found.skipped],
-        "notes": [{"code": code, "fields": fields} for code, fields in notes],
-    }
-
-
-def heads_table(found: Accumulator, rates: Rates | None = None) -> pa.Table:
-    """One row a head, in the order of kinds, layers and heads; `rates` are of heads against given links."""
-    rows = [row | errors for row, errors in zip(_heads(found), _errors(found, rates or {}), strict=True)]
-    rows = [row | {"roles": list(roles_of(row))} for row in rows]
+def heads_table(found: Accumulator, rates: Rates) -> pa.Table:
+    """One row a head, in the order of kinds, layers and heads."""
+    rows = []
+    for group in found.sites:
+        moments = {name: one for (kind, name), one in found.moments.items() if kind == group}
+        tallies = {name: one for (kind, name), one in found.tallies.items() if kind == group}
+        layers = [site for site, _ in found.sites[group]]
+        if Site(layers[0]).kind == "self":
+            moments |= {name: moments["offset"].column(place) for name, place in NEIGHBOURS.items()}
+        for index, (site, head) in enumerate(_heads_of(found, group)):
+            row = {"site": site, "group": group, "layer": Site(site).layer, "head": head} | _head(moments, index)
+            row["shown_by"] = _shown_by(found, group, row, index)
+            row |= dict.fromkeys(OF_WINDOWS) | _of_windows(tallies, index, row["widths"], row["widths_chance"])
+            of = rates.get(f"weights.{layers.index(site)}.{head}") if group == "decoder.cross" else None
+            row |= {f"error_{one}": np.nan if of is None else of[one].error_rate for one in ("written", "read")}
+            rows.append(row | {"roles": list(roles_of(row))})
     whole = {"layer", "head", "rows", "sentences", "peak_offset", "place", "pattern_at", "pattern_width", "width"}
     texts = {"site", "group", "shown_by", "pattern", "alphabet"}
     types = {name: pa.int64() for name in whole} | {name: pa.string() for name in texts}
     types |= {name: pa.list_(pa.float64()) for name in LISTS} | {"roles": pa.list_(pa.string())}
-    return pa.table({name: pa.array([row[name] for row in rows], types.get(name, pa.float64())) for name in rows[0]})
+    return _table(rows, **{name: types.get(name, _NUMBER) for name in rows[0]})
 
 
-def _heads(found: Accumulator) -> Iterator[dict[str, Any]]:
-    for group, sites in found.sites.items():
-        every = [(Site(site), head) for site, n_heads in sites for head in range(n_heads)]
-        for index, (site, head) in enumerate(every):
-            yield _head(found, group, site, head, index)
-
-
-def _head(found: Accumulator, group: str, site: Site, head: int, index: int) -> dict[str, Any]:
-    entropy = found.moments[group, "entropy"]
-    row: dict[str, Any] = {
-        "site": str(site),
-        "group": group,
-        "layer": site.layer,
-        "head": head,
-        "rows": int(entropy.rows[index, 0]),
-        "sentences": int(entropy.sentences[index, 0]),
-    }
-    for measure in MEASURES:
-        row |= _columns(found, group, site, measure, index)
+def _head(of: Mapping[str, Moments], index: int) -> dict[str, Any]:
+    """What the sums by measure say of one head."""
+    rows, sentences = (int(getattr(of["entropy"], name)[index, 0]) for name in ("rows", "sentences"))
+    row: dict[str, Any] = {"rows": rows, "sentences": sentences}
+    for measure in MEASURES:  # each with its chance level, its mean by sentences and its spread
+        moments, values = of.get(measure), [np.nan] * 4
+        if moments is not None and moments.rows[index, 0]:
+            of_head = moments.value[index], moments.value[-1], moments.mean[index], moments.spread[index]
+            values = [float(value[0]) for value in of_head]
+        if measure == "advance":
+            values = [float(np.tanh(values[0])), np.nan, float(np.tanh(values[2])), values[3]]  # even ones never move
+        names = (f"{measure}{rest}" for rest in ("", "_chance", "_by_sentence", "_spread"))
+        row |= dict(zip(names, values, strict=True))
         if measure == "entropy":
             row["effective_keys"] = float(np.exp(row["entropy"]))
     for name, measure in PROFILES.items():
-        moments = found.moments.get((group, measure))
-        row[name] = None if moments is None else moments.value[index].tolist()
-        row[f"{name}_chance"] = None if moments is None else moments.value[-1].tolist()
-    offset, argmax = found.moments.get((group, "offset")), found.moments.get((group, "argmax"))
-    row["offsets_spread"] = None if offset is None else offset.spread[index].tolist()
-    shares = None if argmax is None else argmax.value[index]
+        profile = of[measure].value if measure in of else None
+        row[name], row[f"{name}_chance"] = (None if profile is None else profile[i].tolist() for i in (index, -1))
+    row["offsets_spread"] = of["offset"].spread[index].tolist() if "offset" in of else None
+    shares = of["argmax"].value[index] if "argmax" in of else None
     row["argmax"] = None if shares is None else shares.tolist()
     peak = None if shares is None or np.isnan(shares).all() else int(np.nanargmax(shares))
     row["peak_offset"] = None if peak is None else OFFSETS[peak]
     row["peak_share"] = np.nan if peak is None or shares is None else float(shares[peak])
-    row["shown_by"] = _shown_by(found, group, row, index)
-    row |= dict.fromkeys(OF_WINDOWS) | _of_windows(found, group, index, row["widths"], row["widths_chance"])
     return row
 
 
 def _of_windows(
-    found: Accumulator, group: str, index: int, widths: list[float] | None, chances: list[float] | None
+    tallies: Mapping[str, Tally], index: int, widths: list[float] | None, chances: list[float] | None
 ) -> dict[str, Any]:
-    """The columns of classifiers, where all sequences have the trained length."""
-    middles = found.tallies.get((group, MIDDLE))
-    if middles is None or widths is None or chances is None:
+    """The columns of classifiers, from sequences of the trained length."""
+    if MIDDLE not in tallies or widths is None or chances is None:
         return {}
-    tables = {name: one for (of, name), one in found.tallies.items() if of == group and name.startswith(LETTERS)}
+    middles = tallies[MIDDLE]
+    tables = {name: one for name, one in tallies.items() if name.startswith(LETTERS)}
     best, rows = int(np.argmax(widths)), (float(middles[index].sum()), float(middles[-1].sum()))
-    width = {
-        "width": int([name.split(".")[-1] for name in tables][best]),
-        "width_share": widths[best],
-        "width_chance": chances[best],
-    }
-    return place_of(middles[index], middles[-1]) | letters_of(tables, index, rows) | width
+    width = int([name.split(".")[-1] for name in tables][best])
+    found = {"width": width, "width_share": widths[best], "width_chance": chances[best]}
+    return place_of(middles[index], middles[-1]) | letters_of(tables, index, rows) | found
 
 
-def _columns(found: Accumulator, group: str, site: Site, measure: str, index: int) -> dict[str, float]:
-    """A measure with its chance level, its mean by sentences and its spread."""
-    moments, column = found.moments.get((group, measure)), 0
-    if measure in NEIGHBOURS:
-        moments, column = found.moments.get((group, "offset")) if site.kind == "self" else None, NEIGHBOURS[measure]
-    names = (measure, f"{measure}_chance", f"{measure}_by_sentence", f"{measure}_spread")
-    if moments is None or not moments.rows[index, column]:
-        return dict.fromkeys(names, np.nan)
-    values = [moments.value[index, column], moments.value[-1, column], moments.mean[index, column]]
-    if measure == "advance":
-        values = [np.tanh(values[0]), np.nan, np.tanh(values[2])]  # even attention never moves
-    return dict(zip(names, map(float, (*values, moments.spread[index, column])), strict=True))
-
-
-def _errors(found: Accumulator, rates: Rates) -> Iterator[dict[str, float]]:
-    """Alignment error rates of each head, in the order of rows; `rates` count layers of cross-attention from 0."""
-    for group, sites in found.sites.items():
-        for layer, (_, n_heads) in enumerate(sites):
-            for head in range(n_heads):
-                of = rates.get(f"weights.{layer}.{head}") if group == "decoder.cross" else None
-                yield {f"error_{row}": np.nan if of is None else of[row].error_rate for row in ("written", "read")}
-
-
-def words_table(found: Accumulator, tokens: Callable[[str], Sequence[str]], texts: bool) -> pa.Table:
-    """One row a word that a head looks at more than by chance; without `texts`, no contexts."""
-    sentences = [found.looked[line] for line in sorted(found.looked)] if texts else []
+def words_table(found: Accumulator, tokens: Callable[[str], Sequence[str]]) -> pa.Table:
+    """One row a word that a head looks at more than by chance."""
+    sentences = [found.looked[line] for line in sorted(found.looked)]
     rows: list[dict[str, Any]] = []
-    for group, sites in found.sites.items():
+    for group in found.sites:
         counted = found.tallies.get((group, WORDS))
         if counted is None:
             continue
-        here = [one for one in sentences if group in one.labels]
-        every = [(site, head) for site, n_heads in sites for head in range(n_heads)]
-        for index, (site, head) in enumerate(every):
-            found_here = words_of(counted, index, tokens(group), group, here)
+        here = [one[group] for one in sentences if group in one]
+        for index, (site, head) in enumerate(_heads_of(found, group)):
+            found_here = words_of(counted, index, tokens(group), here)
             rows += [{"site": site, "head": head} | row for row in found_here]
-    whole, number, text = pa.int64(), pa.float64(), pa.string()
-    types = dict(site=text, head=whole, rank=whole, word=text, share=number, chance=number, contexts=pa.list_(_CONTEXT))
-    return pa.Table.from_pylist(rows, pa.schema(list(types.items())))
+    types = dict(site=_TEXT, head=_WHOLE, rank=_WHOLE, word=_TEXT, share=_NUMBER, chance=_NUMBER)
+    return _table(rows, **types, contexts=pa.list_(_CONTEXT))
 
 
 def _shown_by(found: Accumulator, group: str, row: dict[str, Any], index: int) -> str:
@@ -232,37 +175,126 @@ def _shown_by(found: Accumulator, group: str, row: dict[str, Any], index: int) -
 def pairs_table(found: Accumulator) -> pa.Table:
     """One row a pair of heads of one kind."""
     rows = []
-    for group, sites in found.sites.items():
-        every = [(site, head) for site, n_heads in sites for head in range(n_heads)]
+    for group in found.sites:
         moments: Moments | None = found.moments.get((group, "divergence"))
         if moments is None:
             continue
-        for (i, j), value in zip(pairs_of(len(every)), moments.value[0], strict=True):
-            rows.append((group, *every[i], *every[j], float(value), float(np.sqrt(value))))
-    names = ("group", "site", "head", "other_site", "other_head", "divergence", "distance")
-    types = (pa.string(), pa.string(), pa.int64(), pa.string(), pa.int64(), pa.float64(), pa.float64())
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return pa.table([pa.array(values, kind) for values, kind in zip(columns, types, strict=True)], names=list(names))
+        every = _heads_of(found, group)
+        for (i, j), value in zip(pairs_of(len(every)), moments.value[0].tolist(), strict=True):
+            named = {"site": every[i][0], "head": every[i][1], "other_site": every[j][0], "other_head": every[j][1]}
+            rows.append({"group": group, **named, "divergence": value, "distance": value**0.5})
+    types = dict(group=_TEXT, site=_TEXT, head=_WHOLE, other_site=_TEXT, other_head=_WHOLE)
+    return _table(rows, **types, divergence=_NUMBER, distance=_NUMBER)
 
 
-def examples_table(found: Accumulator, heads: pa.Table, texts: bool) -> pa.Table:
-    """The sentences of each head; without `texts`, only where they stand."""
+def examples_table(found: Accumulator, heads: pa.Table) -> pa.Table:
+    """The sentences of each head."""
     rows = []
-    index: dict[str, int] = {}
+    index = Counter[str]()
+    ordinary = found.examples.get(("", ORDINARY, 0), ())[:N_ORDINARY]
     for row in heads.select(["site", "group", "head", "shown_by"]).to_pylist():
-        place = index.setdefault(row["group"], 0)
-        index[row["group"]] += 1
-        measure = row["shown_by"]
-        best = [
-            ("best", i, measure, one) for i, one in enumerate(found.examples.get((row["group"], measure, place), ()))
-        ]
-        drawn = found.examples.get(("", ORDINARY, 0), ())[:N_ORDINARY]
-        for kind, rank, by, one in (*best, *(("ordinary", i, None, one) for i, one in enumerate(drawn))):
-            score = one.score if kind == "best" else np.nan
-            shown = (one.source, one.target) if texts else (None, None)
-            rows.append((row["site"], row["head"], kind, rank, by, score, one.line + 1, *shown))
-    names = ("site", "head", "kind", "rank", "measure", "score", "line", "source", "target")
-    whole, text = pa.int64(), pa.string()
-    types = (text, whole, text, whole, text, pa.float64(), whole, text, text)
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return pa.table([pa.array(values, kind) for values, kind in zip(columns, types, strict=True)], names=list(names))
+        group, measure = row["group"], row["shown_by"]
+        best = found.examples.get((group, measure, index[group]), ())
+        index[group] += 1
+        for kind, by, kept in (("best", measure, best), ("ordinary", None, ordinary)):
+            rows += [
+                {"site": row["site"], "head": row["head"], "kind": kind, "rank": rank, "measure": by,
+                 "score": one.score if by else np.nan, "line": one.line + 1, "source": one.source, "target": one.target}
+                for rank, one in enumerate(kept)
+            ]  # fmt: skip
+    types = dict(site=_TEXT, head=_WHOLE, kind=_TEXT, rank=_WHOLE, measure=_TEXT, score=_NUMBER, line=_WHOLE)
+    return _table(rows, **types, source=_TEXT, target=_TEXT)
+
+
+def _heads_of(found: Accumulator, group: str) -> list[tuple[str, int]]:
+    """Site and number of every head of a kind, in the order of sums."""
+    return [(site, head) for site, n_heads in found.sites[group] for head in range(n_heads)]
+
+
+def _table(rows: list[dict[str, Any]], /, **types: pa.DataType) -> pa.Table:
+    return pa.Table.from_pylist(rows, pa.schema(list(types.items())))
+
+
+def words_of(counted: Tally, index: int, texts: Sequence[str], sentences: Sequence[Looked]) -> Iterator[dict[str, Any]]:
+    """The words that head `index` of a kind looks at most, those first that are furthest above chance.
+
+    `share` is of all rows; `chance` what even attention would have. A context is the row's own word, what stands before
+    and after the word that it looks at, and the weight.
+    """
+    shares, chance = (row / max(row.sum(), 1.0) for row in (counted[index], counted[-1]))
+    best = np.argsort(chance - shares, kind="stable")[:N_WORDS]
+    seen = _contexts(index, {texts[i] for i in best}, sentences)
+    for rank, i in enumerate(best):
+        if shares[i] > chance[i]:
+            yield {
+                "rank": rank,
+                "word": bare(texts[i]),
+                "share": float(shares[i]),
+                "chance": float(chance[i]),
+                "contexts": seen.get(texts[i], [])[:N_CONTEXTS],
+            }
+
+
+def bare(piece: str) -> str:
+    """A piece without the mark of a word's beginning."""
+    return piece.removeprefix(WORD_START) or piece
+
+
+def _contexts(head: int, wanted: set[str], sentences: Sequence[Looked]) -> dict[str, list[dict[str, Any]]]:
+    """Where rows of a head look at the wanted pieces: the largest weight of each sentence, the largest first."""
+    found: dict[str, list[dict[str, Any]]] = {piece: [] for piece in wanted}
+    for one in sentences:
+        queries, keys = one.labels
+        rows = zip(one.keys[head], one.weights[head], queries, strict=True)
+        best: dict[str, tuple[float, int, str]] = {}
+        for key, weight, query in rows:
+            piece = keys[key] if key < len(keys) else ""
+            if piece in wanted and weight > best.get(piece, (0.0,))[0]:
+                best[piece] = weight, key, query
+        for piece, (weight, key, query) in best.items():
+            before, after = _spoken(keys[:key]), _spoken(keys[key + 1 :])
+            found[piece].append(
+                {"query": bare(query), "before": before, "word": bare(piece), "after": after, "weight": weight}
+            )
+    return {piece: sorted(many, key=lambda one: -one["weight"]) for piece, many in found.items()}
+
+
+def _spoken(pieces: Sequence[str]) -> str:
+    """Pieces as a text."""
+    marked = any(piece.startswith(WORD_START) for piece in pieces)
+    return "".join(pieces).replace(WORD_START, " ").strip() if marked else " ".join(pieces)
+
+
+def place_of(middles: Float[np.ndarray, " middle"], chance: Float[np.ndarray, " middle"]) -> dict[str, Any]:
+    """The letter (from 1) round which most rows look, one letter to each side counted in: its share and chance."""
+    if not middles.sum():
+        return {"place": None, "place_share": np.nan, "place_chance": np.nan}
+    near = [np.convolve(one / one.sum(), np.ones(5), "same") for one in (middles, chance)]
+    at = int(near[0].argmax())
+    return {"place": at // 2 + 1, "place_share": float(near[0][at]), "place_chance": float(near[1][at])}
+
+
+def letters_of(tables: Mapping[str, Tally], index: int, rows: tuple[float, float]) -> dict[str, Any]:
+    """The letters that a head's windows have most surely, of the width that most of its rows look at.
+
+    `pattern` is the longest run of columns of which each has one letter in at least `SURE` of those windows, else the
+    surest column; it begins at column `pattern_at` (from 1), `pattern_share` is how many of all `rows` (of the head and
+    of even attention) have its least sure letter. `columns` are the shares of the letters of the `alphabet` in each.
+    """
+    name = max(tables, key=lambda one: tables[one][index].sum())
+    _, alphabet, width = name.split(".")
+    counted, even = (tables[name][i].reshape(int(width), len(alphabet)) for i in (index, -1))
+    columns = counted / np.maximum(counted.sum(1, keepdims=True), 1.0)
+    sure = columns.max(1) >= SURE
+    runs = [[i for i, _ in run] for is_sure, run in groupby(enumerate(sure), key=lambda one: one[1]) if is_sure]
+    run = max(runs, key=len, default=[int(columns.max(1).argmax())])
+    best = columns.argmax(1)
+    return {
+        "pattern": "".join(alphabet[best[i]] for i in run),
+        "pattern_at": run[0] + 1,
+        "pattern_width": int(width),
+        "pattern_share": float(min(counted[i, best[i]] for i in run) / rows[0]),
+        "pattern_chance": float(min(even[i, best[i]] for i in run) / rows[1]),
+        "columns": columns.ravel().tolist(),
+        "alphabet": alphabet,
+    }

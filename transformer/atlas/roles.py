@@ -6,8 +6,8 @@ there); separator by Clark et al. 2019, section 3.2 (60 % on special tokens); ra
 section 5.2.3, who name no threshold: half of the sentences, here. A head aligns words if its error rate is not above
 that of fast_align (27.0 %: German and English, both directions joined by grow-diag, of Zenkel et al. 2019 as listed in
 github.com/lilt/alignment-scripts). Classifiers of sequences have classes of their own, by the windows that rows look at
-most, from the threshold for positional on. Broad and aligned are those of `attention.measures`: Clark's 3.8 nats are
-out of reach of a short sentence, so broad is a share of what can be reached.
+most, from the threshold for positional on. Clark's 3.8 nats are out of reach of a short sentence, so broad is a share
+of what can be reached.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,18 @@ from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
-from transformer.attention.measures import ALIGNED, BROAD, SHARE
+from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.sites import Site
+
+SHARE = 0.5
+"""A head has a role by position (Clark), or by punctuation, if that takes at least this mean share of its weight."""
+
+BROAD = 0.9
+"""A head is broad from this mean normalised entropy on; 1 is the same weight for every key."""
+
+ALIGNED = 0.9
+"""A cross-attention head is aligned from this correlation of query position and centre of attention on."""
 
 VOITA = 0.9
 """A head is positional (Voita) if its largest weight lies at one offset in at least this share of rows."""
@@ -82,10 +91,9 @@ def roles_of(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def line_of(row: Mapping[str, Any]) -> Message:
     """One line that says what a head usually does, with the number that says how usually."""
-    roles = roles_of(row)
-    if not roles:
+    role = next(iter(roles_of(row)), "")
+    if not role:
         return _without_role(row)
-    role = roles[0]
     if role == "positional":
         return _offset(row, int(row["peak_offset"]), row["peak_share"])
     if role.startswith("half_"):
@@ -93,11 +101,6 @@ def line_of(row: Mapping[str, Any]) -> Message:
         return Message("atlas_half", place=_place(row, name), percent=_percent(row[name]))
     if role == "aligned":
         return Message("atlas_role_aligned", correlation=f"{row['advance']:.2f}")
-    return _share_of(row, role)
-
-
-def _share_of(row: Mapping[str, Any], role: str) -> Message:
-    """A role that one share says, and what it is of."""
     if role == "aligns":
         side = "read" if row["error_read"] <= row["error_written"] else "written"
         return Message(f"atlas_role_aligns_{side}", percent=_percent(_error(row)))
@@ -112,18 +115,20 @@ def _share_of(row: Mapping[str, Any], role: str) -> Message:
     return Message(f"atlas_role_{role}", **of, percent=_percent(row[measure]))
 
 
-def roles(checkpoint_folder: Path) -> dict[tuple[Site, int], Message]:
-    """What each head of a checkpoint usually does, from the atlas that ships in its folder; empty where there is none.
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a Parquet file.
 
     Raises:
-        InputError: the atlas is there and cannot be read.
+        InputError: it cannot be read.
     """
-    from transformer.atlas.tables import read_rows  # Parquet waits until something is read
+    import pyarrow as pa  # waits until something is read
+    import pyarrow.parquet as pq
 
-    heads = checkpoint_folder / FOLDER / "heads.parquet"
-    if not heads.is_file():
-        return {}
-    return {(Site(row["site"]), int(row["head"])): line_of(row) for row in read_rows(heads)}
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise InputError("file_unreadable", path=str(path), reason=str(error)) from error
+    return rows
 
 
 def largest_shares(row: Mapping[str, Any], count: int) -> list[tuple[str, float, float]]:
@@ -152,15 +157,11 @@ def _without_role(row: Mapping[str, Any]) -> Message:
 
 
 def _offset(row: Mapping[str, Any], offset: int, share: float) -> Message:
-    percent = _percent(share)
-    if Site(row["site"]).stack == "decoder" and offset == 0:
-        return Message("atlas_positional_read", percent=percent)
-    if offset == 0:
-        return Message("atlas_positional_same", percent=percent)
-    if abs(offset) == 1:
-        return Message("atlas_positional_back" if offset < 0 else "atlas_positional_on", percent=percent)
-    code_fields = {"count": abs(offset), "percent": percent}
-    return Message("atlas_positional_far_back" if offset < 0 else "atlas_positional_far_on", **code_fields)
+    percent, way = _percent(share), "back" if offset < 0 else "on"
+    if abs(offset) > 1:
+        return Message(f"atlas_positional_far_{way}", count=abs(offset), percent=percent)
+    here = "read" if Site(row["site"]).stack == "decoder" else "same"
+    return Message(f"atlas_positional_{way if offset else here}", percent=percent)
 
 
 def _place(row: Mapping[str, Any], name: str) -> Message:

@@ -1,234 +1,262 @@
-"""One pass over a corpus, from its files to the tables of an atlas; it can be stopped anywhere and goes on from there.
+"""One pass over a corpus: its chunks are summed up here or on a Dask cluster, added in order, and made into tables.
 
-The folder holds `run.json` (what the run is of, and at its end what came of it), `parts/part-00042.npz` for each
-finished chunk, and at the end `heads.parquet`, `pairs.parquet`, `words.parquet` and `examples.parquet` (see `result`).
+A folder that a pass writes holds `heads.parquet`, `pairs.parquet`, `words.parquet`, `examples.parquet` (see `result`)
+and `run.json`, which says what the atlas is of.
 """
 
+import hashlib
 import json
+import logging
 import platform
-from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
-from hashlib import sha256
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from functools import lru_cache
 from importlib.metadata import version
-from itertools import chain
+from itertools import chain, islice
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-from transformer.atlas import result, tables
-from transformer.atlas.accumulators import Accumulator
-from transformer.atlas.adapters import subject_of
-from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, digest
-from transformer.atlas.corpus_stats import Survey, survey
-from transformer.atlas.executors import Executor
-from transformer.atlas.looks import share_drawn
-from transformer.atlas.summarise import KEPT, Plan, digest_of, opened
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from transformer.atlas import result
+from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, TokenCounts, digest, survey
+from transformer.atlas.statistics import share_drawn
+from transformer.atlas.summarise import KEPT, Accumulator, Subject, subject_of, sums_of
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import AtlasError, InputError
-from transformer.explain.attribution.gold import gold_alignments
-from transformer.runs.measures.alignment_error import Rates, alignment_errors
+from transformer.checkpoint.load import load
+from transformer.checkpoint.ours.folder import load_snapshot
+from transformer.errors import AtlasError, CheckpointError, InputError
+from transformer.runs.concurrency import forward_slot
+from transformer.runs.measures.alignment_error import Rates, alignment_errors, gold_alignments
 
-FORMAT = 3
-"""Counts up when parts or results mean something else than before, so that old parts are not added to new ones."""
-
-RUN, PARTS = "run.json", "parts"
-OUTCOME = frozenset({"finished", "linked", "counts", "skipped", "skipped_lines", "notes", "versions"})
-"""What run.json says of the end of a run; the rest is what makes it this run."""
+RUN = "run.json"
 
 NAMED = 20
 """Lines that run.json names, of those that were left out; the others it counts."""
 
-ATTEMPTS = 3
-"""How often workers may die one after the other before a part is finished."""
+LINES_A_STEP = 16
+"""Lines of a text in memory between two looks at whether to go on."""
+
+SNAPSHOT = "@"
+"""Parts a checkpoint's folder from the snapshot of its training, as in `checkpoints/multi30k-en-de@000400`."""
+
+AHEAD = 2
+"""Chunks that are handed out for each worker of a cluster: one to work at, one to begin with at once."""
+
+CONNECT_SECONDS, PATIENCE_SECONDS = 30, 60.0
+"""How long a scheduler may take to answer, and after how long without a result its workers are counted."""
 
 Progress = Callable[[int, int], None]
 """Told how many lines are done, and how many there are."""
 
-
-@dataclass(frozen=True)
-class Links:
-    """Sentence pairs whose words people have linked: a folder for `gold_alignments`, the endings of its texts."""
-
-    folder: Path
-    source: str = "en"
-    target: str = "de"
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """All that is read of the folder."""
-        names = f"sentences.{self.source}", f"sentences.{self.target}", "links.txt"
-        return tuple(self.folder / name for name in names)
+Parts = Iterator[tuple[Chunk, Accumulator]]
+"""Each chunk with its sums, in order."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What is asked for: a checkpoint (`NAME@UPDATE` is a snapshot of its training), a corpus, a folder.
+def make_atlas(
+    folder: Path,
+    corpus: Corpus,
+    out: Path,
+    *,
+    examples: Corpus | None = None,
+    chunk: int = LINES_A_CHUNK,
+    links: tuple[Path, str, str] | None = None,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Run a checkpoint over a corpus, here or on the cluster of a scheduler, and write the atlas; returns run.json.
 
-    `examples` is a text to take the example sentences from, instead of the corpus; `texts` says whether they are
-    written down, or only where they stand; heads of cross-attention get alignment error rates against `links`.
-    """
-
-    checkpoint: Path
-    corpus: Corpus
-    out: Path
-    examples: Corpus | None = None
-    texts: bool = True
-    chunk: int = LINES_A_CHUNK
-    links: Links | None = None
-
-
-def make_atlas(request: Request, executor: Executor, progress: Progress | None = None) -> dict[str, Any]:
-    """Run a checkpoint over a corpus, as far as that was not done before, and write the atlas; returns run.json.
+    `folder` is a checkpoint (`NAME@UPDATE` is a snapshot of its training), `out` a new folder, `examples` a text to
+    take the example sentences from, instead of the corpus. `links` are sentence pairs whose words people have linked, a
+    folder for `gold_alignments` and the endings of its texts: heads of cross-attention get alignment error rates.
 
     Raises:
-        AtlasError: the folder holds another run or something else, or the workers are lost.
+        AtlasError: the folder holds something, or the cluster cannot be reached or is lost.
         CheckpointError: the checkpoint cannot be loaded.
-        InputError: the corpus or the links are refused, or a file cannot be read or written.
+        InputError: the corpus or the links are refused, or a file cannot be read.
+        OSError: a file cannot be written.
     """
-    checkpoint = opened(str(request.checkpoint))
-    _check_kind(checkpoint, request)
-    rates = (None, 0) if request.links is None else _rates(checkpoint, request.links)
-    looked = survey(checkpoint, request.corpus)
-    others = None if request.examples is None else survey(checkpoint, request.examples)
-    about = identity(request)
-    run = sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
-    claim(request.out, about)
-    plan = Plan(str(request.checkpoint.resolve()), about["checkpoint_sha256"], looked.counts)
-    total = looked.lines + (0 if others is None else others.lines)
-    n_chunks = ceil(looked.lines / request.chunk) + (0 if others is None else ceil(others.lines / request.chunk))
-    missing = set(range(n_chunks))
-    done = 0
-    for chunk in _chunks(request, looked):
-        if tables.read_part(_part(request.out, chunk.index), run) is not None:
-            missing.remove(chunk.index)
-            done += len(chunk.lines)
-    if progress:
-        progress(done, total)
-    deaths = 0
-    while missing:
-        before = len(missing)
-        wanted = (chunk for chunk in _chunks(request, looked) if chunk.index in missing)
-        try:
-            for chunk, part in executor.parts(plan, run, wanted):
-                tables.write_aside(_part(request.out, chunk.index), part)
-                missing.remove(chunk.index)
-                done += len(chunk.lines)
-                if progress:
-                    progress(done, total)
-        except BrokenProcessPool as error:
-            deaths = deaths + 1 if len(missing) == before else 1
-            if deaths == ATTEMPTS:
-                raise AtlasError("atlas_worker_dies", times=ATTEMPTS) from error
-    found = merged(request.out, run, n_chunks)
-    return write(request, about, looked, found, result.Beside(subject_of(checkpoint, looked.counts).tokens, *rates))
-
-
-def identity(request: Request) -> dict[str, Any]:
-    """What makes a run this run and no other: hashes of what goes in, and options that change what comes out."""
-    found: dict[str, Any] = {
-        "format": FORMAT,
-        "checkpoint": request.checkpoint.name,
-        "checkpoint_sha256": digest_of(str(request.checkpoint)),
-        "lines_a_chunk": request.chunk,
-        "texts": request.texts,
-    }
-    corpora = {"": request.corpus} | ({} if request.examples is None else {"examples_": request.examples})
-    for which, corpus in corpora.items():
-        for name, path in corpus.files.items():
-            found |= {f"{which}{name}": path.name, f"{which}{name}_sha256": digest(path)}
-    if request.links is not None:
-        found["links_sha256"] = [digest(path) for path in request.links.files]
-    return found
-
-
-def claim(out: Path, about: dict[str, Any]) -> None:
-    """Make a folder this run's, if it is new or is this run's already.
-
-    Raises:
-        AtlasError: it holds another run, or files that are no run at all.
-        InputError: it cannot be written.
-    """
-    file = out / RUN
-    if file.is_file():
-        try:
-            before = json.loads(file.read_text(encoding="utf-8"))
-            deciding = (about.keys() | before.keys()) - OUTCOME
-            other = sorted(name for name in deciding if before.get(name) != about.get(name))
-        except (OSError, ValueError, AttributeError):
-            other = [RUN]
-        if other:
-            raise AtlasError("atlas_other_run", folder=str(out), differs=tuple(other))
-        return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise AtlasError("atlas_not_empty", folder=str(out))
-    tables.write_aside(file, _json(about | {"finished": False}))
-
-
-def merged(out: Path, run: str, n_chunks: int) -> Accumulator:
-    """All parts, added up in the order of the chunks.
-
-    Raises:
-        AtlasError: one is missing.
-    """
-    found = Accumulator()
-    for index in range(n_chunks):
-        part = tables.read_part(_part(out, index), run)
-        if part is None:
-            raise AtlasError("atlas_part_missing", path=str(_part(out, index)))
+    checkpoint = opened(str(folder))
+    if not checkpoint.translates and (corpus.target is not None or links is not None):
+        raise InputError("atlas_needs_no_target", name=checkpoint.name)
+    gold = () if links is None else gold_alignments(*links)  # refused at once, not after hours
+    rates = alignment_errors(checkpoint, gold, only=("weights",))
+    making = Making(checkpoint, corpus)
+    counts, n_lines, found = making.looked.counts, making.looked.lines, making.found
+    total = n_lines + (0 if examples is None else survey(checkpoint, examples).lines)
+    chunks: Iterable[Chunk] = corpus.chunks(chunk, shows=examples is None, drawn=share_drawn(n_lines))
+    if examples is not None:
+        chunks = chain(chunks, examples.chunks(chunk, ceil(n_lines / chunk), measured=False))
+    weights, done = weights_digest(checkpoint), 0
+    about: dict[str, Any] = {"checkpoint": folder.name, "weights_sha256": weights}
+    for which, each in (("", corpus), ("examples_", examples)):
+        for name, path in ({} if each is None else each.files).items():
+            about |= {f"{which}{name}": path.name, f"{which}{name}_sha256": digest(path)}
+    if scheduler is None:
+        parts = _computed_here(making.subject, chunks)
+    else:
+        parts = _computed_on(scheduler, (str(folder.resolve()), weights, counts), chunks)
+    for some, part in parts:
         found.add(part, KEPT)
-    return found
-
-
-def write(
-    request: Request, about: dict[str, Any], looked: Survey, found: Accumulator, beside: result.Beside
-) -> dict[str, Any]:
-    """The tables, and last of all run.json.
-
-    Raises:
-        InputError: no line could be read, or a file cannot be written.
-    """
-    outcome = result.outcome_of(found, looked.notes, str(request.corpus.source))
-    for name, table in result.tables_of(found, beside, request.texts).items():
-        tables.write_aside(request.out / f"{name}.parquet", tables.table_bytes(table))
-    whole = about | outcome | {
-        "finished": True,
+        done += len(some.lines)
+        if progress:
+            progress(done, total)
+    tables, outcome = making.tables(rates)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        path = out / f"{name}.parquet"
+        pq.write_table(table.replace_schema_metadata({}), path, compression="zstd")  # nothing says when
+    whole = outcome | about | {
         "skipped": dict(sorted(Counter(code for _, code, _ in found.skipped).items())),
         "skipped_lines": outcome["skipped_lines"][:NAMED],
         "versions": {"Python": platform.python_version()}
         | {name: version(name) for name in ("torch", "numpy", "pyarrow")},
     }  # fmt: skip
-    if beside.linked:
-        whole["linked"] = beside.linked
-    tables.write_aside(request.out / RUN, _json(whole))
+    if gold:
+        whole["linked"] = len(gold)
+    (out / RUN).write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return whole
 
 
-def _chunks(request: Request, looked: Survey) -> Iterator[Chunk]:
-    """The chunks of the corpus, then those of the text that examples come from."""
-    own = request.corpus.chunks(request.chunk, shows=request.examples is None, drawn=share_drawn(looked.lines))
-    if request.examples is None:
-        return own
-    start = ceil(looked.lines / request.chunk)
-    return chain(own, request.examples.chunks(request.chunk, start, measured=False))
+class Making:
+    """An atlas on its way: what a survey `looked` at, the sums that were `found` so far, and the tables of them."""
+
+    def __init__(self, checkpoint: Checkpoint, corpus: Corpus) -> None:
+        self.looked = survey(checkpoint, corpus)
+        self.total, self.found = self.looked.lines, Accumulator()
+        self.subject = subject_of(checkpoint, self.looked.counts)
+        self._checkpoint, self._corpus = checkpoint.name, corpus
+
+    def steps(self) -> Iterator[int]:
+        """Measure a text in memory, a few lines at a time, and say after each step how many lines that were."""
+        for chunk in self._corpus.chunks(LINES_A_STEP):
+            with forward_slot():
+                self.found.add(sums_of(self.subject, chunk), KEPT)
+            yield len(chunk.lines)
+
+    def tables(self, rates: Rates | None = None) -> tuple[dict[str, pa.Table], dict[str, Any]]:
+        """The four tables (see `result`) of what was done, and what `run.json` says of them.
+
+        That is the names of checkpoint and files, counts, lines that were left out, and notes.
+
+        Raises:
+            InputError: no line could be run.
+        """
+        found, skipped = self.found, self.found.skipped
+        if not found.counts.get("sentences"):
+            raise InputError("atlas_no_line", path=str(self._corpus.source), reason=skipped[0][2])
+        about = {"checkpoint": self._checkpoint, **{side: path.name for side, path in self._corpus.files.items()}}
+        heads = result.heads_table(found, rates or {})
+        tables = {"heads": heads, "pairs": result.pairs_table(found)}
+        tables["words"] = result.words_table(found, self.subject.tokens)
+        tables["examples"] = result.examples_table(found, heads)
+        return tables, about | {
+            "counts": dict(found.counts) | {"skipped": len(skipped)},
+            "skipped_lines": [{"line": line + 1, "reason": reason} for line, _, reason in skipped],
+            "notes": [{"code": code, "fields": fields} for code, fields in self.looked.notes],
+        }
 
 
-def _part(out: Path, index: int) -> Path:
-    return out / PARTS / f"part-{index:05d}.npz"
+def opened(path: str) -> Checkpoint:
+    """The checkpoint at a path, or after an `@` the snapshot of its training."""
+    whole = Path(path)
+    name, at, snapshot = whole.name.rpartition(SNAPSHOT)
+    if not at or whole.exists():
+        return load(whole)
+    folder = whole.with_name(name)
+    return load_snapshot(load(folder), folder / "history" / f"{snapshot}.safetensors")
 
 
-def _json(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+def weights_digest(checkpoint: Checkpoint) -> str:
+    """The SHA-256 of all weights with their names."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(checkpoint.model.state_dict().items()):
+        total.update(name.encode() + tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
 
 
-def _rates(checkpoint: Checkpoint, links: Links) -> tuple[Rates, int]:
-    """Of the weights alone, and of how many sentences; at once, not after hours, if the links cannot be read."""
-    gold = gold_alignments(links.folder, links.source, links.target)
-    return alignment_errors(checkpoint, gold, only=("weights",)), len(gold)
+def _computed_here(subject: Subject, chunks: Iterable[Chunk]) -> Parts:
+    """With one thread, as on every worker; gives the threads back afterwards."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for chunk in chunks:
+            yield chunk, sums_of(subject, chunk)
+    finally:
+        torch.set_num_threads(threads)
 
 
-def _check_kind(checkpoint: Checkpoint, request: Request) -> None:
-    """Refuse targets and links for a model that writes no translation."""
-    if not checkpoint.translates and (request.corpus.target is not None or request.links is not None):
-        raise InputError("atlas_needs_no_target", name=checkpoint.name)
+def _computed_on(address: str, plan: tuple[str, str, TokenCounts], chunks: Iterable[Chunk]) -> Parts:
+    """On the Dask cluster whose scheduler has this address, such as `tcp://10.0.0.5:8786`.
+
+    Workers need this library and the checkpoint at the same path; lines of the corpus are sent to them. The scheduler
+    gives a dead worker's chunks to another.
+    """
+    try:
+        from distributed import Client
+        from distributed.scheduler import KilledWorker
+    except ImportError as error:
+        raise AtlasError("atlas_no_dask") from error
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # tracebacks of what is said here in a sentence
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise AtlasError("atlas_no_scheduler", address=address, reason=str(error)) from error
+    try:
+        with client:
+            waiting, running = iter(chunks), deque[tuple[Chunk, Any]]()
+            while True:
+                for chunk in islice(waiting, max(0, AHEAD * _workers(client, address) - len(running))):
+                    running.append((chunk, client.submit(_work, plan, chunk, pure=False)))
+                if not running:
+                    return
+                chunk, future = running.popleft()
+                yield chunk, _result(client, address, future)
+    except KilledWorker as error:
+        raise AtlasError("atlas_worker_dies", times=error.allowed_failures) from error
+    except (CancelledError, OSError) as error:
+        raise AtlasError("atlas_scheduler_lost", address=address) from error
+
+
+def _workers(client: Any, address: str) -> int:
+    """Threads of all workers of a cluster.
+
+    Raises:
+        AtlasError: there is none.
+    """
+    count = sum(client.nthreads().values())
+    if not count:
+        raise AtlasError("atlas_no_workers", address=address)
+    return count
+
+
+def _result(client: Any, address: str, future: Any) -> Accumulator:
+    """What a worker found; whoever waits long looks whether there are workers."""
+    while True:
+        try:
+            found: Accumulator = future.result(timeout=PATIENCE_SECONDS)
+        except TimeoutError:
+            _workers(client, address)
+        else:
+            return found
+
+
+def _work(plan: tuple[str, str, TokenCounts], chunk: Chunk) -> Accumulator:
+    """What a worker does: the sums of a chunk."""
+    torch.set_num_threads(1)  # workers share a machine by being many
+    return sums_of(_subject(*plan), chunk)
+
+
+@lru_cache(maxsize=2)
+def _subject(path: str, digest: str, counts: TokenCounts) -> Subject:
+    """The checkpoint, loaded once a process; no other weights than those that are meant."""
+    checkpoint = opened(path)
+    if weights_digest(checkpoint) != digest:
+        raise CheckpointError("atlas_other_checkpoint", path=path)
+    return subject_of(checkpoint, counts)

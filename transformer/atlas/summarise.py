@@ -1,30 +1,407 @@
-"""One chunk of a corpus, from its lines to its sums: the pure function that every worker runs.
+"""What one chunk of a corpus adds up to, from its lines to its sums, and how the sums of two chunks become one.
 
-What it returns depends on its arguments alone, so a chunk may be computed anywhere, and again. Sentences of like length
-are run together; their results are put back into the order of the lines before anything is added up.
+A subject reads a line as ids (a reading) and measures a batch of readings of like length. The sums of a chunk depend on
+nothing else: it may be computed anywhere. Results are put back into the order of the lines before anything is added up.
+
+Each measure keeps, for each head, the count and the sum over all that was counted (integers, and float64), and over
+sentences the number, the mean and the sum of squared deviations of their own means. The latter are merged as in Chan,
+Golub and LeVeque 1979, so no large squares are subtracted. Merged in the order of the chunks, the result does not
+depend on who computed which.
 """
 
-import hashlib
+import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
-from transformer.atlas.accumulators import Accumulator, Example, Moments
-from transformer.atlas.adapters import Counts, Observed, Reading, Subject, subject_of
-from transformer.atlas.corpus import Chunk, text_of
-from transformer.atlas.looks import Looked, Tally, drawn, drawn_by, looked
-from transformer.atlas.statistics import NEIGHBOURS
+from transformer.atlas.corpus import Chunk, TokenCounts, text_of
+from transformer.atlas.statistics import (
+    NEIGHBOURS,
+    WORDS,
+    Looked,
+    Maps,
+    Tally,
+    TextKeys,
+    drawn,
+    drawn_by,
+    looked,
+    maps_of,
+    text_totals,
+    window_tallies,
+    window_totals,
+    word_tally,
+)
+from transformer.attention.capture import recording
 from transformer.attention.measures import Totals
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.load import load
-from transformer.checkpoint.ours.folder import CONFIG, TOKENIZER, WEIGHTS, is_folder, load_snapshot
-from transformer.errors import CheckpointError, InputError
+from transformer.errors import InputError
+from transformer.nn.common import pad
+from transformer.nn.protocols import written_length, written_pad
+from transformer.nn.search import DecodingOptions, decode
+from transformer.plots.axes import WORD_START
 from transformer.runs.concurrency import let_others
+from transformer.runs.sequences.classify import MAX_SET_LETTERS, classifier, read
+from transformer.text.base import Tokenizer
+
+SHOWN_TOKENS = range(5, 41)
+"""How many tokens source and target of an example may have: shorter ones show nothing, longer ones are hard to see."""
+
+GREEDY_TOKENS = 100
+"""Most tokens that a model writes where no reference is given."""
+
+TOP = 500
+"""A sentence whose rarest token is among so many of the corpus' most frequent ones has no rare word (Voita et al. 2019,
+section 5.2.3)."""
+
+
+class Vocabulary:
+    """A tokenizer with tables about its tokens; `counts` is how often each stands in the corpus."""
+
+    def __init__(self, tokenizer: Tokenizer, counts: bytes | None = None) -> None:
+        self.tokenizer = tokenizer
+        known = np.zeros(len(tokenizer), np.int64) if counts is None else np.frombuffer(counts, dtype=np.int64).copy()
+        self.counted, self.counts = counts is not None, torch.from_numpy(known)
+        self.texts = texts = tokenizer.labels(range(len(tokenizer)))
+        bare = [text.removeprefix(WORD_START) for text in texts]
+        self._special = torch.tensor([tokenizer.is_special(i) for i in range(len(tokenizer))])
+        self._marked = torch.tensor([text.startswith(WORD_START) for text in texts])
+        self._punctuation = torch.tensor([_all_punctuation(text) for text in bare]) & ~self._special
+        self._number = torch.tensor([text.isdecimal() for text in bare]) & ~self._special
+
+    def classes(
+        self, ids: Int[Tensor, "sentence key"], real: Bool[Tensor, "sentence key"]
+    ) -> tuple[dict[str, Bool[Tensor, "sentence key"]], Int[Tensor, "sentence key"]]:
+        """Marks of each position, and the word that it belongs to (negative for special tokens and padding).
+
+        A special token that comes first is the start, any other one an end. Words are those of `Axis.of_pieces`: one
+        begins at a piece with a leading ▁, and after a special token.
+        """
+        special = self._special[ids] & real
+        first = torch.arange(ids.shape[1]) == 0
+        marked = self._marked[ids] & real
+        whole = ~marked.any(-1, keepdim=True)
+        after = torch.nn.functional.pad(special, (1, 0))[:, :-1]
+        starts = (whole | first | special | after | marked) & real
+        words = starts.long().cumsum(-1).masked_fill(special | ~real, -1)
+        return {
+            "special": special,
+            "start": special & first,
+            "end": special & ~first,
+            "padding": torch.zeros_like(special),
+            "punctuation": self._punctuation[ids] & real,
+            "number": self._number[ids] & real,
+            "first_piece": starts & ~special,
+        }, words
+
+    def rarest(self, ids: Int[Tensor, "sentence key"], real: Bool[Tensor, "sentence key"]) -> Int[Tensor, " sentence"]:
+        """The key whose token is rarest in the corpus, of equals the first; -1 where all are frequent."""
+        if not self.counted:
+            return torch.full((len(ids),), -1)
+        counted = self.counts[ids].masked_fill(self._special[ids] | ~real, np.iinfo(np.int64).max)
+        fewest, where = counted.numpy().min(-1), torch.from_numpy(counted.numpy().argmin(-1))
+        return where.masked_fill(torch.from_numpy(fewest >= self._frequent), -1)
+
+    @cached_property
+    def _frequent(self) -> int:
+        """How often the last of the `TOP` most frequent tokens stands in the corpus."""
+        text = self.counts.masked_fill(self._special, 0)
+        return int(text.sort(descending=True).values[min(TOP, len(text)) - 1]) or 1
+
+
+def _all_punctuation(text: str) -> bool:
+    return bool(text) and all(unicodedata.category(letter).startswith("P") for letter in text)
+
+
+@dataclass(frozen=True)
+class TokenizedLine:
+    """One line, or one pair of lines, as ids; `number` counts lines from 0."""
+
+    number: int
+    texts: tuple[str, str]
+    source: tuple[int, ...]
+    target: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many positions it takes; readings of like size are run together."""
+        return len(self.target), len(self.source)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What one kind of attention did in a batch: sums by sentence, and counts of what its rows look at."""
+
+    maps: Maps
+    totals: Mapping[str, Totals]
+    tallies: Mapping[str, Tally]
+
+
+class TextSubject:
+    """A model of text: an encoder or a decoder alone, or an encoder-decoder that is told what to write, or not.
+
+    What it is not told it writes first, greedily; then it reads that (teacher forcing). `sides` are the vocabularies of
+    what is read and, of an encoder-decoder, of what is written; `mixed` says whether sentences of different lengths may
+    share a forward pass: where not, none is padded. `shown` is how long an example may be.
+    """
+
+    shown = SHOWN_TOKENS
+
+    def __init__(self, checkpoint: Checkpoint, counts: TokenCounts) -> None:
+        self.model: Any = checkpoint.model
+        tokenizers: list[Any] = [checkpoint.tokenizer, checkpoint.writer]
+        both = zip(tokenizers, (counts.source, counts.target), strict=True)
+        self.sides = [Vocabulary(*one) for one in list(both)[: 1 + checkpoint.translates]]
+        self.mixed = checkpoint.translates and self.model.config.pad_id >= 0
+        hidden = getattr(self.model, "hidden", self.model)  # attention needs no scores of the vocabulary
+        self._forward = hidden if checkpoint.translates else self.model.outputs
+
+    def read(self, number: int, source: str, target: str | None) -> TokenizedLine:
+        """Both lines as ids, a target with its end token; an InputError says why one cannot be read."""
+        config, reader, alone = self.model.config, self.sides[0].tokenizer, len(self.sides) == 1
+        ids = reader.encoder_ids(source) if alone else reader.source_ids(source)  # special tokens of the family
+        texts = source, "" if alone or target is None else target
+        found = TokenizedLine(number, texts, _checked(ids, reader, config.max_length))
+        if alone or target is None:
+            return found
+        writer = self.sides[1].tokenizer
+        return replace(found, target=_checked(writer.source_ids(target), writer, written_length(config)))
+
+    def run(self, readings: Sequence[TokenizedLine]) -> tuple[Sequence[TokenizedLine], list[Observed]]:
+        """Pass a batch through the model and measure all of its attention; readings come back with their targets.
+
+        Row t of a decoder is where token t is read, and token t + 1 is written.
+        """
+        config, readings = self.model.config, self._completed(readings)
+        inputs = [pad([one.source for one in readings], config.pad_id if self.mixed else 0)]
+        if len(self.sides) > 1:
+            rows = [(config.bos_id, *one.target[:-1]) for one in readings]
+            inputs.append(pad(rows, written_pad(config)))
+        with recording(whole=True) as seen:
+            self._forward(*inputs)
+        lengths = [len(one.source) for one in readings], [len(one.target) for one in readings]
+        found = []
+        for group in dict.fromkeys(site.group for site in seen.sites):
+            queries, keys = self._sides_of(group)
+            let_others()
+            maps, tables = maps_of(seen, group, lengths[queries], lengths[keys]), self.sides[keys]
+            found.append(_observed(maps, tables, inputs[keys], lengths[keys]))
+        return readings, found
+
+    def labels(self, reading: TokenizedLine, group: str) -> tuple[tuple[str, ...], ...]:
+        """Tokens of queries and keys: a row of a decoder is the token that it writes; its keys were read by then."""
+        start = self.model.config.bos_id if len(self.sides) > 1 else 0
+        ids = (reading.source, reading.source), (reading.target, (start, *reading.target[:-1]))
+        sides = enumerate(self._sides_of(group))
+        return tuple(tuple(self.sides[side].tokenizer.labels(ids[side][is_key])) for is_key, side in sides)
+
+    def tokens(self, group: str) -> Sequence[str]:
+        """The vocabulary that keys of a kind are counted by."""
+        return self.sides[self._sides_of(group)[1]].texts
+
+    def _sides_of(self, group: str) -> tuple[int, int]:
+        """Of queries and of keys: 0 for what is read, 1 for what is written."""
+        if len(self.sides) == 1 or group == "encoder.self":
+            return 0, 0
+        return 1, int(group == "decoder.self")
+
+    def _completed(self, readings: Sequence[TokenizedLine]) -> Sequence[TokenizedLine]:
+        """The readings with greedy translations, where there are no references."""
+        if len(self.sides) == 1 or readings[0].target:
+            return readings
+        source = pad([reading.source for reading in readings], self.model.config.pad_id)
+        longest = min(GREEDY_TOKENS, written_length(self.model.config))
+        found = decode(self.model, source, DecodingOptions(beam=1, max_length=longest), between=let_others)
+        complete = []
+        for one, new in zip(readings, found, strict=True):
+            ids = tuple(new.ids) or (self.model.config.eos_id,)
+            complete.append(replace(one, texts=(one.texts[0], self.sides[1].tokenizer.decode(ids)), target=ids))
+        return complete
+
+
+class SequenceSubject:
+    """A classifier of sequences, whose windows have no words."""
+
+    mixed, shown = False, range(1, MAX_SET_LETTERS + 1)
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+        self.model, self.task = classifier(checkpoint)
+
+    def read(self, number: int, source: str, target: str | None) -> TokenizedLine:
+        """The letters as ids; an InputError says why they cannot be read."""
+        ids = read(self.checkpoint, source, MAX_SET_LETTERS).ids
+        return TokenizedLine(number, (source, target or ""), tuple(ids))
+
+    def run(self, readings: Sequence[TokenizedLine]) -> tuple[Sequence[TokenizedLine], list[Observed]]:
+        """All attention over the windows; places are compared where sequences have the trained length."""
+        letters, alphabet = torch.tensor([reading.source for reading in readings]), self.task.alphabet.letters
+        spans, usual = tuple(self.model.windows(letters.shape[1])), letters.shape[1] == self.task.length
+        with recording(whole=True) as seen:
+            self.model(letters)
+        found = []
+        for group in dict.fromkeys(site.group for site in seen.sites):
+            n_queries = next(seen.source(site).n_queries for site in seen.sites if site.group == group)
+            maps = maps_of(seen, group, [n_queries] * len(letters), [len(spans)] * len(letters))
+            tallies = window_tallies(maps, letters, spans, alphabet) if usual else {}
+            found.append(Observed(maps, window_totals(maps, spans, letters, len(alphabet), usual), tallies))
+        return readings, found
+
+    def labels(self, reading: TokenizedLine, group: str) -> tuple[tuple[str, ...], ...]:
+        """None."""
+        return ()
+
+    def tokens(self, group: str) -> Sequence[str]:
+        """None."""
+        return ()
+
+
+Subject = TextSubject | SequenceSubject
+"""A model that a pass can watch."""
+
+
+def subject_of(checkpoint: Checkpoint, counts: TokenCounts) -> Subject:
+    """What a pass runs for a checkpoint that `corpus.survey` let pass."""
+    return SequenceSubject(checkpoint) if checkpoint.reads_sequences else TextSubject(checkpoint, counts)
+
+
+def _checked(ids: Sequence[int], tokenizer: Tokenizer, longest: int) -> tuple[int, ...]:
+    """Ids of a line of a length that can be run.
+
+    Raises:
+        InputError: it is empty or too long.
+    """
+    if all(map(tokenizer.is_special, ids)):
+        raise InputError("atlas_line_empty")
+    if len(ids) > longest:
+        raise InputError("atlas_line_tokens", found=len(ids), most=longest)
+    return tuple(ids)
+
+
+def _observed(maps: Maps, vocabulary: Vocabulary, ids: Tensor, lengths: Sequence[int]) -> Observed:
+    """The totals of text; keys past the end of the source, which location attention has, are padding."""
+    width, n_tokens = maps.weights.shape[-1], len(vocabulary.texts)
+    ids = torch.nn.functional.pad(ids, (0, width - ids.shape[1]))
+    real = torch.arange(width) < torch.tensor(lengths)[:, None]
+    classes, words = vocabulary.classes(ids, real)
+    if maps.n_keys.tolist() != list(lengths):
+        classes["padding"] = torch.arange(width) == torch.tensor(lengths)[:, None]
+    totals = text_totals(maps, TextKeys(classes, words, vocabulary.rarest(ids, real)))
+    return Observed(maps, totals, {WORDS: word_tally(maps, ids.masked_fill(~real, n_tokens), n_tokens)})
+
+
+Key = tuple[str, str]
+"""A kind of attention and a measure."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """A measure of every head of a kind (the last one is even attention), over what was seen so far.
+
+    `rows` and `total` count and sum everything; `sentences`, `mean` and `squares` are those of the sentences' means.
+    """
+
+    rows: Int[np.ndarray, "head width"]
+    total: Float[np.ndarray, "head width"]
+    sentences: Int[np.ndarray, "head width"]
+    mean: Float[np.ndarray, "head width"]
+    squares: Float[np.ndarray, "head width"]
+
+    @classmethod
+    def of(cls, found: Totals) -> "Moments":
+        """The moments of some sentences."""
+        total = found.total
+        count = np.broadcast_to(found.counted, total.shape)
+        there = count > 0
+        each = total / np.maximum(found.counted, 1)  # 0 where nothing was counted
+        sentences = there.sum(axis=0)
+        mean = each.sum(axis=0) / np.maximum(sentences, 1)
+        squares = (np.square(each - mean) * there).sum(axis=0)
+        return cls(count.sum(axis=0), total.sum(axis=0), sentences, mean, squares)
+
+    def merged(self, later: "Moments") -> "Moments":
+        """The moments of both parts together."""
+        n = self.sentences + later.sentences
+        share = later.sentences / np.maximum(n, 1)
+        difference = later.mean - self.mean
+        return Moments(
+            self.rows + later.rows,
+            self.total + later.total,
+            n,
+            self.mean + difference * share,
+            self.squares + later.squares + np.square(difference) * self.sentences * share,
+        )
+
+    def column(self, place: int) -> "Moments":
+        """One column by itself."""
+        return Moments(*(getattr(self, one.name)[:, place : place + 1] for one in fields(self)))
+
+    @property
+    def value(self) -> Float[np.ndarray, "head width"]:
+        """The mean over everything, every row alike; NaN where nothing was counted."""
+        return np.divide(self.total, self.rows, where=self.rows > 0, out=np.full_like(self.total, np.nan))
+
+    @property
+    def spread(self) -> Float[np.ndarray, "head width"]:
+        """The standard deviation between the means of sentences; NaN for fewer than two sentences."""
+        n = self.sentences
+        variance = np.divide(self.squares, n - 1, where=n > 1, out=np.full_like(self.total, np.nan))
+        return np.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class ExampleSentence:
+    """A sentence that shows a head: how high its score is, and which line of the text it is (from 0)."""
+
+    score: float
+    line: int
+    source: str
+    target: str
+
+    @property
+    def order(self) -> tuple[float, int]:
+        """The best first; of equals, the one that comes first in the text."""
+        return -self.score, self.line
+
+
+@dataclass(eq=False)
+class Accumulator:
+    """All that a pass keeps of what it has read: moments by kind and measure, examples, and the lines left out.
+
+    `sites` names the heads of each kind. `examples` is by kind, measure and head; its lists are sorted. `skipped` are
+    the lines that could not be read, each with the code of the reason and its sentence. `tallies` count what rows look
+    at (see `looks`), `looked` is by line and kind.
+    """
+
+    sites: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    moments: dict[Key, Moments] = field(default_factory=dict)
+    tallies: dict[Key, Tally] = field(default_factory=dict)
+    looked: dict[int, dict[str, Looked]] = field(default_factory=dict)
+    examples: dict[tuple[str, str, int], tuple[ExampleSentence, ...]] = field(default_factory=dict)
+    skipped: list[tuple[int, str, str]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, later: "Accumulator", keep: int) -> None:
+        """Take in a part that comes after all that is here; `keep` examples of each list stay."""
+        self.sites |= later.sites
+        for key, moments in later.moments.items():
+            self.moments[key] = self.moments[key].merged(moments) if key in self.moments else moments
+        for key, tally in later.tallies.items():
+            self.tallies[key] = self.tallies[key] + tally if key in self.tallies else tally
+        self.looked |= later.looked
+        self.looked = {line: self.looked[line] for line in drawn(list(self.looked))}
+        for place, examples in later.examples.items():
+            both = sorted((*self.examples.get(place, ()), *examples), key=lambda example: example.order)
+            self.examples[place] = tuple(both[:keep])
+        self.skipped += later.skipped
+        self.counts.update(later.counts)
+
 
 SENTENCES_AT_ONCE = 64
 """Most sentences of a forward pass."""
@@ -41,71 +418,58 @@ ORDINARY, N_ORDINARY = "ordinary", 5
 SHOWING = ("previous", "same", "next", "start", "end", "punctuation", "number", "sibling", "confidence")
 """Measures that sentences may be examples of, by the mean over the sentence's rows; `offset` gives the first three."""
 
-SNAPSHOT = "@"
-"""Parts a checkpoint's folder from the snapshot of its training, as in `checkpoints/multi30k-en-de@000400`."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What every chunk needs to know: the checkpoint by path and hash, and how often tokens stand in the corpus."""
-
-    checkpoint: str
-    digest: str
-    counts: Counts = field(default_factory=Counts)
-
-
-def summarise(plan: Plan, chunk: Chunk) -> Accumulator:
-    """The sums of one chunk. PyTorch uses one thread from now on: workers share a machine by being many.
-
-    Raises:
-        CheckpointError: the checkpoint is not there, or is not the one that the plan means.
-    """
-    torch.set_num_threads(1)
-    return sums_of(_subject(plan.checkpoint, plan.digest, plan.counts), chunk)
-
 
 def sums_of(subject: Subject, chunk: Chunk) -> Accumulator:
     """The sums of one chunk, as a model that is loaded makes them."""
-    readings, skipped = _read(subject, chunk)
-    found = Accumulator(skipped=tuple(skipped))
-    collected: dict[tuple[str, str], list[Totals]] = {}
-    tallies: dict[tuple[str, str], Tally] = {}
+    found, readings = Accumulator(), list[TokenizedLine]()
+    for i, line in enumerate(chunk.lines):
+        try:
+            target = None if chunk.targets is None else text_of(chunk.targets[i])
+            readings.append(subject.read(chunk.first + i, text_of(line), target))
+        except InputError as error:
+            found.skipped.append((chunk.first + i, error.code, str(error)))
     fit = [one.number for one in readings if len(one.source) in subject.shown and drawn_by(one.number) <= chunk.drawn]
-    keeping = set(drawn(fit) if chunk.shows else ())
-    order: list[int] = []
-    by_number: dict[int, Reading] = {}
-    n_tokens = 0
+    keeping = set(drawn(fit) if chunk.shows and isinstance(subject, TextSubject) else ())  # windows have no words
+    collected, done = defaultdict[Key, list[tuple[list[int], Totals]]](list), list[TokenizedLine]()
     with torch.inference_mode():
         for batch in batches(readings, subject.mixed):
-            complete = subject.completed(batch)
-            order += [reading.number for reading in complete]
-            by_number |= {reading.number: reading for reading in complete}
-            n_tokens += sum(len(reading.source) + len(reading.target) for reading in complete)
-            for observed in subject.run(complete):
+            complete, every = subject.run(batch)
+            done += complete
+            numbers = [one.number for one in complete]
+            for observed in every:
                 let_others()
-                _collect(found, collected, observed)
+                group = observed.maps.group
+                found.sites[group] = tuple((str(site), n_heads) for site, n_heads in observed.maps.sites)
+                for measure, totals in observed.totals.items():
+                    collected[group, measure].append((numbers, totals))
                 for name, tally in observed.tallies.items():
-                    key = observed.maps.group, name
-                    tallies[key] = tallies[key] + tally if key in tallies else tally
-                for place, reading in enumerate(complete):
-                    if reading.number in keeping and len(reading.target or reading.source) in subject.shown:
-                        _look(found, subject, observed, place, reading)
-    back = np.argsort(np.array(order, dtype=np.int64), kind="stable")
-    everything = {key: _joined(parts, back) for key, parts in collected.items()}
-    if chunk.measured:
-        for key, totals in everything.items():
-            let_others()
-            found.moments[key] = Moments.of(totals)
-        found.tallies = tallies
-        found.counts = {"lines": len(chunk.lines), "sentences": len(order), "tokens": n_tokens}
+                    found.tallies[group, name] = found.tallies.get((group, name), 0) + tally
+                for place, one in enumerate(complete):
+                    if one.number in keeping and len(one.target or one.source) in subject.shown:
+                        here = Looked(subject.labels(one, group), *looked(observed.maps, place))
+                        found.looked.setdefault(one.number, {})[group] = here
+    done.sort(key=lambda one: one.number)
+    everything = {}
+    for key, parts in collected.items():  # some measures are of some batches alone
+        order = np.argsort([number for numbers, _ in parts for number in numbers], kind="stable")
+        sides = ([getattr(totals, side) for _, totals in parts] for side in ("total", "counted"))
+        everything[key] = Totals(*(np.concatenate(side)[order] for side in sides))
     if chunk.shows:
-        _show(found, everything, [by_number[number] for number in sorted(by_number)], subject.shown)
+        _show(found, everything, done, subject.shown)
+    if not chunk.measured:
+        found.tallies.clear()
+        return found
+    for key, totals in everything.items():
+        let_others()
+        found.moments[key] = Moments.of(totals)
+    n_tokens = sum(len(one.source) + len(one.target) for one in done)
+    found.counts.update(lines=len(chunk.lines), sentences=len(done), tokens=n_tokens)
     return found
 
 
-def batches(readings: Sequence[Reading], mixed: bool) -> Iterator[list[Reading]]:
+def batches(readings: Sequence[TokenizedLine], mixed: bool) -> Iterator[list[TokenizedLine]]:
     """Readings of like size together (of one size, unless `mixed`), short ones first."""
-    batch: list[Reading] = []
+    batch: list[TokenizedLine] = []
     longest = 0
     for reading in sorted(readings, key=lambda one: (*one.size[::-1], one.number)):
         longest = max(longest, *reading.size)
@@ -119,101 +483,8 @@ def batches(readings: Sequence[Reading], mixed: bool) -> Iterator[list[Reading]]
         yield batch
 
 
-def digest_of(path: str) -> str:
-    """The SHA-256 of everything that decides what a checkpoint does: its weights, config and vocabulary.
-
-    Raises:
-        CheckpointError: nothing is there.
-    """
-    folder, snapshot = _parts(path)
-    kinds = {".json", ".safetensors", ".model", ".txt", ".pt", ".pth", ".bin", ".chkpt"}
-    if is_folder(folder):  # what else lies in our own folders decides nothing
-        files = [one for one in (folder / CONFIG, folder / WEIGHTS, folder / TOKENIZER) if one.is_file()]
-    elif folder.is_dir():
-        files = [one for one in folder.iterdir() if one.is_file() and one.suffix in kinds]
-    else:
-        files = [folder]
-    if snapshot is not None:
-        files = [one for one in files if one.suffix != ".safetensors"] + [snapshot]
-    total = hashlib.sha256()
-    for file in sorted(files):
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            raise CheckpointError("atlas_no_checkpoint", path=path) from error
-        total.update(f"{file.name} {len(content)}\n".encode() + content)
-    return total.hexdigest()
-
-
-def opened(path: str) -> Checkpoint:
-    """The checkpoint at a path, or after an `@` the snapshot of its training.
-
-    Raises:
-        CheckpointError: it is not there or cannot be loaded.
-    """
-    folder, snapshot = _parts(path)
-    found = load(folder)
-    return found if snapshot is None else load_snapshot(found, snapshot)
-
-
-def _parts(path: str) -> tuple[Path, Path | None]:
-    whole = Path(path)
-    name, at, snapshot = whole.name.rpartition(SNAPSHOT)
-    if not at or whole.exists():
-        return whole, None
-    folder = whole.with_name(name)
-    return folder, folder / "history" / f"{snapshot}.safetensors"
-
-
-@lru_cache(maxsize=2)
-def _subject(path: str, digest: str, counts: Counts) -> Subject:
-    """The checkpoint, loaded once a process; no other file than the one that is meant."""
-    if digest_of(path) != digest:
-        raise CheckpointError("atlas_other_checkpoint", path=path)
-    return subject_of(opened(path), counts)
-
-
-def _read(subject: Subject, chunk: Chunk) -> tuple[list[Reading], list[tuple[int, str, str]]]:
-    """The readings of a chunk, and which lines cannot be read, and why."""
-    readings: list[Reading] = []
-    skipped: list[tuple[int, str, str]] = []
-    for i, line in enumerate(chunk.lines):
-        try:
-            target = None if chunk.targets is None else text_of(chunk.targets[i])
-            readings.append(subject.read(chunk.first + i, text_of(line), target))
-        except InputError as error:
-            skipped.append((chunk.first + i, error.code, str(error)))
-    return readings, skipped
-
-
-def _collect(found: Accumulator, collected: dict[tuple[str, str], list[Totals]], observed: Observed) -> None:
-    group = observed.maps.group
-    found.sites[group] = tuple((str(site), n_heads) for site, n_heads in observed.maps.sites)
-    for measure, totals in observed.totals.items():
-        collected.setdefault((group, measure), []).append(totals)
-
-
-def _look(found: Accumulator, subject: Subject, observed: Observed, place: int, reading: Reading) -> None:
-    """Keep where each row of a sentence looked."""
-    group = observed.maps.group
-    labels = subject.labels(reading, group)
-    if labels is not None:
-        one = found.looked.setdefault(reading.number, Looked({}, {}, {}))
-        keys, weights = looked(observed.maps, place)
-        found.looked[reading.number] = Looked(
-            {**one.labels, group: labels}, {**one.keys, group: keys}, {**one.weights, group: weights}
-        )
-
-
-def _joined(parts: list[Totals], back: Int[np.ndarray, " sentence"]) -> Totals:
-    """All batches, in the order of the lines. A measure that some batch lacks has no sentences there."""
-    return Totals(
-        np.concatenate([one.total for one in parts])[back], np.concatenate([one.counted for one in parts])[back]
-    )
-
-
 def _show(
-    found: Accumulator, everything: Mapping[tuple[str, str], Totals], readings: Sequence[Reading], shown: range
+    found: Accumulator, everything: Mapping[tuple[str, str], Totals], readings: Sequence[TokenizedLine], shown: range
 ) -> None:
     """Keep the sentences that show each head best by each measure, and some that are drawn without looking."""
     fit = [i for i, one in enumerate(readings) if all(size in shown for size in one.size if size)]
@@ -235,5 +506,5 @@ def _show(
     found.examples["", ORDINARY, 0] = tuple(drawn[:KEPT])
 
 
-def _example(score: float, reading: Reading) -> Example:
-    return Example(score, reading.number, *reading.texts)
+def _example(score: float, reading: TokenizedLine) -> ExampleSentence:
+    return ExampleSentence(score, reading.number, *reading.texts)

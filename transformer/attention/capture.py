@@ -7,25 +7,30 @@ asks for interventions (`intervening`) has them through the same hooks.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.attention.changed import SoftmaxInputs, changed_output, kept_inputs
-from transformer.attention.interventions.active import active, interventions
+from transformer.attention.interventions.edits import Region, active, asked_at, changed_outputs, interventions
 from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record import AttentionMap
-from transformer.attention.softmax_inputs import AttentionInputs, Weights, every_weight
+from transformer.attention.softmax_inputs import (
+    AttentionInputs,
+    SoftmaxInputs,
+    Weights,
+    changed_given,
+    every_weight,
+    with_changes,
+)
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.nn.attention import DotProductAttention
-from transformer.nn.common import in_single
+from transformer.nn.common import changed_context, in_single, run_context
 from transformer.nn.fused import row_sums, whole_weights
 from transformer.nn.protocols import Watchable
-from transformer.nn.run_context import changed_context, run_context
 from transformer.plots.axes import Axis
 from transformer.sites import Site
 
@@ -152,27 +157,10 @@ def recording(outputs: bool = False, mixing: bool = False, whole: bool = False) 
         yield seen
 
 
-def _recording() -> Recording | None:
+def current_recording() -> Recording | None:
+    """The caller's recording, for models that run without our hooks; None where nobody records."""
     found: Recording | None = run_context().recording
     return found
-
-
-def is_recording() -> bool:
-    """Whether the caller records: what is worth keeping need not be made otherwise."""
-    return _recording() is not None
-
-
-def wants_mixing() -> bool:
-    """Whether the caller's recording keeps what was mixed, so that slopes can be taken by it."""
-    sink = _recording()
-    return sink is not None and sink.keeps_mixing
-
-
-def record_site(site: Site, source: SoftmaxInputs, output: Tensor, values: Tensor | None = None) -> None:
-    """Add one run of a site to the caller's recording; without one, nothing. For models that run without our hooks."""
-    sink = _recording()
-    if sink is not None:
-        sink.add(site, source, output, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,24 +174,41 @@ class _Hook:
     means: Float[Tensor, "head d_v"] | None = None
 
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
-        sink, asked = _recording(), active()
+        sink, asked = current_recording(), active()
         if sink is None and asked is None:
             return None
-        changed = changed_output(self.site, module, inputs, output, self.means)
-        if sink is not None and isinstance(module, DotProductAttention):
-            q, k, v, mask = inputs
+        here = asked_at(self.site)
+        first = run_context().position_offset if self.site.stack == "decoder" else None  # which writes row by row
+        if not isinstance(module, DotProductAttention):
+            return self._step(sink, here, first or 0, inputs[2].states, output)
+        q, k, v, mask = inputs
+        changed = output
+        if here:
+            plain = AttentionInputs(q, k, mask, module.scale)
+            changed = with_changes(here, first, lambda: plain, v, output, self.means)
+        if sink is not None:
             kept = in_single(q.detach()), in_single(k.detach())
-            base = AttentionInputs(*kept, mask, module.scale, known=row_sums())
-            weights = whole_weights()
-            source = kept_inputs(self.site, base) if weights is None or asked is not None else Weights(weights, mask)
+            base, weights = AttentionInputs(*kept, mask, module.scale, known=row_sums()), whole_weights()
+            source: SoftmaxInputs = replace(base, interventions=here, first_row=first if here else None)
+            if weights is not None and asked is None:
+                source = Weights(weights, mask)
             sink.add(self.site, source, changed, v)
-        elif sink is not None:
-            mixed, weights = changed
-            by_head = mixed[:, None, None]
-            if sink.keeps_mixing:
-                changed = by_head[:, 0, 0], weights  # what goes on has to be made of what is kept
-            sink.add(self.site, Weights(in_single(weights.detach())), by_head, inputs[2].states[:, None])
         return None if changed is output else changed
+
+    def _step(
+        self, sink: Recording | None, here: tuple[Intervention, ...], first: int, states: Tensor, output: Any
+    ) -> Any:
+        """One step of a recurrent decoder's attention: one head, one row, weights that are there already."""
+        mixed, given = output
+        weights = changed_given(here, first, given) if here else given
+        if weights is not given:
+            mixed = torch.bmm(weights[:, 0], states)[:, 0]
+        by_head = changed_outputs(mixed[:, None, None], here, Region((0,), first), self.means)
+        if sink is not None:
+            sink.add(self.site, Weights(in_single(weights.detach())), by_head, states[:, None])
+        if here or (sink is not None and sink.keeps_mixing):  # what goes on has to be made of what is kept
+            return by_head[:, 0, 0], weights
+        return None
 
 
 def watch(model: Model, means: Mapping[Site, Float[Tensor, "head d_v"]] | None = None) -> Model:

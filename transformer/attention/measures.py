@@ -1,35 +1,34 @@
-"""Numbers that sum up attention: how spread it is, how far it reaches, what it rests on, and what a head seems to do.
+"""Numbers that sum up attention: how spread it is, how far it reaches, what it rests on; and how far two maps agree.
 
 Every measure is a function of weights (rows are queries and sum to 1) and of which keys each query may see, over one
 map or over any leading axes of maps: heads of a record, batches of a corpus. Means over queries count only queries with
 a choice: those that see at least two keys. What has no answer is NaN, never 0.
 
-`strongest_head` chooses what a page shows first, `agreement` compares two models, `measure_all` is for whoever studies
-all heads of a record at once; an atlas (`atlas.statistics`) adds up the same measures over a corpus.
+`map_totals` has every measure of any map: `measures_table` shows them of all heads of a record, an atlas
+(`atlas.statistics`) adds them up over a corpus. `strongest_head` chooses what a page shows first.
+
+An alignment is a cross-attention map in whole words: rows are the words of one target, columns those of one source.
+Two of them are `compared` word by word; both must have read the same target, since two models write different ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from transformer.attention.record import AttentionMap, Record
+from transformer.attention.record import MEAN, AttentionMap, HeadOrMean, Record
 from transformer.errors import RecordError
+from transformer.messages import Message
+from transformer.plots.picture import Picture, Quantity
 from transformer.sites import Site
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SHARE = 0.5
-"""A head has a role by position, or rests on special tokens, if that takes at least this mean share of its weight."""
-
-BROAD = 0.9
-"""A head is broad from this mean normalised entropy on; 1 is the same weight for every key."""
-
-ALIGNED = 0.9
-"""A cross-attention head is aligned from this correlation of query position and centre of attention on."""
+CROSS = "decoder.cross"
+"""The sites of alignments."""
 
 TINY = 1e-30
 """The least number that a logarithm is taken of, so that 0 ln 0 is 0; a much smaller one is slow (denormal)."""
@@ -187,98 +186,59 @@ def divergence(
     return np.maximum(of_mean - (one + other) / 2, 0.0)
 
 
-@dataclass(frozen=True)
-class HeadMeasures:
-    """One head in numbers (see the functions of the same names); NaN where a measure does not apply.
+def map_totals(
+    weights: Float[np.ndarray, "*maps query key"],
+    visible: Bool[np.ndarray, "*#maps query key"],
+    real: Bool[np.ndarray, "*#maps key"],
+    is_self: bool,
+) -> dict[str, Totals]:
+    """The totals of every measure that any map has: a record shows their means, an atlas adds them up over a corpus.
+
+    `real` marks keys that are no special tokens; `is_self` says that queries and keys are the same positions. A new
+    measure is a line here (and, to be stored in an atlas, a name in `atlas.statistics.MEASURES` with its two texts).
+    """
+    rows, each = choosing(visible), entropy(weights)
+    found = {
+        "entropy": Totals.of(each, rows),
+        "normalised_entropy": Totals.of(normalised_entropy(each, visible), rows),
+        "confidence": confidence(weights, visible, real),
+    }
+    return found | ({"distance": Totals.of(distance(weights), rows)} if is_self else {})
+
+
+def measure(attention: AttentionMap, head: int) -> dict[str, float]:
+    """One head in numbers, by name; NaN where a measure does not apply.
 
     `entropy` (nats), `normalised_entropy` and `distance` (tokens) are means over queries with a choice; `confidence`
-    is over keys that are no special tokens. `previous`, `same`, `next` and `distance` belong to self-attention. A
-    decoder position is where a token is read: `same` is the weight on the token that was read last.
-    """
-
-    site: Site
-    head: int
-    entropy: float
-    normalised_entropy: float
-    distance: float
-    previous: float
-    same: float
-    next: float
-    special: float
-    confidence: float
-    advance: float
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """What the head seems to do in this sentence; none, one or several.
-
-        - previous, same or next token: that key has a mean weight of at least `SHARE`;
-        - special tokens: start, end and padding together have at least `SHARE`;
-        - broad: the mean normalised entropy is at least `BROAD`;
-        - aligned: a cross-attention whose centre advances with the query (correlation of at least `ALIGNED`) and whose
-          largest weight is at least `SHARE` on average.
-        """
-        found = {
-            "previous token": self.previous >= SHARE,
-            "same token": self.same >= SHARE,
-            "next token": self.next >= SHARE,
-            "special tokens": self.special >= SHARE,
-            "broad": self.normalised_entropy >= BROAD,
-            "aligned": self.site.kind == "cross" and self.advance >= ALIGNED and self.confidence >= SHARE,
-        }
-        return tuple(role for role, holds in found.items() if holds)
-
-
-def measure(attention: AttentionMap, head: int) -> HeadMeasures:
-    """All measures of one head.
+    is over keys that are no special tokens. `distance` and the weights on the `previous`, the `same` and the `next`
+    position belong to self-attention. `special` is the weight on special tokens, `advance` a correlation. A decoder
+    position is where a token is read: `same` is the weight on the token that was read last.
 
     Raises:
         RecordError: the map has no such head.
     """
     weights, visible = attention.weights(head).astype(np.float64), attention.mask()
-    rows, special = choosing(visible), np.array(attention.keys.special, dtype=bool)
-    kind, same_tokens = attention.site.kind, attention.queries.texts == attention.keys.texts
+    special, kind = np.array(attention.keys.special, dtype=bool), attention.site.kind
+    same_tokens = attention.queries.texts == attention.keys.texts
     is_self = weights.shape[0] == weights.shape[1] and (kind == "self" or (same_tokens and kind != "cross"))
-    previous, same, following = share_at(weights, visible, (-1, 0, 1)).mean.tolist() if is_self else [np.nan] * 3
-    entropies = entropy(weights)
-    return HeadMeasures(
-        site=attention.site,
-        head=head,
-        entropy=Totals.of(entropies, rows).mean.item(),
-        normalised_entropy=Totals.of(normalised_entropy(entropies, visible), rows).mean.item(),
-        distance=Totals.of(distance(weights), rows).mean.item() if is_self else np.nan,
-        previous=previous,
-        same=same,
-        next=following,
-        special=share_on(weights, visible, special[:, None]).mean.item(),
-        confidence=confidence(weights, visible, ~special).mean.item(),
-        advance=advance(centre(weights)).item(),
-    )
-
-
-def measure_all(record: Record) -> tuple[HeadMeasures, ...]:
-    """The measures of every head, in the order they ran."""
-    return tuple(measure(attention, head) for attention in record.values() for head in range(attention.n_heads))
+    values = {name: total.mean.item() for name, total in map_totals(weights, visible, ~special, is_self).items()}
+    values.setdefault("distance", np.nan)
+    near = share_at(weights, visible, (-1, 0, 1)).mean.tolist() if is_self else [np.nan] * 3
+    values |= zip(("previous", "same", "next"), near, strict=True)
+    values["special"] = share_on(weights, visible, special[:, None]).mean.item()
+    return values | {"advance": advance(centre(weights)).item()}
 
 
 def measures_table(record: Record) -> "DataFrame":
-    """`measure_all` as a table with a row for each head; `roles` are joined by commas."""
+    """The measures of every head, a row each, in the order they ran."""
     from pandas import DataFrame  # not at the top, where the start of every page would wait for it
 
-    rows = [{**asdict(one), "site": str(one.site), "roles": ", ".join(one.roles)} for one in measure_all(record)]
-    return DataFrame(rows)
+    heads = [(attention, head) for attention in record.values() for head in range(attention.n_heads)]
+    return DataFrame([dict(site=str(one.site), head=head, **measure(one, head)) for one, head in heads])
 
 
-class StrongestHead(NamedTuple):
-    """A head by its site, the rank of that site among those of its kind (its layer), and its number."""
-
-    site: Site
-    layer: int
-    head: int
-
-
-def strongest_head(record: Record, kind: str = "decoder.cross") -> StrongestHead:
-    """The head to look at first: of all layers of a kind, the one with the highest `confidence` on real tokens.
+def strongest_head(record: Record, kind: str = CROSS) -> tuple[int, int]:
+    """Layer and head to look at first: of all layers of a kind, the one with the highest `confidence` on real tokens.
 
     `kind` is a site name without its layer: `encoder.self`, `decoder.self`, `decoder.cross` or `pooling`. Of equals, or
     where no query has a choice, the first.
@@ -286,14 +246,13 @@ def strongest_head(record: Record, kind: str = "decoder.cross") -> StrongestHead
     Raises:
         RecordError: the record has no site of this kind.
     """
-    candidates: list[tuple[float, StrongestHead]] = []
+    found: dict[tuple[int, int], float] = {}
     for layer, site in enumerate(sites_of(record, kind)):
         attention = record[site]
         visible, real = attention.mask(), ~np.array(attention.keys.special, dtype=bool)
         for head in range(attention.n_heads):
-            value = confidence(attention.weights(head), visible, real).mean.item()
-            candidates.append((-np.inf if np.isnan(value) else value, StrongestHead(site, layer, head)))
-    return max(candidates, key=lambda candidate: candidate[0])[1]
+            found[layer, head] = confidence(attention.weights(head), visible, real).mean.item()
+    return max(found, key=lambda place: np.nan_to_num(found[place], nan=-np.inf))
 
 
 def kinds_of(record: Record) -> dict[str, tuple[Site, ...]]:
@@ -332,11 +291,6 @@ def sites_of(record: Record, kind: str) -> tuple[Site, ...]:
     return sites
 
 
-def has_kind(record: Record, kind: str) -> bool:
-    """Whether the record has a site of a kind: a recurrent net has no `encoder.self`, for one."""
-    return any(kind in (site.group, site) for site in record.sites)
-
-
 def agreement(
     one: Float[np.ndarray, "query key"], other: Float[np.ndarray, "other_query other_key"]
 ) -> Float[np.ndarray, " query"]:
@@ -366,3 +320,102 @@ def rank_correlation(a: Float[np.ndarray, " row"], b: Float[np.ndarray, " row"])
     from scipy.stats import spearmanr  # not at the top, where the start of every page would wait for it
 
     return float("nan") if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0 else float(spearmanr(a, b).statistic)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Which attention stands for an alignment: a layer (from 0), and one of its heads or their mean."""
+
+    layer: int
+    head: HeadOrMean
+
+
+@dataclass(frozen=True, eq=False)
+class AlignmentComparison:
+    """Two alignments over the same words, and how far they agree.
+
+    `agreement` is 1 - Jensen-Shannon distance of each target word's two rows: 1 for equal rows,
+    0 for rows that share no source word. It is symmetric, it is defined where one row is 0, and it asks for no
+    threshold. `difference` is the first map minus the second. `mean` leaves out the end token.
+    """
+
+    first: Picture
+    second: Picture
+    agreement: Float[np.ndarray, " query"]
+    difference: Picture
+
+    @property
+    def mean(self) -> float:
+        """Mean agreement of the target's words; NaN where there is none."""
+        words = self.agreement[~np.array(self.first.queries.special, dtype=bool)]
+        return float(words.mean()) if len(words) else float("nan")
+
+
+def heads_of(record: Record) -> tuple[Head, ...]:
+    """Every head of every cross-attention, each layer's mean after its heads (where it has more than one)."""
+    counts = [record[site].n_heads for site in sites_of(record, CROSS)]
+    every = [[*range(count), *([MEAN] if count > 1 else [])] for count in counts]
+    return tuple(Head(layer, head) for layer, heads in enumerate(every) for head in heads)
+
+
+def alignment(record: Record, head: Head) -> Picture:
+    """The map of one head, or of a layer's mean, in whole words.
+
+    Raises:
+        RecordError: the record has no such layer or head.
+    """
+    sites = sites_of(record, CROSS)
+    if not 0 <= head.layer < len(sites):
+        raise RecordError("layer_not_in_record", layer=head.layer, last=len(sites) - 1)
+    return record[sites[head.layer]].picture(head.head, words=True)
+
+
+def best_agreeing(record: Record, other: Picture) -> tuple[Head, float]:
+    """The single head whose alignment agrees best with `other`, on average over the target's words; and how well.
+
+    Raises:
+        RecordError: the two did not read the same target and source.
+    """
+    single = [head for head in heads_of(record) if head.head != MEAN]
+    found = {head: compared(alignment(record, head), other).mean for head in single}
+    best = max(single, key=lambda head: np.nan_to_num(found[head], nan=-np.inf))
+    return best, found[best]
+
+
+def on_one_axis(first: Picture, second: Picture) -> tuple[Picture, Picture]:
+    """Both maps over the same keys: what one of them has past the other's end is no key there, and so not visible.
+
+    Raises:
+        RecordError: the two did not read the same source.
+    """
+    n = min(len(first.keys), len(second.keys))
+    if first.keys.texts[:n] != second.keys.texts[:n]:
+        raise RecordError("different_sources")
+    longest = max(first, second, key=lambda picture: len(picture.keys)).keys
+
+    def widened(one: Picture) -> Picture:
+        past = ((0, 0), (0, len(longest) - len(one.keys)))
+        return replace(one, keys=longest, values=np.pad(one.values, past), visible=np.pad(one.visible, past))
+
+    return widened(first), widened(second)
+
+
+def compared(first: Picture, second: Picture) -> AlignmentComparison:
+    """How far two alignments agree, word by word.
+
+    Raises:
+        RecordError: the two did not read the same source and target.
+    """
+    if first.queries.texts != second.queries.texts:
+        raise RecordError("different_targets")
+    first, second = on_one_axis(first, second)
+    difference = replace(
+        first,
+        site=CROSS,
+        values=first.values - second.values,
+        visible=first.visible | second.visible,
+        quantity=Quantity.DIFFERENCE,
+        head=Message("first_minus_second"),
+        notes=(Message("note_merged"),),
+    )
+    return AlignmentComparison(first, second, agreement(first.values, second.values), difference)

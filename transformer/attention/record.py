@@ -6,27 +6,24 @@ equation 1; a row's weights are exp(score - log-sum-exp of the row).
 """
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer.attention.changed import SoftmaxInputs
-from transformer.attention.in_notebook import InNotebook
-from transformer.attention.interventions.text import to_text
-from transformer.attention.interventions.value import Intervention
-from transformer.attention.softmax_inputs import ROWS_AT_ONCE, block_maxima, row_groups
+from transformer.attention.interventions.value import Intervention, to_text
+from transformer.attention.softmax_inputs import ROWS_AT_ONCE, SoftmaxInputs, block_maxima, row_groups
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.nn.common import readable
 from transformer.plots.axes import Axis
-from transformer.plots.picture import Picture, block_length
-from transformer.plots.quantity import Quantity
+from transformer.plots.picture import Picture, Quantity, block_length, maxima
 from transformer.sites import Site
 
 CELLS_AT_ONCE = 2**20
@@ -35,9 +32,46 @@ CELLS_AT_ONCE = 2**20
 SHORT = 1e-4
 """A row that sums to less than 1 by more than this lost weight to an intervention, not to rounding."""
 
+MEAN: Final = "mean"
+HeadOrMean = int | Literal["mean"]
+"""A head by its number, or the mean of all heads."""
+
 if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
+
+    from transformer.attention.notebook import Page
+
+
+class InNotebook:
+    """The dashboard's views in a cell: all heads, one head large, and its lines."""
+
+    def html(self, path: str | Path | None = None) -> str:
+        """The dashboard's views as a page for any browser, which needs no network; saved where a path is given.
+
+        What travels rounded or in blocks, the page says (`attention.notebook`).
+        """
+        text = self._page().document()
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the same views in the cell."""
+        return self._page().frame()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """The same, with a short text for where there is no HTML: `repr` names every token."""
+        return {"text/html": self._repr_html_(), "text/plain": f"{type(self).__name__}({', '.join(self._shown())})"}
+
+    def _page(self) -> "Page":
+        from transformer.attention.notebook import page  # which draws what takes its methods from here
+
+        return page(self._shown())
+
+    @abstractmethod
+    def _shown(self) -> "Record":
+        """The record that is shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +100,9 @@ class AttentionMap(InNotebook):
         """Queries, keys. Padding that a batch adds at the end is left out."""
         return len(self.queries), len(self.keys)
 
-    def weights(self, head: int) -> Float[np.ndarray, "query key"]:
+    def weights(self, head: HeadOrMean) -> Float[np.ndarray, "query key"]:
         """Probabilities of one head. O(query x key) memory; use `tile` or `overview` for long inputs."""
-        return self._weights(self._head(head), slice(0, self.shape[0]), slice(0, self.shape[1])).numpy()
+        return self.tile(head, slice(None), slice(None))
 
     def all_weights(self) -> Float[np.ndarray, "head query key"]:
         """Probabilities of every head. O(head x query x key) memory."""
@@ -76,12 +110,12 @@ class AttentionMap(InNotebook):
 
     def head_average(self) -> Float[np.ndarray, "query key"]:
         """The mean over heads; its rows sum to 1 as well."""
-        return self.all_weights().mean(axis=0)
+        return self.weights(MEAN)
 
-    def scores(self, head: int) -> Float[np.ndarray, "query key"]:
+    def scores(self, head: HeadOrMean) -> Float[np.ndarray, "query key"]:
         """What the softmax saw before the mask; logarithms of the weights where they alone are kept."""
         rows, keys = slice(0, self.shape[0]), slice(0, self.shape[1])
-        return readable(self.source.scores(self.batch, self._head(head), rows, keys)).numpy()
+        return self._of_heads(head, lambda one: readable(self.source.scores(self.batch, one, rows, keys)).numpy())
 
     def mask(self) -> Bool[np.ndarray, "query key"]:
         """True where the query may see the key."""
@@ -94,17 +128,16 @@ class AttentionMap(InNotebook):
         visible = self.source.visible(self.batch, rows)
         return np.ones(shape, dtype=bool) if visible is None else np.broadcast_to(visible[:, columns].numpy(), shape)
 
-    def tile(self, head: int, queries: slice, keys: slice) -> Float[np.ndarray, "query key"]:
+    def tile(self, head: HeadOrMean, queries: slice, keys: slice) -> Float[np.ndarray, "query key"]:
         """A rectangle of the map; equals the slice of the whole, at the cost of its own rows.
 
         Raises:
-            RecordError: a slice has a step.
+            RecordError: no such head, or a slice has a step.
         """
-        head = self._head(head)
         rows, columns = self._range("queries", queries, self.shape[0]), self._range("keys", keys, self.shape[1])
         if rows.start == rows.stop or columns.start == columns.stop:
             return np.zeros((rows.stop - rows.start, columns.stop - columns.start))
-        return self._weights(head, rows, columns).numpy()
+        return self._of_heads(head, lambda one: readable(self.source.weights(self.batch, one, rows, columns)).numpy())
 
     def received(self, head: int) -> Float[np.ndarray, " key"]:
         """The mean weight that each key receives from the queries; sums to 1. The map is never held whole."""
@@ -114,45 +147,39 @@ class AttentionMap(InNotebook):
             total += self.tile(head, rows, slice(0, n_keys)).sum(axis=0, dtype=float)
         return total / n_queries
 
-    def overview(self, head: int, size: int = 256) -> Float[np.ndarray, "block_query block_key"]:
+    def overview(
+        self, head: HeadOrMean, size: int = 256, progress: Callable[[float], None] = lambda _: None
+    ) -> Float[np.ndarray, "block_query block_key"]:
         """The map in at most `size` x `size` blocks, each the maximum of its cells; never held whole.
 
-        Block edges are `block_length(n, size)` apart; the last block may be smaller.
+        Block edges are `block_length(n, size)` apart; the last block may be smaller. `progress` is told the share that
+        is done, and may raise.
         """
         n_queries, n_keys = self.shape
         tall, wide = block_length(n_queries, size), block_length(n_keys, size)
-        groups = row_groups(slice(0, n_queries), max(1, ROWS_AT_ONCE // tall) * tall)
-        return np.concatenate([self.block_maxima([head], rows, tall, wide) for rows in groups])
 
-    def block_maxima(
-        self, heads: Sequence[int], rows: slice, tall: int, wide: int
-    ) -> Float[np.ndarray, "block_query block_key"]:
-        """The largest weight of each block of `tall` x `wide` cells of some rows; of several heads, of their mean."""
-        chosen, keys = [self._head(head) for head in heads], slice(0, self.shape[1])
-        parts = []
-        for few in row_groups(rows, max(1, CELLS_AT_ONCE // self.shape[1])):
-            if len(chosen) == 1:
-                parts.append(readable(self.source.block_maxima(self.batch, chosen[0], few, keys, wide)))
-            else:
-                mean = sum((self._weights(head, few, keys) for head in chosen), torch.zeros(())) / len(chosen)
-                parts.append(block_maxima(mean, wide, -1))
-        return block_maxima(torch.cat(parts), tall, -2).numpy()
+        def maxima(rows: slice) -> Tensor:
+            if head == MEAN:
+                return block_maxima(torch.from_numpy(self.tile(head, rows, slice(None))), wide, -1)
+            return readable(self.source.block_maxima(self.batch, self._head(head), rows, slice(0, n_keys), wide))
+
+        found = []
+        for rows in row_groups(slice(0, n_queries), max(1, ROWS_AT_ONCE // tall) * tall):
+            progress(rows.start / n_queries)
+            parts = [maxima(few) for few in row_groups(rows, max(1, CELLS_AT_ONCE // n_keys))]
+            found.append(block_maxima(torch.cat(parts), tall, -2))
+        return torch.cat(found).numpy()
 
     def overview_mask(self, size: int = 256) -> Bool[np.ndarray, "block_query block_key"]:
         """True for blocks of `overview` in which some query may see some key."""
-        n_queries, n_keys = self.shape
-        tall, wide = block_length(n_queries, size), block_length(n_keys, size)
-        parts = []
-        for start in range(0, n_queries, tall):
-            rows = slice(start, min(start + tall, n_queries))
-            visible = self.source.visible(self.batch, rows)
-            seen = torch.ones(n_keys, dtype=torch.bool) if visible is None else visible[:, :n_keys].any(0)
-            parts.append(block_maxima(seen[None].float(), wide, -1)[0] > 0)
-        return torch.stack(parts).numpy()
+        tall, wide = (block_length(count, size) for count in self.shape)
+        groups = row_groups(slice(0, self.shape[0]), tall)
+        seen = np.stack([self.tile_mask(rows, slice(None)).any(0) for rows in groups])
+        return maxima(seen, 1, wide)
 
     def picture(
         self,
-        head: int | Literal["mean"],
+        head: HeadOrMean,
         words: bool = False,
         special: bool = True,
         scores: bool = False,
@@ -163,21 +190,17 @@ class AttentionMap(InNotebook):
         `special=False` leaves out start, end and padding; the notes then say that rows no longer sum to 1.
         `scores` gives the scores before the mask, which are not merged.
         """
-        if head == "mean":
-            every = np.stack([self.scores(i) for i in range(self.n_heads)]) if scores else self.all_weights()
-            values = every.mean(axis=0)
-        else:
-            values = self.scores(head) if scores else self.weights(head)
+        values = self.scores(head) if scores else self.weights(head)
         return self._pictures([(head, values)], words, special, scores)[0]
 
     def pictures(self, words: bool = False, special: bool = True) -> list[Picture]:
         """`picture` of every head, and of their average as the last one: each weight is computed once for all."""
         every = self.all_weights()
-        return self._pictures([*enumerate(every), ("mean", every.mean(axis=0))], words, special)
+        return self._pictures([*enumerate(every), (MEAN, every.mean(axis=0))], words, special)
 
     def _pictures(
         self,
-        found: Sequence[tuple[int | Literal["mean"], Float[np.ndarray, "query key"]]],
+        found: Sequence[tuple[HeadOrMean, Float[np.ndarray, "query key"]]],
         words: bool,
         special: bool,
         scores: bool = False,
@@ -201,26 +224,27 @@ class AttentionMap(InNotebook):
         changes = tuple(one.message for one in self.interventions)
         pictures = []
         for head, values in found:
-            name = self._name(head)
             changed = self._changes(np.empty((0, 0)) if scores else values, seen)
             notes = (*self.source.notes, *self.notes, *changed, *of_form)
             shown = rows_of @ values @ columns_of if words and not scores else values
             shown = shown if special else shown[kept]
+            name = self.head_name(head)
             pictures.append(Picture(self.site, name, shown, visible, queries, keys, quantity, notes, changes))
         return pictures
 
-    def _name(self, head: int | Literal["mean"]) -> Message:
-        if head == "mean" and self.n_heads > 1:
+    def head_name(self, head: HeadOrMean) -> Message:
+        """What a head is called, or the mean of all."""
+        if head == MEAN and self.n_heads > 1:
             return Message("mean_of_heads", count=self.n_heads)
-        return Message("head_number", head=0 if head == "mean" else head)
+        return Message("head_number", head=0 if head == MEAN else head)
 
-    def figure(self, head: int | Literal["mean"] = "mean", words: bool = False, special: bool = True) -> "Figure":
-        """A heatmap of one head (or the head average), for a notebook."""
-        from transformer.plots.heatmap import heatmap  # Plotly waits until something is drawn
+    def figure(self, head: HeadOrMean = MEAN, words: bool = False, special: bool = True) -> "Figure":
+        """A Plotly heatmap of one head (or the mean of all), in the form of `picture`."""
+        from transformer.plots.charts import heatmap  # Plotly waits until something is drawn
 
         return heatmap(self.picture(head, words, special))
 
-    def _as_record(self) -> "Record":
+    def _shown(self) -> "Record":
         return Record({self.site: self})
 
     def _changes(self, weights: np.ndarray, visible: np.ndarray) -> Iterator[Message]:
@@ -235,8 +259,11 @@ class AttentionMap(InNotebook):
         if short:
             yield Message("note_rows_short", count=short)
 
-    def _weights(self, head: int, rows: slice, keys: slice) -> Tensor:
-        return readable(self.source.weights(self.batch, head, rows, keys))
+    def _of_heads(self, head: HeadOrMean, read: Callable[[int], np.ndarray]) -> Float[np.ndarray, "query key"]:
+        """What `read` gives of a head, or the mean over all of them."""
+        if head != MEAN:
+            return read(self._head(head))
+        return np.asarray(sum(map(read, range(self.n_heads)))) / self.n_heads  # one after the other: a map may be long
 
     def _head(self, head: int) -> int:
         if not 0 <= head < self.n_heads:
@@ -310,14 +337,16 @@ class Record(Mapping[Site, AttentionMap], InNotebook):
         Raises:
             CheckpointError: it is missing, damaged, no record, or one of a newer version.
         """
-        from transformer.attention.record_files.reading import read_path  # late: most runs never touch a file
+        from transformer.attention.record_files import read  # late: most runs never touch a file
+        from transformer.safe.reading import opened
 
-        return read_path(Path(path))
+        with opened(Path(path)) as handle:
+            return read(handle, Path(path).name)
 
     @classmethod
     def of_bytes(cls, data: bytes | bytearray, name: str) -> "Record":
         """As `open`, of the bytes of a file that messages call `name`."""
-        from transformer.attention.record_files.reading import read
+        from transformer.attention.record_files import read
 
         return read(io.BytesIO(data), name)
 
@@ -328,27 +357,23 @@ class Record(Mapping[Site, AttentionMap], InNotebook):
             CheckpointError: a tensor holds NaN, or the file would be larger than is read.
             OSError: it cannot be written.
         """
-        from transformer.attention.record_files.writing import save
+        from transformer.attention.record_files import save
 
-        save(self.blocks(), Path(path))
-
-    def blocks(self) -> "Iterator[bytes | memoryview]":
-        """The bytes that `save` writes, tensor by tensor."""
-        from transformer.attention.record_files.writing import blocks
-
-        return blocks(self)
+        save(self, Path(path))
 
     def to_bytes(self) -> bytes:
-        """The bytes that `save` writes, in one piece."""
-        return b"".join(self.blocks())
+        """The bytes that `save` writes."""
+        from transformer.attention.record_files import blocks
+
+        return b"".join(blocks(self))
 
     def measures(self) -> "DataFrame":
-        """A row for each head: site, head, entropy, confidence, shares of offsets, and so on (see `HeadMeasures`)."""
+        """A row for each head: site, head, entropy, confidence and others, as `measures.measure` has them."""
         from transformer.attention.measures import measures_table
 
         return measures_table(self)
 
-    def _as_record(self) -> "Record":
+    def _shown(self) -> "Record":
         return self
 
     def npz(self) -> bytes:

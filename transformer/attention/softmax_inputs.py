@@ -3,10 +3,17 @@
 Source: Vaswani et al. 2017, equation 1. A row's weights are exp(score - log-sum-exp of the row). Long runs leave it
 (`layers.fused`); else the first look at a row computes all of it and remembers its log-sum-exp, so that later a part
 of the row costs that part only.
+
+Where interventions change a run, the fused attention runs as ever. Only weights of the heads that they name are
+computed, and only the rows that they name get another output: everything else keeps its bits.
+
+Other people's models hand their attention a table of who sees whom, and sometimes numbers to add to the scores. Both
+are kept in the smallest form that says the same: a mask by its rows, a relative bias by its diagonals.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -15,10 +22,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.masks_and_biases import Bias
+from transformer.attention.interventions.edits import (
+    Region,
+    changed_outputs,
+    changed_scores,
+    changed_weights,
+    check_positions,
+    selected_by_any,
+)
+from transformer.attention.interventions.value import OF_WEIGHTS, Intervention
 from transformer.messages import Message
 from transformer.nn.masks import Mask
-from transformer.plots.quantity import Quantity
+from transformer.plots.picture import Quantity
 
 ROWS_AT_ONCE = 256
 """Queries whose weights are held at one time while a long map is reduced."""
@@ -42,10 +57,200 @@ def block_maxima(x: Tensor, length: int, dim: int) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionInputs:
+class MaskTable(Mask):
+    """Who sees whom, cell by cell: what a sliding window needs, or a mask that is wrong on purpose.
+
+    One table serves all layers that share it; padding is part of the table.
+    """
+
+    visible: Bool[Tensor, "#batch 1 query key"] = field(kw_only=True)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the table."""
+        return self.visible.nbytes
+
+    def dense(self, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "#batch 1 query key"]:
+        """The table itself."""
+        return self.visible.to(device)
+
+    def part(
+        self, rows: slice, keys: slice, n_queries: int, n_keys: int, batch: int
+    ) -> Bool[Tensor, "query key"] | None:
+        """What `rows` may see of `keys` in one batch element."""
+        return self.visible[min(batch, len(self.visible) - 1), 0, rows, keys].cpu()
+
+    def visible_range(self, rows: slice, n_queries: int, n_keys: int) -> slice:
+        """Nothing is known without a look at the table: any key may be visible or not."""
+        return slice(0, n_keys)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowMask(Mask):
+    """The past through a sliding window: a query sees itself and the `width` - 1 keys before it (Beltagy et al. 2020).
+
+    No key is padding.
+    """
+
+    width: int = field(kw_only=True)
+
+    def dense(self, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "1 1 query key"]:
+        """True where a query may see a key."""
+        past = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
+        return past.triu(n_keys - n_queries - self.width + 1)[None, None]
+
+    def part(self, rows: slice, keys: slice, n_queries: int, n_keys: int, batch: int) -> Bool[Tensor, "query key"]:
+        """What `rows` may see of `keys`."""
+        offset = n_keys - n_queries
+        behind = _distances(slice(rows.start + offset, rows.stop + offset), keys, torch.device("cpu"))
+        return (behind <= 0) & (behind > -self.width)
+
+    def visible_range(self, rows: slice, n_queries: int, n_keys: int) -> slice:
+        """Keys after it are visible to none of `rows`; before it any may be hidden."""
+        return slice(0, max(0, min(rows.stop + n_keys - n_queries, n_keys)))
+
+
+@dataclass(frozen=True, eq=False)
+class RelativeBias:
+    """A bias that depends on how far the key is from the query alone (Raffel et al. 2020, section 2.1).
+
+    `diagonals[head, d]` is added where key - query = d - (n_queries - 1); one row may stand for all heads.
+    """
+
+    diagonals: Float[Tensor, "#head distance"]
+    n_queries: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the diagonals."""
+        return self.diagonals.nbytes
+
+    def part(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """What is added to the scores of `rows` and `keys`."""
+        distances = _distances(rows, keys, self.diagonals.device)
+        return self.diagonals[min(head, len(self.diagonals) - 1), distances + self.n_queries - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class BiasTable:
+    """A bias of any form, cell by cell; or, with one row, one that is the same for each query (ALiBi's)."""
+
+    values: Float[Tensor, "#batch #head #query key"]
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the table."""
+        return self.values.nbytes
+
+    def part(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """What is added to the scores of `rows` and `keys`."""
+        batches, heads, queries = self.values.shape[:3]
+        return self.values[min(batch, batches - 1), min(head, heads - 1), rows if queries > 1 else slice(0, 1), keys]
+
+
+Bias = RelativeBias | BiasTable
+"""What is added to scores before the softmax."""
+
+
+def diagonals_of(table: Tensor) -> Tensor:
+    """The last two axes (query, key) of a table of distances as one (distance): its first column, and its first row."""
+    return torch.cat([table[..., 1:, 0].flip(-1), table[..., 0, :]], dim=-1)
+
+
+def mask_of(table: Bool[Tensor, "#batch 1 query key"]) -> Mask:
+    """The smallest mask that says the same as `table`."""
+    keys = table.any(dim=2)[:, 0]
+    for causal in (False, True):
+        mask = Mask(None if bool(keys.all()) else keys, causal)
+        dense = mask.dense(table.shape[2], table.shape[3], table.device)
+        if bool(((dense == table) if dense is not None else table).all()):
+            return mask
+    window = WindowMask(width=int(table[0, 0, -1].sum()))
+    if bool((window.dense(table.shape[2], table.shape[3], table.device) == table).all()):
+        return window
+    return MaskTable(visible=table.clone())
+
+
+def bias_of(
+    table: Float[Tensor, "#batch #head #query key"], visible: Bool[Tensor, "#batch 1 query key"] | None = None
+) -> Bias | None:
+    """The smallest bias that says the same as `table`, where it is `visible`; None where it adds nothing."""
+    if not bool((table != 0).any() if visible is None else ((table != 0) & visible).any()):
+        return None
+    shown = table if visible is None else table.masked_fill(~visible, -torch.inf)
+    if table.shape[2] > 1:
+        same = shown[..., 1:, 1:] == shown[..., :-1, :-1]
+        if visible is not None:
+            same |= ~visible[..., 1:, 1:]
+        if bool(same.all()) and (len(table) == 1 or _is_one(shown)):
+            diagonals = diagonals_of(shown.amax(0) if len(table) > 1 else shown[0])
+            return RelativeBias(diagonals.masked_fill(diagonals == -torch.inf, 0.0), table.shape[2])
+    return BiasTable(table.detach() if visible is None else table.masked_fill(~visible, 0.0))
+
+
+def _is_one(tables: Tensor) -> bool:
+    """Whether all tables of a batch agree, but for cells that are hidden (-inf) in some."""
+    return bool(((tables == tables.amax(0, keepdim=True)) | (tables == -torch.inf)).all())
+
+
+def _distances(rows: slice, keys: slice, device: torch.device) -> Int[Tensor, "query key"]:
+    """How far each key lies behind each query."""
+    query = torch.arange(rows.start, rows.stop, device=device)[:, None]
+    return torch.arange(keys.start, keys.stop, device=device)[None, :] - query
+
+
+class _Source:
+    """What both kinds of a softmax's source have."""
+
+    mask: Mask | None
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, ...]:
+        """Batch elements, heads, queries, keys."""
+
+    @abstractmethod
+    def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """The weights that the run used."""
+
+    def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
+        """Who of `rows` may see whom; None when every key is visible, or no mask is known."""
+        if self.mask is None:
+            return None
+        return self.mask.part(rows, slice(0, self.n_keys), self.n_queries, self.n_keys, batch)
+
+    def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
+        """The largest weight of each `width` of `keys`."""
+        return block_maxima(self.weights(batch, head, rows, keys), width, -1)
+
+    @property
+    def n_sentences(self) -> int:
+        """Batch elements."""
+        return self.sizes[0]
+
+    @property
+    def n_heads(self) -> int:
+        """Attention heads."""
+        return self.sizes[1]
+
+    @property
+    def n_queries(self) -> int:
+        """Query positions."""
+        return self.sizes[2]
+
+    @property
+    def n_keys(self) -> int:
+        """Key positions."""
+        return self.sizes[3]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionInputs(_Source):
     """The inputs of one softmax, for a whole batch. With fewer key heads than heads, neighbours share one.
 
     `bias` is added to the scaled dot products. `known` are the rows' log-sum-exps, where the run gave them.
+    `interventions` changed it: weights are changed when they are asked for, while the mask stays the model's own.
+    `first_row` is the row of the whole map that the first query stands for; None where these are all rows.
     """
 
     q: Float[Tensor, "batch head query d_k"]
@@ -54,6 +259,8 @@ class AttentionInputs:
     scale: float
     bias: Bias | None = None
     known: Float[Tensor, "batch head query"] | None = None
+    interventions: tuple[Intervention, ...] = ()
+    first_row: int | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -68,24 +275,9 @@ class AttentionInputs:
         return Quantity.SCORE if self.bias is None else Quantity.BIASED_SCORE
 
     @property
-    def n_sentences(self) -> int:
-        """Batch elements."""
-        return len(self.q)
-
-    @property
-    def n_heads(self) -> int:
-        """Attention heads."""
-        return self.q.shape[1]
-
-    @property
-    def n_queries(self) -> int:
-        """Query positions."""
-        return self.q.shape[2]
-
-    @property
-    def n_keys(self) -> int:
-        """Key positions."""
-        return self.k.shape[2]
+    def sizes(self) -> tuple[int, ...]:
+        """Batch elements, heads, queries, keys."""
+        return (*self.q.shape[:3], self.k.shape[2])
 
     @property
     def kept_bytes(self) -> int:
@@ -100,6 +292,11 @@ class AttentionInputs:
         return replace(self, q=_alone(self.q), k=_alone(self.k), known=known)
 
     @cached_property
+    def of_weights(self) -> tuple[Intervention, ...]:
+        """The interventions that change weights, and not only what is made of them."""
+        return tuple(one for one in self.interventions if one.action in OF_WEIGHTS)
+
+    @cached_property
     def _log_sums(self) -> Float[Tensor, "batch head query"]:
         """Each row's log-sum-exp, as far as it is known; NaN where it is not. Every later look may write to it."""
         with torch.inference_mode(False):
@@ -107,42 +304,60 @@ class AttentionInputs:
                 return self.known.clone()
             return torch.full(self.q.shape[:3], torch.nan, dtype=self.q.dtype, device=self.q.device)
 
-    def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
-        """Who of `rows` may see whom; None when every key is visible."""
-        return self.mask.part(rows, slice(0, self.n_keys), self.n_queries, self.n_keys, batch)
-
     def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
-        """What the softmax sees of these cells, before the mask."""
+        """What the softmax sees of these cells, under temperatures, before the mask and what is knocked out."""
+        found = self._scores(batch, head, rows, keys)
+        return changed_scores(found[None, None], self.interventions, self._region(batch, head, rows))[0, 0]
+
+    def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """The weights that the run used; a row that sees nothing is all zeros (or even, see `Mask`), as it ran."""
+        is_changed = self._is_changed(head)
+        if not is_changed and keys.stop - keys.start < self.n_keys:
+            known = self._log_sums[batch, head, rows, None]
+            if not bool(known.isnan().any()):
+                return self._hide(self._scores(batch, head, rows, keys).sub_(known).exp_(), 0.0, batch, rows, keys)
+        whole = self._changed_rows if is_changed else self._whole_rows
+        parts = [whole(batch, head, part)[:, keys].contiguous() for part in row_groups(rows)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
+        """The largest weight of each `width` of `keys`; with the rows' sums known, only those are exponentiated."""
+        if self.known is None or self._is_changed(head):
+            return super().block_maxima(batch, head, rows, keys, width)
+        scores = self._hide(self._scores(batch, head, rows, keys), -torch.inf, batch, rows, keys)
+        return block_maxima(scores, width, -1).sub_(self.known[batch, head, rows, None]).exp_()
+
+    def _is_changed(self, head: int) -> bool:
+        return any(one.touches_head(head) for one in self.of_weights)
+
+    def _scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
+        """The model's own scores."""
         shared = self.n_heads // self.k.shape[1]  # grouped queries: Ainslie et al. 2023
         q, k = self.q[batch, head, rows] * self.scale, self.k[batch, head // shared, keys]
         scores = q @ k.T
         return scores if self.bias is None else scores + self.bias.part(batch, head, rows, keys)
 
-    def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
-        """Softmax of the masked scores; a row that sees nothing is all zeros (or even, see `Mask`), as it ran."""
-        known = self._log_sums[batch, head, rows, None]
-        if keys.stop - keys.start < self.n_keys and not bool(known.isnan().any()):
-            weights = self.scores(batch, head, rows, keys).sub_(known).exp_()
-            return self._hide(weights, 0.0, batch, rows, keys)
-        parts = [self._whole_rows(batch, head, part)[:, keys].contiguous() for part in row_groups(rows)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-    def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
-        """The largest weight of each `width` of `keys`; with the rows' sums known, only those are exponentiated."""
-        if self.known is None:
-            return block_maxima(self.weights(batch, head, rows, keys), width, -1)
-        scores = self._hide(self.scores(batch, head, rows, keys), -torch.inf, batch, rows, keys)
-        highest = block_maxima(scores, width, -1)
-        return highest.sub_(self.known[batch, head, rows, None]).exp_()
-
     def _whole_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
-        """All weights of `rows`; keys that none of them sees are not computed, and their log-sum-exp is noted."""
+        """The model's own weights; keys that none of the rows sees are not computed, and log-sum-exps are noted."""
         reach = slice(0, max(1, self.mask.visible_range(rows, self.n_queries, self.n_keys).stop))
-        scores = self._hide(self.scores(batch, head, rows, reach), -torch.inf, batch, rows, reach)
+        scores = self._hide(self._scores(batch, head, rows, reach), -torch.inf, batch, rows, reach)
         highest = scores.amax(-1)
         weights = self._hide(torch.softmax(scores, -1, out=scores), 0.0, batch, rows, reach)
         self._log_sums[batch, head, rows] = highest - weights.amax(-1).log_().nan_to_num_(neginf=0.0)
         return F.pad(weights, (0, self.n_keys - reach.stop)) if reach.stop < self.n_keys else weights
+
+    def _changed_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:
+        """All weights of `rows` under the interventions; rows that none names are the model's own."""
+        visible, region = self.visible(batch, rows), self._region(batch, head, rows)
+        scores = self._scores(batch, head, rows, slice(0, self.n_keys))[None, None]
+        seen = None if visible is None else visible.to(scores.device)[None, None]
+        found = changed_weights(scores, seen, self.of_weights, region)[0, 0]
+        touched = selected_by_any(self.of_weights, region, len(found), found.device)[0, 0]
+        return found if bool(touched.all()) else torch.where(touched, found, self._whole_rows(batch, head, rows))
+
+    def _region(self, batch: int, head: int, rows: slice) -> Region:
+        n_rows = self.n_queries if self.first_row is None else None
+        return Region((head,), rows.start + (self.first_row or 0), n_rows, batch)
 
     def _hide(self, x: Tensor, value: float, batch: int, rows: slice, keys: slice) -> Tensor:
         """Write `value` where the mask hides; only the cells between what all of `rows` see and what none sees."""
@@ -162,7 +377,7 @@ def _alone(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class Weights(_Source):
     """Attention weights that are kept as they are: small (a recurrent decoder's), or all that a model gives away.
 
     `mask` says who could see whom, where that is known; `notes` what one has to know of them.
@@ -172,6 +387,7 @@ class Weights:
     mask: Mask | None = None
     notes: tuple[str, ...] = ()
     score_quantity: ClassVar[Quantity] = Quantity.LOG_WEIGHT
+    interventions: ClassVar[tuple[Intervention, ...]] = ()
 
     @classmethod
     def of_steps(cls, steps: Sequence["Weights"]) -> "Weights":
@@ -188,39 +404,14 @@ class Weights:
         return Weights(kept.scatter(-1, n_keys.expand(*kept.shape[:3], 1), beyond))
 
     @property
-    def n_sentences(self) -> int:
-        """Batch elements."""
-        return len(self.values)
-
-    @property
-    def n_heads(self) -> int:
-        """Attention heads."""
-        return self.values.shape[1]
-
-    @property
-    def n_queries(self) -> int:
-        """Query positions."""
-        return self.values.shape[2]
-
-    @property
-    def n_keys(self) -> int:
-        """Key positions."""
-        return self.values.shape[3]
+    def sizes(self) -> tuple[int, ...]:
+        """Batch elements, heads, queries, keys."""
+        return self.values.shape
 
     @property
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
         return self.values.nbytes
-
-    def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
-        """The largest weight of each `width` of `keys`."""
-        return block_maxima(self.values[batch, head, rows, keys], width, -1)
-
-    def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
-        """Who of `rows` may see whom, where a mask is known; else nothing is hidden, so that weights would show."""
-        if self.mask is None:
-            return None
-        return self.mask.part(rows, slice(0, self.n_keys), self.n_queries, self.n_keys, batch)
 
     def scores(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """Natural logarithms of the weights: the scores up to a constant a row, which the softmax does not see."""
@@ -231,9 +422,66 @@ class Weights:
         return self.values[batch, head, rows, keys]
 
 
-def every_weight(source: AttentionInputs | Weights) -> Float[Tensor, "batch head query key"]:
-    """All weights of all heads and batch elements, each computed as `weights` does. O(batch x head x query x key)."""
+SoftmaxInputs = AttentionInputs | Weights
+"""What a record keeps of one attention."""
+
+
+def every_weight(source: SoftmaxInputs, heads: Sequence[int] | None = None) -> Float[Tensor, "batch head query key"]:
+    """All weights of all (or some) heads and all batch elements. O(batch x head x query x key)."""
     rows, keys = slice(0, source.n_queries), slice(0, source.n_keys)
-    heads = range(source.n_heads)
+    heads = range(source.n_heads) if heads is None else heads
     parts = [torch.stack([source.weights(i, head, rows, keys) for head in heads]) for i in range(source.n_sentences)]
     return torch.stack(parts)
+
+
+def with_changes(
+    here: tuple[Intervention, ...],
+    first: int | None,
+    kept: Callable[[], AttentionInputs],
+    v: Float[Tensor, "batch key_head key d_v"],
+    output: Float[Tensor, "batch head query d_v"],
+    means: Float[Tensor, "head d_v"] | None = None,
+) -> Float[Tensor, "batch head query d_v"]:
+    """What heads give on under some interventions of their site; `first` is the first query's row, None if all run.
+
+    `kept` makes the inputs of the softmax; it is asked only where weights change. `means` are the heads' mean outputs.
+
+    Raises:
+        InputError: an intervention does not fit the site.
+    """
+    n_heads, n_queries = output.shape[1:3]
+    check_positions(here, n_heads, n_queries, v.shape[2])
+    heads = [head for head in range(n_heads) if any(one.touches_head(head) for one in here if one.action in OF_WEIGHTS)]
+    if heads:
+        source = replace(kept(), interventions=here, first_row=first)
+        tables = every_weight(source, heads).unbind(1)
+        shared = n_heads // v.shape[1]  # with fewer values than heads, neighbours share (Ainslie et al. 2023)
+        mixed = torch.stack([table @ v[:, head // shared] for table, head in zip(tables, heads, strict=True)], dim=1)
+        rows = selected_by_any(source.of_weights, Region.of_run(heads, n_queries, first), n_queries, output.device)
+        output = output.clone()
+        output[:, heads] = torch.where(rows, mixed, output[:, heads])
+    return changed_outputs(output, here, Region.of_run(range(n_heads), n_queries, first), means)
+
+
+def changed_given(
+    here: tuple[Intervention, ...],
+    first: int | None,
+    used: Float[Tensor, "batch head query key"],
+    sink: Float[Tensor, "batch head query 1"] | None = None,
+) -> Float[Tensor, "batch head query key"]:
+    """Weights that are written out, under interventions; the very same tensor where none names a head and row of it.
+
+    `sink` are the weights of an attention sink, which is no key.
+
+    Raises:
+        InputError: an intervention does not fit.
+    """
+    n_heads, n_queries, n_keys = used.shape[1:]
+    check_positions(here, n_heads, n_queries, n_keys)
+    mine = tuple(one for one in here if one.action in OF_WEIGHTS)
+    region = Region.of_run(range(n_heads), n_queries, first)
+    rows = selected_by_any(mine, region, n_queries, used.device)
+    if not bool(rows.any()):
+        return used
+    found = changed_weights(used.log(), used > 0, mine, region, None if sink is None else sink.log())
+    return torch.where(rows, found, used)

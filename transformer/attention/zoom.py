@@ -5,17 +5,16 @@ the blocks of those, two by two, up to a few hundred: every view is a slice of o
 from the record, exactly.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, UInt16
 
-from transformer.attention.record import AttentionMap
-from transformer.attention.softmax_inputs import ROWS_AT_ONCE, row_groups
+from transformer.attention.record import AttentionMap, HeadOrMean
 from transformer.messages import Message
-from transformer.plots.picture import Picture, block_length
+from transformer.plots.picture import Picture, block_length, maxima
 
 SHOWN = 240
 """Most blocks along a side of a view: at one byte each they stay within 64 kB."""
@@ -26,14 +25,8 @@ SIDE = 8 * SHOWN
 CLOSE = 480
 """A view of no more cells than the square of this is computed from the record."""
 
-QUICK = 16
-"""Blocks of so many places are reduced place by place."""
-
 HIDDEN, LEAST, MOST, NAN = 0, 1, 65_534, 65_535
 """Codes of a level: nothing is visible in the block; weights from 0 to the head's largest; one is not a number."""
-
-Head = int | Literal["mean"]
-MEAN: Final = "mean"
 
 
 class View(NamedTuple):
@@ -61,30 +54,25 @@ class Zoom:
     """A head of a map (or the mean of all), ready to be looked at. `largest` is its largest weight."""
 
     attention: AttentionMap = field(repr=False)
-    head: Head
+    head: HeadOrMean
     largest: float
     levels: tuple[UInt16[np.ndarray, "_ _"], ...] = field(repr=False)
 
     @classmethod
-    def of(cls, attention: AttentionMap, head: Head, progress: Callable[[float], None] | None = None) -> "Zoom":
+    def of(
+        cls, attention: AttentionMap, head: HeadOrMean, progress: Callable[[float], None] = lambda _: None
+    ) -> "Zoom":
         """Pass over a head once; `progress` is told the share that is done, and may raise.
 
         Raises:
             RecordError: no such head.
         """
-        n_queries, n_keys = attention.shape
-        tall, wide = block_length(n_queries, SIDE), block_length(n_keys, SIDE)
-        parts = []
-        for rows in row_groups(slice(0, n_queries), max(1, ROWS_AT_ONCE // tall) * tall):
-            if progress is not None:
-                progress(rows.start / n_queries)
-            parts.append(attention.block_maxima(_heads(attention, head), rows, tall, wide))
-        values, visible = np.concatenate(parts), attention.overview_mask(SIDE)
+        values, visible = attention.overview(head, SIDE, progress), attention.overview_mask(SIDE)
         seen = values[visible & ~np.isnan(values)]
         largest = float(seen.max(initial=0.0))
         levels = [_codes(values, visible, largest)]
         while max(levels[-1].shape) > SHOWN:
-            levels.append(_maxima(_maxima(levels[-1], 0, 2), 1, 2))
+            levels.append(maxima(maxima(levels[-1], 0, 2), 1, 2))
         return cls(attention, head, largest, tuple(levels))
 
     @property
@@ -108,14 +96,13 @@ class Zoom:
         if n_rows * n_keys <= CLOSE**2:
             return self._close(rows, keys)
         tall, wide = block_length(self.shape[0], SIDE), block_length(self.shape[1], SIDE)
-        by_row, by_key = _halvings(rows, tall), _halvings(keys, wide)
+        (first, by_row), (after, by_key) = _blocks(rows, tall), _blocks(keys, wide)
         level = min(by_row, by_key)
-        first, after = _blocks(rows, tall, by_row), _blocks(keys, wide, by_key)
         found = self.levels[level][
             first.start << by_row - level : first.stop << by_row - level,
             after.start << by_key - level : after.stop << by_key - level,
         ]
-        found = _maxima(_maxima(found, 0, 1 << by_row - level), 1, 1 << by_key - level)
+        found = maxima(maxima(found, 0, 1 << by_row - level), 1, 1 << by_key - level)
         return View(
             _cells(first, tall << by_row, self.shape[0]),
             _cells(after, wide << by_key, self.shape[1]),
@@ -132,7 +119,7 @@ class Zoom:
         keys = range(view.keys.start, view.keys.stop, view.wide)
         return Picture(
             attention.site,
-            head_name(attention, self.head),
+            attention.head_name(self.head),
             view.values,
             view.visible,
             attention.queries.kept(rows),
@@ -141,27 +128,16 @@ class Zoom:
         )
 
     def _close(self, rows: slice, keys: slice) -> View:
-        tiles = [self.attention.tile(head, rows, keys) for head in _heads(self.attention, self.head)]
-        values = tiles[0] if len(tiles) == 1 else np.mean(tiles, axis=0)
-        visible = self.attention.tile_mask(rows, keys)
+        values, visible = self.attention.tile(self.head, rows, keys), self.attention.tile_mask(rows, keys)
         tall, wide = block_length(rows.stop - rows.start, SHOWN), block_length(keys.stop - keys.start, SHOWN)
         for axis, length in ((0, tall), (1, wide)):
-            values, visible = _maxima(values, axis, length), _maxima(visible, axis, length)
+            values, visible = maxima(values, axis, length), maxima(visible, axis, length)
         return View(rows, keys, tall, wide, values, visible)
 
     def _weights(self, codes: UInt16[np.ndarray, "_ _"]) -> Float[np.ndarray, "_ _"]:
         values = (codes.astype(np.float32) - LEAST).clip(0) * np.float32(self.largest / (MOST - LEAST))
         values[codes == NAN] = np.nan
         return values
-
-
-def head_name(attention: AttentionMap, head: Head) -> Message:
-    """What a head is called, or the mean of all."""
-    return Message("mean_of_heads", count=attention.n_heads) if head == MEAN else Message("head_number", head=head)
-
-
-def _heads(attention: AttentionMap, head: Head) -> Sequence[int]:
-    return range(attention.n_heads) if head == MEAN else [head]
 
 
 def _codes(
@@ -173,33 +149,15 @@ def _codes(
     return np.where(visible, scaled, HIDDEN).astype(np.uint16)
 
 
-def _maxima(x: np.ndarray, axis: int, length: int) -> np.ndarray:
-    """The largest of each block along an axis; of short blocks one place after the other, which is much quicker."""
-    if length == 1:
-        return x
-    found: np.ndarray
-    if length > QUICK:
-        found = np.maximum.reduceat(x, np.arange(0, x.shape[axis], length), axis=axis)
-        return found
-    x = np.swapaxes(x, 0, axis)
-    found = x[::length].copy()
-    for place in range(1, length):
-        other = x[place::length]
-        np.maximum(found[: len(other)], other, out=found[: len(other)])
-    return np.swapaxes(found, 0, axis)
+def _blocks(asked: slice, length: int) -> tuple[slice, int]:
+    """The blocks that hold what was asked for, and how often those of `length` are joined two by two for it.
 
-
-def _halvings(asked: slice, length: int) -> int:
-    """How often blocks of `length` have to be joined two by two, until what was asked for is no more than is shown."""
+    That is, until they are no more than is shown.
+    """
     times = 0
     while (asked.stop - 1) // (length << times) - asked.start // (length << times) >= SHOWN:
         times += 1
-    return times
-
-
-def _blocks(asked: slice, length: int, times: int) -> slice:
-    """The blocks that hold what was asked for, when those of `length` were joined so often."""
-    return slice(asked.start // (length << times), (asked.stop - 1) // (length << times) + 1)
+    return slice(asked.start // (length << times), (asked.stop - 1) // (length << times) + 1), times
 
 
 def _cells(blocks: slice, length: int, count: int) -> slice:

@@ -1,23 +1,21 @@
 """A model that is ready to run, with what reads and writes its tokens."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import torch
-from torch import Tensor, nn
 
-from transformer.attention.interventions.means import Means
+from transformer.attention.interventions.value import Means
+from transformer.checkpoint.huggingface.model import HuggingFaceModel
 from transformer.errors import CheckpointError
 from transformer.messages import Message, catalogue
-from transformer.nn.decoder import Decoder, DecoderConfig
-from transformer.nn.encoder import Encoder, EncoderConfig
 from transformer.nn.kmer import KmerClassifier, KmerConfig
-from transformer.nn.protocols import Abilities, Decodable
+from transformer.nn.protocols import Decodable
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
 from transformer.plots.picture import UNSURE
 from transformer.sequences.task import SequenceTask
 from transformer.sites import Site
@@ -40,35 +38,6 @@ M = TypeVar("M", Seq2Seq, Encoder, Decoder, KmerClassifier, Recurrent)
 
 GUESSED = ("assumed", "assumed_because")
 """Codes of assumptions that attention depends on: an answer is the default."""
-
-HUGGING_FACE = "hugging-face-"
-"""What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
-
-
-class OtherModel(nn.Module, ABC):
-    """A model of another library, which offers what ours do; who reads such folders makes it."""
-
-    config: Any
-    sites: tuple[Any, ...]
-    note: str
-
-    @property
-    @abstractmethod
-    def architecture(self) -> str:
-        """What kind of model it is, after `HUGGING_FACE`."""
-
-    @property
-    @abstractmethod
-    def abilities(self) -> Abilities:
-        """What it can do."""
-
-    def attention_sites(self) -> dict[Any, nn.Module]:
-        """The modules that compute attention, by their public names; none where it is watched in another way."""
-        return {}
-
-    @abstractmethod
-    def outputs(self, ids: Tensor, target: Tensor | None = None) -> dict[str, Tensor]:
-        """What the model ends with, by name, for a batch of ids."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +70,7 @@ class Checkpoint:
     """
 
     name: str
-    model: Model | OtherModel
+    model: Model | HuggingFaceModel
     tokenizer: Tokenizer | None = None
     languages: tuple[str, str] = ("source", "target")
     examples: tuple[str, ...] = ()
@@ -152,7 +121,7 @@ class Checkpoint:
     @property
     def is_of_other_library(self) -> bool:
         """Whether the model is another library's, which stays as that library made it."""
-        return self.architecture.startswith(HUGGING_FACE)
+        return isinstance(self.model, HuggingFaceModel)
 
     @property
     def translates(self) -> bool:
@@ -169,7 +138,7 @@ class Checkpoint:
         """What pictures of a file say of what it does not: see `guesses`."""
         return guesses(self.assumptions)
 
-    def translator(self) -> tuple[Decodable[Any], Tokenizer, Tokenizer]:
+    def translator(self) -> tuple[Decodable, Tokenizer, Tokenizer]:
         """The model, what reads the source, and what writes the target.
 
         Raises:
@@ -179,7 +148,7 @@ class Checkpoint:
             raise CheckpointError("no_encoder_decoder", name=self.name)
         if self.tokenizer is None or self.writer is None:
             raise CheckpointError("no_tokenizer", name=self.name)
-        return cast(Decodable[Any], self.model), self.tokenizer, self.writer
+        return cast(Decodable, self.model), self.tokenizer, self.writer
 
     def model_as(self, kind: type[M]) -> M:
         """The model, as one of ours of this class.

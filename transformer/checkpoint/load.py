@@ -1,52 +1,54 @@
-"""From a path to a model that is ready to run.
+"""From a path to a model that is ready to run, or to a folder of ours that says all of itself.
 
 A path is a folder of the transformers library, one of our own (either may come as a ZIP), or files of weights.
 """
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from transformer.checkpoint import weight_files
-from transformer.checkpoint.checkpoint import HUGGING_FACE, Checkpoint
-from transformer.checkpoint.foreign.build import build
-from transformer.checkpoint.foreign.recognition import recognise
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.checkpoint.foreign.recognition import build, recognise
 from transformer.checkpoint.foreign.report import Report
 from transformer.checkpoint.huggingface import folder as hugging_face
-from transformer.checkpoint.huggingface.kinds import described_kind
+from transformer.checkpoint.huggingface.folder import described_kind
 from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
-from transformer.checkpoint.huggingface.pickled import as_safetensors, pickles_of
+from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
-from transformer.checkpoint.ours.folder import TOKENIZER, described_architecture, is_folder, load_folder
-from transformer.checkpoint.ours.validate import checked_folder
-from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, is_hugging_face
+from transformer.checkpoint.ours.folder import (
+    CARD,
+    TOKENIZER,
+    described_architecture,
+    is_folder,
+    load_folder,
+    save_folder,
+)
+from transformer.checkpoint.weight_files import CONFIG, is_hugging_face
 from transformer.distribution import located
 from transformer.errors import CheckpointError
 from transformer.messages import Message
-from transformer.safe.contents import Contents
-from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.safe.paths import check_inside
-from transformer.safe.reading import read_file, read_stream
-from transformer.safe.refusal import refused, shown
-from transformer.safe.unpacked import unpacked
-from transformer.safe.zips import ZIP_ENDING
-from transformer.text.base import FolderTokenizer
-from transformer.text.text import TextTokenizer
+from transformer.safe.contents import Contents, fingerprint_of
+from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits, check_inside, refused
+from transformer.safe.reading import opened, read_stream
+from transformer.safe.zips import ZIP_ENDING, unpacked
+from transformer.text.base import Tokenizer
+from transformer.text.tokenizers import TextTokenizer
 
 Answers = Mapping[str, Any]
 
-TokenizerAt = Callable[[Path], FolderTokenizer]
+TokenizerAt = Callable[[Path], Tokenizer]
 """What reads the tokenizer at a path: a SentencePiece file, or a folder of the transformers library."""
 
 
-def read_folder_tokenizer(path: Path) -> FolderTokenizer:
+def read_folder_tokenizer(path: Path) -> Tokenizer:
     """The tokenizer at `path`, in this process.
 
     Raises:
@@ -81,7 +83,7 @@ def load(
 
     Names and shapes tell what it is. What they cannot tell is answered by keyword (`n_heads=8`, `activation="gelu"`,
     `norm_first=True`, `pad_id=0` ...); `report(path).questions` lists the questions, `Checkpoint.assumptions` what was
-    assumed for want of an answer. `ignore="aux.*"` leaves tensors out. Nothing in the file is ever run. Folders of the
+    assumed for want of an answer. Nothing in the file is ever run. Folders of the
     transformers library (config.json with a `model_type`, safetensors) are read through it, if it is installed. A
     folder may come as a ZIP. `device` and `dtype` say where and how exactly the model computes: see
     `Checkpoint.placed`.
@@ -90,12 +92,14 @@ def load(
         CheckpointError: it is missing, cannot be read, is refused, or fits no layout (the message is the report); or
             the device is not here.
     """
-    found = load_with(located(path), limits, answers, read_folder_tokenizer)
+    found = load_with(located(path), limits, answers, read_folder_tokenizer, read)
     return found if str(device) == "cpu" and dtype is None else found.placed(device, dtype)
 
 
-def load_with(path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt) -> Checkpoint:
-    """As `load`, on the CPU; `tokenizer_at` reads the tokenizer of a folder.
+def load_with(
+    path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: TokenizerAt, reader: hugging_face.Reader
+) -> Checkpoint:
+    """As `load`, on the CPU; `tokenizer_at` reads the tokenizer of a folder, `reader` the library's weights.
 
     Raises:
         CheckpointError: as `load`.
@@ -104,12 +108,12 @@ def load_with(path: Path, limits: ReadLimits, answers: Answers, tokenizer_at: To
         if answers and says_all(place):
             raise CheckpointError("folder_says_all", folder=place.name, answers=tuple(answers))
         if is_hugging_face(place):
-            with as_safetensors(place, limits) as folder:
-                found = replace(load_hugging_face(folder, limits, tokenizer_at), folder=place.resolve())
+            found = load_hugging_face(place, limits, tokenizer_at, reader)
         elif is_folder(place):
-            found = _with_whole_vocabulary(load_folder(checked_folder(place, limits), tokenizer_at))
+            found = load_folder(place, tokenizer_at, limits)
         else:
-            found = build(recognise(read(place, limits), answers), place.name if place.is_dir() else place.stem)
+            contents = read(place, limits)
+            found = build(contents, recognise(contents, answers), place.name if place.is_dir() else place.stem)
     return found if place == path else replace(found, folder=None)  # what lay beside the weights is gone
 
 
@@ -126,9 +130,6 @@ def listed_architecture(path: Path) -> str | None:
     if not is_folder(path):
         return None
     check_inside(path / CONFIG, path)
-    size = (path / CONFIG).stat().st_size
-    if size > CONFIG_BYTES:
-        raise refused("file_large", f"{path.name}/{CONFIG}", found=size, most=CONFIG_BYTES)
     return described_architecture(path)
 
 
@@ -138,12 +139,9 @@ def vocabulary_files(path: Path) -> tuple[Path, ...] | None:
     Raises:
         CheckpointError: one of them leads out of the folder.
     """
-    if is_hugging_face(path):
-        names: tuple[str, ...] = hugging_face.VOCABULARIES
-    elif is_folder(path):
-        names = (TOKENIZER,)
-    else:
+    if not says_all(path):
         return None
+    names = hugging_face.VOCABULARIES if is_hugging_face(path) else (TOKENIZER,)
     found = tuple(path / name for name in names if (path / name).is_file())
     for file in found:
         check_inside(file, path)
@@ -157,10 +155,9 @@ def report(path: str | Path, *, limits: ReadLimits = DEFAULT_LIMITS, **answers: 
         CheckpointError: it is missing, cannot be read, or is refused.
     """
     with _in_folder(located(path), limits) as place:
-        if not is_hugging_face(place):
-            return recognise(read(place, limits), answers).report
-        with as_safetensors(place, limits) as folder:
-            return report_hugging_face(folder, limits)
+        if is_hugging_face(place):
+            return report_hugging_face(place, limits, read)
+        return recognise(read(place, limits), answers)
 
 
 def read(path: Path, limits: ReadLimits) -> Contents:
@@ -169,30 +166,36 @@ def read(path: Path, limits: ReadLimits) -> Contents:
     Raises:
         CheckpointError: as `load`.
     """
-    with _in_folder(path, limits) as place:
+    with _in_folder(path, limits) as place, ExitStack() as until_read:
         files = find_files(place)
-        if is_hugging_face(place):
-            parts = (read_file(file, limits) for file in files.values())
-            tensors = {name: tensor for part in parts for name, tensor in part.tensors.items()}
-            return Contents(place.name, tensors, format="torch archive" if pickles_of(place) else "safetensors")
-        check_together({file.name: file.stat().st_size for file in files.values()}, limits)
-        return _joined({part: read_file(file, limits) for part, file in files.items()}, place.name)
+        if not is_hugging_face(place):
+            return read_uploads({file.name: until_read.enter_context(opened(file)) for file in files}, limits)
+        n_bytes = sum(file.stat().st_size for file in files)
+        if files[0].suffix == ".bin" and n_bytes > limits.file_bytes:
+            raise refused(
+                "file_large", place.name, Message("remedy_raise_limit"), found=n_bytes, most=limits.file_bytes
+            )
+        parts = [
+            read_stream(until_read.enter_context(opened(file)), f"{place.name}/{file.name}", limits) for file in files
+        ]
+        return Contents(place.name, {k: v for part in parts for k, v in part.tensors.items()}, format=parts[0].format)
 
 
-def find_files(path: Path) -> dict[str, Path]:
-    """The files of weights at `path` by the part that they hold; a lone one has no name.
+def find_files(path: Path) -> list[Path]:
+    """The files of weights at `path`: one, an encoder's and a decoder's, or the parts of a Hugging Face folder.
 
     Raises:
         CheckpointError: nothing is there, it is not clear which file is meant, or a link leads out of the folder.
     """
-    if not is_hugging_face(path):
-        return weight_files.find_files(path)
-    found = pickles_of(path) or hugging_face.weight_files(path)
-    return {file.stem if len(found) > 1 else "": file for file in found}
+    if is_hugging_face(path):
+        return hugging_face.weight_files(path)
+    return weight_files.find_files(path)
 
 
 def read_uploads(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAULT_LIMITS) -> Contents:
-    """The weights of open files by name: one, the encoder and decoder of a pair, or shards. Nothing is stored.
+    """The weights of open files by name: one, or the encoder and decoder of a pair. Nothing is stored.
+
+    The names of tensors in a pair begin with the half's.
 
     Raises:
         CheckpointError: as `load`; or there are several files that are no pair.
@@ -200,40 +203,16 @@ def read_uploads(files: Mapping[str, BufferedIOBase], limits: ReadLimits = DEFAU
     parts = weight_files.parts_of(files)
     if parts is None:
         raise CheckpointError("no_pair", files=", ".join(files) or Message("nothing"))
-    check_together({name: stream.seek(0, os.SEEK_END) for name, stream in files.items()}, limits)
-    return _joined({part: read_stream(files[name], name, limits) for part, name in parts.items()}, " and ".join(files))
-
-
-def _joined(parts: Mapping[str, Contents], source: str) -> Contents:
-    """One file's contents, those of a pair with the half's name before each tensor's, or those of shards.
-
-    Raises:
-        CheckpointError: two shards hold a tensor of one name.
-    """
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    is_pair = set(parts) == set(weight_files.HALVES)
-    tensors: dict[str, Tensor] = {}
-    for part, contents in parts.items():
-        named = {f"{part}.{name}" if is_pair else name: tensor for name, tensor in contents.tensors.items()}
-        twice = next(iter(named.keys() & tensors.keys()), None)
-        if twice is not None:
-            raise CheckpointError("shards_repeat", name=shown(twice), source=source)
-        tensors |= named
-    return Contents(source, tensors, format=" and ".join(sorted({contents.format for contents in parts.values()})))
-
-
-def check_together(sizes: Mapping[str, int], limits: ReadLimits) -> None:
-    """Refuse files that together are larger than one may be.
-
-    Raises:
-        CheckpointError: says how large they are, and the limit.
-    """
-    found = sum(sizes.values())
-    if len(sizes) > 1 and found > limits.file_bytes:
-        raise refused(
-            "file_large", " + ".join(sizes), Message("remedy_raise_limit"), found=found, most=limits.file_bytes
-        )
+    n_bytes = sum(stream.seek(0, os.SEEK_END) for stream in files.values())
+    if len(files) > 1 and n_bytes > limits.file_bytes:  # a lone file says so itself
+        remedy = Message("remedy_raise_limit")
+        raise refused("file_large", " + ".join(files), remedy, found=n_bytes, most=limits.file_bytes)
+    found = {part: read_stream(files[name], name, limits) for part, name in parts.items()}
+    if "" in found:
+        return found[""]
+    tensors = {f"{part}.{name}": one for part, contents in found.items() for name, one in contents.tensors.items()}
+    formats = sorted({contents.format for contents in found.values()})
+    return Contents(" and ".join(files), tensors, format=" and ".join(formats))
 
 
 def says_all(path: Path) -> bool:
@@ -241,18 +220,41 @@ def says_all(path: Path) -> bool:
     return is_hugging_face(path) or is_folder(path)
 
 
-def _with_whole_vocabulary(found: Checkpoint) -> Checkpoint:
-    """The checkpoint, whose vocabulary has a token for every row of its embeddings.
+def convert(
+    path: str | Path, out: str | Path, *, half: bool = False, limits: ReadLimits = DEFAULT_LIMITS, **answers: Any
+) -> Checkpoint:
+    """Write the checkpoint at `path` as a folder at `out`, which `load` reads without asking; and return it.
+
+    `answers` are those of `load`. Weights are stored as they are, or as float16 with `half`.
 
     Raises:
-        CheckpointError: it has fewer or more.
+        CheckpointError: it cannot be loaded, or `out` holds something already.
+        OSError: the folder cannot be written; what was written of it is taken away.
     """
-    if found.tokenizer is None or found.task is not None:
-        return found
-    sizes = [getattr(found.model.config, name, None) for name in ("source_vocab", "target_vocab", "vocab")]
-    other = next((size for size in sizes if size is not None and size != len(found.tokenizer)), None)
-    if other is not None:
-        raise CheckpointError(
-            "vocabulary_of_other_size", name=f"{found.name}/{TOKENIZER}", tokens=len(found.tokenizer), rows=other
-        )
-    return found
+    path, out = Path(path), Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise CheckpointError("folder_not_empty", folder=str(out))
+    if is_hugging_face(path):
+        raise CheckpointError("hugging_face_is_read_as_it_is", folder=path.name)
+    contents = read(path, limits)
+    found = recognise(contents, answers)
+    checkpoint, was_there = build(contents, found, out.name), out.exists()
+    model: Any = checkpoint.model
+    card = (
+        f"# {out.name}\n",
+        f"Converted from `{path.name}` ({found.format}), recognised as {found.title}.",
+        f"SHA-256 of the original: `{fingerprint_of(find_files(path))}`.",
+        f"Weights are stored {'as float16' if half else 'as they were'}.\n",
+        "Assumed for want of an answer:\n",
+        *([f"- {assumption}" for assumption in found.assumptions] or ["- nothing"]),
+        "\nData, training and licence: see the original.\n",
+    )
+    try:
+        save_folder(out, checkpoint.architecture, model, half=half, assumptions=checkpoint.assumptions)
+        (out / CARD).write_text("\n".join(card), encoding="utf-8")
+    except BaseException:  # half a folder would be in the way of the next try, and look like a whole one
+        shutil.rmtree(out, ignore_errors=True)
+        if was_there:
+            out.mkdir(exist_ok=True)
+        raise
+    return checkpoint

@@ -15,7 +15,7 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from transformer.commands.arguments import Commands, add_command
+from transformer.commands import Arguments, Command
 from transformer.distribution import DASHBOARD
 from transformer.errors import InputError
 
@@ -27,30 +27,6 @@ STARTS_WITHIN = 120.0
 
 PAGE, MODEL, OWN, LIVE = "your_model", "model", "mine/", "live"
 """The page of one's own models, its query parameter, and how it names a file of one's own and one's own code."""
-
-
-def register(commands: "Commands[argparse.ArgumentParser]") -> None:
-    """Add both commands."""
-    opening = add_command(
-        commands, "open", open_file,
-        "open the dashboard, with a record, weights or a folder of checkpoints (the default command)",
-        "Start the dashboard on this machine and open it in the browser. Ctrl-C stops it.",
-    )  # fmt: skip
-    opening.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE", help="a record (run.heedmap), weights, or a folder of checkpoints"
-    )
-    _add_arguments(opening)
-    serving = add_command(
-        commands, "serve", serve, "open the dashboard with a model of your own code",
-        "Run your own code in the dashboard: `make()` gives a module and a function from text to inputs.",
-    )  # fmt: skip
-    serving.add_argument("model", metavar="FILE.py:FUNCTION", help="your file, and the function that makes the model")
-    _add_arguments(serving)
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=int, metavar="N", help=f"default: the first free one from {FIRST_PORT}")
-    parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
 
 
 def open_file(arguments: argparse.Namespace) -> int:
@@ -70,11 +46,7 @@ def open_file(arguments: argparse.Namespace) -> int:
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve a model of one's own code until Ctrl-C.
-
-    Raises:
-        InputError: the dashboard is not installed.
-    """
+    """Serve a model of one's own code until Ctrl-C."""
     return _served(arguments, f"{PAGE}?{MODEL}={LIVE}", ["--model", arguments.model])
 
 
@@ -114,3 +86,23 @@ def _open_browser(server: "subprocess.Popen[bytes]", port: int, page: str) -> No
         else:
             webbrowser.open(f"http://localhost:{port}/{page}")
             return
+
+
+_SERVER: Arguments = {
+    "--port": dict(type=int, metavar="N", help=f"default: the first free one from {FIRST_PORT}"),
+    "--no-browser": dict(action="store_true", help="print the address, and open no browser"),
+}
+_FILE = dict(nargs="?", type=Path, metavar="FILE", help="a record (run.heedmap), weights, or a folder of checkpoints")
+_CODE = dict(metavar="FILE.py:FUNCTION", help="your file, and the function that makes the model")
+COMMANDS = (
+    Command(
+        "open", open_file,
+        "open the dashboard, with a record, weights or a folder of checkpoints (the default command)",
+        {"file": _FILE, **_SERVER},
+        "Start the dashboard on this machine and open it in the browser. Ctrl-C stops it.",
+    ),
+    Command(
+        "serve", serve, "open the dashboard with a model of your own code", {"model": _CODE, **_SERVER},
+        "Run your own code in the dashboard: `make()` gives a module and a function from text to inputs.",
+    ),
+)  # fmt: skip

@@ -4,16 +4,16 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import Field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from transformer.commands.arguments import Commands, add_command
+from transformer.commands import Arguments, Command
 from transformer.runs.memory import recycle_memory
-from transformer.training.options import ClassificationOptions, TrainingOptions, TranslationOptions
+from transformer.training.run import ClassificationOptions, TrainingOptions, TranslationOptions
 
 DESCRIPTION = """Train a model, average its last weights, and write a checkpoint with its card.
 
@@ -21,65 +21,36 @@ The same command resumes a run that was stopped (Ctrl-C, SIGTERM, --stop-after) 
 had not been: bit for bit, on the same machine, since all that is random is a function of --seed.
 DATA.md in the folder of the data, where there is one, tells their origin and licence, which the card repeats."""
 
-FOLDERS = frozenset({"data", "work", "start"})
-"""Options that name a folder."""
+PATHS = {"data": "DIR", "work": "DIR", "tokenizer": "FILE"}
+"""Options that name a folder or a file."""
 
 
-def register(commands: "Commands[argparse.ArgumentParser]") -> None:
-    """Add the command."""
-    kinds = commands.add_parser("train", help="train a model and write its checkpoint").add_subparsers(
-        required=True, metavar="KIND"
-    )
-    of_sequences = "k-mer classifier of sequences; --data holds train.tsv and valid.tsv"
-    for kind, options, meaning in (
-        ("translation", TranslationOptions, "encoder-decoder; --data holds train.LANGUAGE and val.LANGUAGE"),
-        ("classification", ClassificationOptions, of_sequences),
-    ):
-        parser = add_command(kinds, kind, partial(_train, kind, options), meaning, DESCRIPTION)
-        parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="checkpoint folder to write")
-        for option in fields(options):
-            _add(parser, option)
-    meaning = "a small task, as the page Learning trains it; writes a recording"
-    task = add_command(kinds, "task", _train_task, meaning, meaning)
-    task.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="such as task=sort, warmup=true, seed=2")
-    task.add_argument("--updates", required=True, metavar="N,N", help="take a snapshot after each of these updates")
-    task.add_argument("--last-weights", action="store_true", help="keep the weights of the last snapshot alone")
-    task.add_argument("--out", type=Path, required=True, metavar="FILE", help="safetensors file to write")
-
-
-def _add(parser: argparse.ArgumentParser, option: "Field[Any]") -> None:
-    """Add the argument of one option."""
-    name, usual, meaning = option.name, option.default, option.metadata["meaning"]
+def _option(name: str, option: "Field[Any]", usual: Any) -> tuple[str, dict[str, Any]]:
+    """The argument of one option."""
+    meaning = option.metadata["meaning"]
     if isinstance(usual, bool):
-        parser.add_argument(_flag(name), action=argparse.BooleanOptionalAction, default=usual, help=meaning)
-        return
-    kind = Path if name in {*FOLDERS, "tokenizer"} else int if usual is None else type(usual)
-    told = " (default: runs/NAME)" if name == "work" else "" if usual in (MISSING, None) else " (default: %(default)s)"
-    parser.add_argument(
-        _flag(name),
-        type=kind,
-        default=None if usual is MISSING else usual,
-        required=name == "data",
-        metavar="DIR" if name in FOLDERS else name.rpartition("_")[2].upper(),
-        help=meaning + told,
-    )
+        return _flag(name), dict(action=argparse.BooleanOptionalAction, default=usual, help=meaning)
+    kind = Path if name in PATHS else int if usual is None else type(usual)
+    shown = " (default: runs/NAME)" if name == "work" else "" if usual is None else " (default: %(default)s)"
+    metavar = PATHS.get(name, name.rpartition("_")[2].upper())
+    return _flag(name), dict(type=kind, default=usual, required=name == "data", metavar=metavar, help=meaning + shown)
 
 
 def _train(kind: str, options_type: type[TrainingOptions], arguments: argparse.Namespace) -> int:
     """Train or resume; a finished run is written to `--out`. A run that a signal stopped ends with 128 + its number."""
-    from transformer.training import classification, classifier_folder, translation, translator_folder
-    from transformer.training.run import Run
+    from transformer.training import classification, translation
+    from transformer.training.run import TrainingRun
 
-    values = {option.name: getattr(arguments, option.name) for option in fields(options_type)}
+    values = {name: getattr(arguments, name) for name in options_type.flat()}
     values["work"] = values["work"] or Path("runs") / arguments.out.name
-    options = options_type(**values)
+    options = options_type.of(**values)
     translates = kind == "translation"
     recycle_memory()
-    run = Run(options, translation.Translation if translates else classification.Classification)
-    export: Callable[..., Any] = translator_folder.export if translates else classifier_folder.export
+    run = TrainingRun(options, translation.TranslationTask if translates else classification.ClassificationTask)
+    export: Callable[..., Any] = translation.export if translates else classification.export
     run.train()
     if not run.finished:
-        _say(f"stopped after update {run.progress.update} of {options.updates}: the same command goes on")
+        _say(f"stopped after update {run.progress.update} of {options.schedule.updates}: the same command goes on")
     elif run.signal is None:
         found = export(run, arguments.out, command(kind, options, arguments.out))
         says = f"{found.score:.2f} BLEU" if translates else f"accuracy {found.accuracy:.4f}, MCC {found.mcc:.4f}"
@@ -108,13 +79,12 @@ def command(kind: str, options: TrainingOptions, out: Path) -> str:
     """The command line that makes this checkpoint, wherever the data lies."""
     parts = [f"python -m transformer train {kind}", f"--data path/to/{options.data.name}"]
     parts += [f"--out checkpoints/{out.name}"]
-    if tokenizer := getattr(options, "tokenizer", None):
-        parts += [f"--tokenizer checkpoints/{shlex.quote('/'.join(tokenizer.parts[-2:]))}"]
-    for name, value in options.changed().items():
+    for name, value in options.unusual().items():
         if isinstance(value, bool):
             parts += [_flag(name) if value else "--no-" + _flag(name)[2:]]
         else:
-            parts += [f"{_flag(name)} {shlex.quote(f'path/to/{value}' if name in FOLDERS else str(value))}"]
+            said = "checkpoints/" + "/".join(Path(value).parts[-2:]) if name in PATHS else str(value)
+            parts += [f"{_flag(name)} {shlex.quote(said)}"]
     return " \\\n    ".join([" ".join(parts[:3]), *parts[3:]])
 
 
@@ -124,3 +94,24 @@ def _flag(name: str) -> str:
 
 def _say(text: str) -> None:
     sys.stderr.write(text + "\n")
+
+
+_OUT: Arguments = {"--out": dict(type=Path, required=True, metavar="DIR", help="checkpoint folder to write")}
+_TASK: Arguments = {
+    "settings": dict(nargs="*", metavar="NAME=VALUE", help="such as task=sort, warmup=true, seed=2"),
+    "--updates": dict(required=True, metavar="N,N", help="take a snapshot after each of these updates"),
+    "--last-weights": dict(action="store_true", help="keep the weights of the last snapshot alone"),
+    "--out": dict(type=Path, required=True, metavar="FILE", help="safetensors file to write"),
+}
+COMMANDS = (
+    *(
+        Command(f"train {kind}", partial(_train, kind, options), meaning,
+                {**_OUT, **dict(_option(name, *one) for name, one in options.flat().items())}, DESCRIPTION)
+        for kind, options, meaning in (
+            ("translation", TranslationOptions, "encoder-decoder; --data holds train.LANGUAGE and val.LANGUAGE"),
+            ("classification", ClassificationOptions,
+             "k-mer classifier of sequences; --data holds train.tsv and valid.tsv"),
+        )
+    ),
+    Command("train task", _train_task, "a small task, as the page Learning trains it; writes a recording", _TASK),
+)  # fmt: skip

@@ -1,55 +1,19 @@
 """`translate`: sentences in, translations out, line by line; `evaluate`: their BLEU against references."""
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from transformer.checkpoint import load
-from transformer.commands.arguments import Commands, add_checkpoint, add_command, add_pace, both_sides, set_threads
+from transformer.commands import PACE, Command, checkpoint, set_threads
 from transformer.nn.search import DecodingOptions
 from transformer.runs.corpus import TranslatedLine, bleu, translate_lines
-from transformer.text.lines import split_lines
+from transformer.text.base import both_sides, split_lines
 
 NAMED_LINES = 5
 """How many lines a note names before it only counts."""
-
-
-def register(commands: "Commands[argparse.ArgumentParser]") -> None:
-    """Add both commands."""
-    translating = add_command(
-        commands, "translate", translate, "translate stdin to stdout, one line out per line in",
-        "Translate stdin (UTF-8). Each line of input, an empty one too, gives one line of output.",
-    )  # fmt: skip
-    _add_arguments(translating)
-    evaluating = add_command(
-        commands, "evaluate", evaluate, "BLEU of a checkpoint on a text and its reference translation",
-        "Translate a text and print its BLEU as sacrebleu counts it: cased, detokenised, 13a tokens.",
-    )  # fmt: skip
-    _add_arguments(evaluating)
-    evaluating.add_argument("--source", type=Path, required=True, metavar="FILE", help="text, a sentence a line")
-    evaluating.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its translation")
-    evaluating.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The checkpoint, and how to decode."""
-    usual = DecodingOptions()
-    add_checkpoint(parser, "folder or file of a model that translates")
-    parser.add_argument(
-        "--beam", type=int, default=usual.beam, help="hypotheses kept; 1 is greedy (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--length-penalty", type=float, default=usual.length_penalty, metavar="POWER",
-        help="scores are divided by length to this power; 0 prefers short ones (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--max-length", type=int, default=usual.max_length, metavar="TOKENS",
-        help="longest translation (default: %(default)s)",
-    )  # fmt: skip
-    add_pace(parser)
 
 
 def _decoding(arguments: argparse.Namespace) -> DecodingOptions:
@@ -77,27 +41,14 @@ def translate(arguments: argparse.Namespace) -> int:
 
 def evaluate(arguments: argparse.Namespace) -> int:
     """Score the checkpoint; the score goes to stdout."""
-    options = _decoding(arguments)
+    _decoding(arguments)  # refused before anything is read
     source, reference = both_sides(arguments.source, arguments.reference)
     started = time.monotonic()
     results = _translated(arguments, source)
     seconds = time.monotonic() - started
     found = bleu([result.text for result in results], reference)
-    if arguments.json:
-        text = json.dumps(
-            dict(
-                bleu=found.score,
-                signature=found.signature,
-                beam=options.beam,
-                length_penalty=options.length_penalty,
-                max_length=options.max_length,
-                sentences=len(source),
-                seconds=round(seconds, 2),
-            )
-        )
-    else:
-        text = f"BLEU {found.score:.2f} ({len(source)} sentences, {seconds:.1f} s, {found.signature})"
-    sys.stdout.write(text + "\n")
+    said = f"BLEU {found.score:.2f} ({len(source)} sentences, {seconds:.1f} s, {found.signature})"
+    sys.stdout.write(f"{said}\n")
     return 0
 
 
@@ -120,3 +71,31 @@ def _named(numbers: list[int]) -> str:
         return f"line {numbers[0]} is"
     more = f" and {len(numbers) - NAMED_LINES} more" if len(numbers) > NAMED_LINES else ""
     return f"lines {', '.join(map(str, numbers[:NAMED_LINES]))}{more} are"
+
+
+_USUAL = DecodingOptions()
+_DECODING = checkpoint("folder or file of a model that translates") | {
+    "--beam": dict(type=int, default=_USUAL.beam, help="hypotheses kept; 1 is greedy (default: %(default)s)"),
+    "--length-penalty": dict(
+        type=float, default=_USUAL.length_penalty, metavar="POWER",
+        help="scores are divided by length to this power; 0 prefers short ones (default: %(default)s)",
+    ),
+    "--max-length": dict(
+        type=int, default=_USUAL.max_length, metavar="TOKENS", help="longest translation (default: %(default)s)"
+    ),
+    **PACE,
+}  # fmt: skip
+_SIDES = {
+    "--source": dict(type=Path, required=True, metavar="FILE", help="text, a sentence a line"),
+    "--reference": dict(type=Path, required=True, metavar="FILE", help="its translation"),
+}
+COMMANDS = (
+    Command(
+        "translate", translate, "translate stdin to stdout, one line out per line in", _DECODING,
+        "Translate stdin (UTF-8). Each line of input, an empty one too, gives one line of output.",
+    ),
+    Command(
+        "evaluate", evaluate, "BLEU of a checkpoint on a text and its reference translation", _DECODING | _SIDES,
+        "Translate a text and print its BLEU as sacrebleu counts it: cased, detokenised, 13a tokens.",
+    ),
+)  # fmt: skip

@@ -2,23 +2,17 @@
 
 import argparse
 import re
-import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from tqdm import tqdm
 
 from transformer.attention.record import Record
 from transformer.checkpoint import load, report
-from transformer.checkpoint.foreign.questions import Question
-from transformer.checkpoint.inspect.search import SECONDS
-from transformer.checkpoint.inspect.tensors import inspect as look_into
-from transformer.checkpoint.ours.convert import convert as write_folder
+from transformer.checkpoint.foreign.report import Question
+from transformer.checkpoint.inspect import inspect as look_into
+from transformer.checkpoint.load import convert as write_folder
 from transformer.checkpoint.ours.folder import is_folder
-from transformer.commands.arguments import Commands, add_command, checkpoint_path
-from transformer.runs.check import check_file, find_answers
+from transformer.commands import Command, checkpoint_path
+from transformer.runs.check import check_file
 from transformer.safe.contents import shape_text
 
 CHECK = """Prove that a checkpoint is read right: run it on the ids in EXPECTED, and compare.
@@ -26,9 +20,7 @@ CHECK = """Prove that a checkpoint is read right: run it on the ids in EXPECTED,
 EXPECTED is an .npz or .safetensors with what the original made of a few ids: `input` (or `source` and `target`), and
 any of its attention maps (`encoder.0.self`: batch x head x query x key, or averaged over heads) and outputs
 (`log_probs`, `logits`, `hidden`); `recording(module)` writes one: `seen.expected("expected.npz", inputs=ids)`. Writes a
-table in the order in which the model runs; the exit status is 1 where something differs. With --find, all answers to
-what FILE leaves open are tried, and those that agree are written as options, a line each, the likeliest first; the exit
-status is 1 where none agrees."""
+table in the order in which the model runs; the exit status is 1 where something differs."""
 
 _NUMBER = re.compile(r"-?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 """A real number with a point or an exponent: `0.5`, `1e-6`."""
@@ -37,61 +29,8 @@ MOST_LETTERS = 1_000
 """Of a text of a record file, so many characters are printed."""
 
 
-def register(commands: "Commands[argparse.ArgumentParser]") -> None:
-    """Add the four commands."""
-    parser = add_command(
-        commands, "inspect", inspect, "look into a checkpoint without running it",
-        "Say which layout a checkpoint has and what is asked of it, and list its tensors. Nothing is run.",
-    )  # fmt: skip
-    _add_file(parser)
-    parser = add_command(
-        commands, "convert", convert, "write a checkpoint of any known layout as safetensors with a config",
-        "Recognise a checkpoint and write it as a folder: model.safetensors, config.json and CARD.md.",
-    )  # fmt: skip
-    _add_file(parser)
-    parser.add_argument(
-        "out", type=checkpoint_path, metavar="OUT", help="the folder to write; it must not hold anything yet"
-    )
-    parser.add_argument("--half", action="store_true", help="store float16 (half the size, fewer digits)")
-    meaning = "compare what a checkpoint computes with what its original computed"
-    parser = add_command(commands, "check", check, meaning, CHECK)
-    _add_file(parser)
-    parser.add_argument("expected", type=Path, metavar="EXPECTED", help="ids, and what the original made of them")
-    parser.add_argument(
-        "--tolerance", type=float, metavar="X", help="how far two numbers may be apart (follows from their precision)"
-    )
-    parser.add_argument(
-        "--find", action="store_true", help="try what FILE leaves open; what --answer says stays as it is"
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=SECONDS, metavar="S", help="processor time of --find (default: %(default)g)"
-    )
-    parser = add_command(
-        commands, "record", record, "list the heads of a record file, with their measures",
-        "List the sites of a file that record.save wrote, and measure every head: entropy, confidence,\n"
-        "shares of the previous, same and next token. Nothing is run.",
-    )  # fmt: skip
-    parser.add_argument("file", type=Path, metavar="FILE", help="a record file (.heedmap)")
-    parser.add_argument("--json", action="store_true", help="print a JSON list with an object for each head")
-
-
-def _add_file(parser: argparse.ArgumentParser) -> None:
-    """The file, and answers to what its shapes cannot tell: `--answer n_heads=8`."""
-    parser.add_argument(
-        "checkpoint", type=checkpoint_path, metavar="FILE", help="a file of weights, or a folder that holds them"
-    )
-    parser.add_argument(
-        "--answer",
-        action="append",
-        default=[],
-        type=_pair,
-        metavar="NAME=VALUE",
-        help="answer to a question about the file, such as n_heads=8, norm_eps=1e-6 or norm_first=true; repeatable",
-    )
-
-
 def inspect(arguments: argparse.Namespace) -> int:
-    """Write the report and the tree; 1 when the file fits no layout, else 0."""
+    """Write the report and the tensors; 1 when the file fits no layout, else 0."""
     path: Path = arguments.checkpoint
     if is_folder(path):
         sys.stdout.write(look_into(path).text + "\n")
@@ -117,8 +56,6 @@ def convert(arguments: argparse.Namespace) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """Write the table and the verdict; 1 when something differs, else 0."""
-    if arguments.find:
-        return _find(arguments)
     checkpoint = load(arguments.checkpoint, **dict(arguments.answer))
     sys.stderr.writelines(f"note: {assumption}\n" for assumption in checkpoint.assumptions)
     found = check_file(checkpoint, arguments.expected, tolerance=arguments.tolerance)
@@ -133,28 +70,10 @@ def check(arguments: argparse.Namespace) -> int:
     return 0 if found.agrees else 1
 
 
-def _find(arguments: argparse.Namespace) -> int:
-    """Write the answers that agree; 1 where none does."""
-    with tqdm(total=100, unit="%", disable=None) as bar:
-        found = find_answers(
-            arguments.checkpoint,
-            arguments.expected,
-            progress=lambda share: bar.update(round(100 * share) - bar.n),
-            seconds=arguments.seconds,
-            **dict(arguments.answer),
-        )
-    sys.stdout.writelines(f"{_as_options(one)}\n" for one in found.found)
-    sys.stderr.write(f"{found.verdict}\n")
-    return 0 if found.found else 1
-
-
 def record(arguments: argparse.Namespace) -> int:
     """Read, measure, print."""
     found = Record.open(arguments.file)
     table = found.measures()
-    if arguments.json:
-        sys.stdout.write(table.to_json(orient="records") + "\n")
-        return 0
     said = (("model", found.model), ("text", found.text), *(("note", note) for note in found.notes))
     lines = [f"{name}: {_printable(text)}" for name, text in said if text]
     sys.stdout.write("\n".join([*lines, table.to_string(index=False, na_rep="-", float_format="%.3f")]) + "\n")
@@ -166,12 +85,6 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text[:MOST_LETTERS])
 
 
-def _as_options(given: Mapping[str, Any]) -> str:
-    """The options that give these answers."""
-    said = {name: str(answer).lower() if isinstance(answer, bool) else str(answer) for name, answer in given.items()}
-    return " ".join(f"--answer {shlex.quote(f'{name}={answer}')}" for name, answer in said.items())
-
-
 def _pair(text: str) -> tuple[str, int | float | bool | str]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
@@ -181,3 +94,40 @@ def _pair(text: str) -> tuple[str, int | float | bool | str]:
     if value.removeprefix("-").isdecimal():
         return name, int(value)
     return name, float(value) if _NUMBER.fullmatch(value) else value
+
+
+_FILE = {
+    "checkpoint": dict(type=checkpoint_path, metavar="FILE", help="a file of weights, or a folder that holds them"),
+    "--answer": dict(
+        action="append", default=[], type=_pair, metavar="NAME=VALUE",
+        help="answer to a question about the file, such as n_heads=8, norm_eps=1e-6 or norm_first=true; repeatable",
+    ),
+}  # fmt: skip
+COMMANDS = (
+    Command(
+        "inspect", inspect, "look into a checkpoint without running it", _FILE,
+        "Say which layout a checkpoint has and what is asked of it, and list its tensors. Nothing is run.",
+    ),
+    Command(
+        "convert", convert, "write a checkpoint of any known layout as safetensors with a config",
+        _FILE | {
+            "out": dict(type=checkpoint_path, metavar="OUT", help="folder to write; it must not hold anything yet"),
+            "--half": dict(action="store_true", help="store float16 (half the size, fewer digits)"),
+        },
+        "Recognise a checkpoint and write it as a folder: model.safetensors, config.json and CARD.md.",
+    ),
+    Command(
+        "check", check, "compare what a checkpoint computes with what its original computed",
+        _FILE | {
+            "expected": dict(type=Path, metavar="EXPECTED", help="ids, and what the original made of them"),
+            "--tolerance": dict(type=float, metavar="X", help="how far two numbers may lie from each other"),
+        },
+        CHECK,
+    ),
+    Command(
+        "record", record, "list the heads of a record file, with their measures",
+        {"file": dict(type=Path, metavar="FILE", help="a record file (.heedmap)")},
+        "List the sites of a file that record.save wrote, and measure every head: entropy, confidence,\n"
+        "shares of the previous, same and next token. Nothing is run.",
+    ),
+)  # fmt: skip

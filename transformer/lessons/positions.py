@@ -15,56 +15,33 @@ from jaxtyping import Float, Int
 from safetensors.numpy import load_file
 from torch import nn
 
-from transformer.errors import ConfigError, InputError
+from transformer.errors import ConfigError
 from transformer.lessons.sentences import Sentence
-from transformer.nn.positions import TablePositions, doubled_table, positions, sinusoidal_table
+from transformer.nn.positions import Positions, doubled_table, halved_table, sinusoidal_table
 from transformer.nn.seq2seq import Seq2Seq
 
-Variant = Literal["paper", "doubled", "halves", "learned", "none"]
-VARIANTS: tuple[Variant, ...] = ("paper", "doubled", "halves", "learned", "none")
-"""The paper's formula; the exponent doubled by a slip; sine and cosine in halves; learned; none."""
+Table = Float[np.ndarray, "position dimension"]
+
+Variant = Literal["paper", "doubled", "halves", "learned"]
+VARIANTS: tuple[Variant, ...] = ("paper", "doubled", "halves", "learned")
+"""The paper's formula; the exponent doubled by a slip; sine and cosine in halves; what training found."""
+
+_FORMULAS = {"paper": sinusoidal_table, "doubled": doubled_table, "halves": halved_table}
 
 MAX_LENGTH, MAX_SIZE = 512, 1_024
 """Largest table of the lesson: positions, dimensions."""
 
-Table = Float[np.ndarray, "position dimension"]
 
-
-def position_table(variant: Variant, length: int, d_model: int, base: float = 10_000.0, seed: int = 0) -> Table:
-    """One row a position. `learned` is a new table before training, drawn from `seed`.
+def position_table(variant: Variant, length: int, d_model: int, base: float = 10_000.0) -> Table:
+    """The table of a formula (`learned` has none), one row a position.
 
     Raises:
-        ConfigError: the table is too large for the lesson, or base is not above 1.
+        ConfigError: the table is too large for the lesson.
     """
     if not (1 <= length <= MAX_LENGTH and 1 <= d_model <= MAX_SIZE):
-        raise ConfigError(
-            "lesson_table_too_large",
-            length=length,
-            d_model=d_model,
-            most_positions=MAX_LENGTH,
-            most_dimensions=MAX_SIZE,
-        )
-    if not base > 1:
-        raise ConfigError("lesson_base_too_small", base=base)
-    if variant == "learned":
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            learned = positions("learned", d_model, length)
-        return learned(torch.zeros(1, length, d_model))[0].detach().double().numpy()
-    if variant == "doubled":
-        return doubled_table(length, d_model, base).numpy()
-    if variant == "none":
-        return np.zeros((length, d_model))
-    paper = sinusoidal_table(length, d_model, base).numpy()
-    return paper if variant == "paper" else np.concatenate([paper[:, 0::2], paper[:, 1::2]], axis=1)
-
-
-def learned_positions(model: nn.Module) -> TablePositions | None:
-    """The positions that a model learned or brought along (those of its source); None when they are a formula."""
-    for name in ("source_positions", "positions"):
-        if isinstance(found := getattr(model, name, None), TablePositions):
-            return found
-    return None
+        most = {"most_positions": MAX_LENGTH, "most_dimensions": MAX_SIZE}
+        raise ConfigError("lesson_table_too_large", length=length, d_model=d_model, **most)
+    return _FORMULAS[variant](length, d_model, base).numpy()
 
 
 class TrainedTable(NamedTuple):
@@ -82,9 +59,12 @@ def trained_table() -> TrainedTable:
 
 
 def stored_table(model: nn.Module) -> Table | None:
-    """The whole table that a checkpoint learned or brought along; None when its positions are a formula."""
-    found = learned_positions(model)
-    return None if found is None else found.table.detach().double().numpy()
+    """The whole table that a checkpoint learned or brought along (of its source); None when it is a formula."""
+    for name in ("source_positions", "positions"):
+        found = getattr(model, name, None)
+        if isinstance(found, Positions) and found.formula is None:
+            return found.table.detach().double().numpy()
+    return None
 
 
 def wavelength(dimension: int, d_model: int, base: float = 10_000.0) -> float:
@@ -117,29 +97,20 @@ class Likeness(NamedTuple):
     spread: float
     rises: int
     steps: int
-    nothing: bool
 
 
 def likeness(products: Float[np.ndarray, "position position2"]) -> Likeness:
-    """What can be said of `similarity`'s table: whether distance alone decides, and whether it falls with distance."""
+    """What the products of every two rows say: whether distance alone decides, and whether they fall with distance."""
     spread = max(float(np.ptp(np.diag(products, k))) for k in range(len(products)))
     rises = int((np.diff(products[0]) > 0).sum())
-    return Likeness(spread, rises, len(products) - 1, not products.any())
-
-
-def similarity(table: Table) -> Float[np.ndarray, "position position2"]:
-    """Dot product of every two positions."""
-    return table @ table.T
+    return Likeness(spread, rises, len(products) - 1)
 
 
 def rotation(k: int, d_model: int, base: float = 10_000.0) -> Float[np.ndarray, "d_model d_model"]:
     """The matrix that takes row p of the paper's table to row p + k, whatever p is: a turn in every (sine, cosine).
 
-    Raises:
-        ConfigError: d_model is odd, so one sine has no cosine.
+    d_model is even: every sine has its cosine.
     """
-    if d_model % 2:
-        raise ConfigError("lesson_odd_dimensions", d_model=d_model)
     turn = np.zeros((d_model, d_model))
     for i in range(0, d_model, 2):
         angle = k / base ** (i / d_model)
@@ -148,23 +119,13 @@ def rotation(k: int, d_model: int, base: float = 10_000.0) -> Float[np.ndarray, 
 
 
 def rotation_errors(table: Table, k: int, base: float = 10_000.0) -> Float[np.ndarray, " start"]:
-    """For each p, how far `rotation(k)` of row p is from row p + k: 0 to machine precision for the paper's table.
-
-    Raises:
-        InputError: the table has no row k.
-    """
-    if not 0 <= k < len(table):
-        raise InputError("lesson_past_the_table", k=k, rows=len(table), last=len(table) - 1)
+    """For each p, how far `rotation(k)` of row p is from row p + k: 0 to machine precision for the paper's table."""
     return np.abs(table[: len(table) - k] @ rotation(k, table.shape[1], base).T - table[k:]).max(axis=1)
 
 
 def rotated(x: Table, base: float = 10_000.0) -> Table:
-    """Rotary positions: row p, turned by p steps in every pair of dimensions (2i, 2i + 1).
-
-    Raises:
-        ConfigError: an odd number of dimensions.
-    """
-    return np.stack([rotation(-p, x.shape[1], base) @ row for p, row in enumerate(x)]) if len(x) else x
+    """Rotary positions: row p, turned by p steps in every pair of dimensions (2i, 2i + 1)."""
+    return np.stack([rotation(-p, x.shape[1], base) @ row for p, row in enumerate(x)])
 
 
 def alibi(n: int, slope: float) -> Float[np.ndarray, "query key"]:
@@ -173,24 +134,21 @@ def alibi(n: int, slope: float) -> Float[np.ndarray, "query key"]:
     return -slope * np.abs(place[:, None] - place[None, :]).astype(float)
 
 
-Later = Literal["none", "paper", "doubled", "halves", "learned", "rotary", "alibi"]
-LATER: tuple[Later, ...] = ("none", "paper", "doubled", "halves", "learned", "rotary", "alibi")
+Later = Literal["none", "paper", "rotary", "alibi"]
+LATER: tuple[Later, ...] = ("none", "paper", "rotary", "alibi")
 
 
 def example_weights(how: Later, words: Sequence[int], d_model: int, seed: int, slope: float = 0.5) -> Table:
     """Attention weights (one head) of the same words with each way to tell positions.
 
     `words` are word numbers; equal numbers are equal words. Queries and keys come from the same random halves.
-    Additive tables are added to the embeddings; `rotary` turns queries and keys; `alibi` lowers far scores.
-
-    Raises:
-        ConfigError: rotary needs an even d_model.
+    The paper's table is added to the embeddings; `rotary` turns queries and keys; `alibi` lowers far scores.
     """
     draw = np.random.default_rng(seed)
     vocabulary = draw.integers(-2, 3, (max(words) + 1, d_model)) / 2
     to_query, to_key = (draw.integers(-2, 3, (d_model, d_model)) / 2 for _ in range(2))
     x = vocabulary[list(words)]
-    if how != "rotary" and how != "alibi":  # noqa: PLR1714 (narrows the type)
+    if how == "paper":
         x = x + position_table(how, len(words), d_model)
     q, k = x @ to_query, x @ to_key
     if how == "rotary":
@@ -207,12 +165,7 @@ def shuffle_gaps(
     """How far each word's output moves when the words are shuffled, as a part of its length; float64.
 
     Words are in the order of the sentence. Without positions all are 0 to machine precision: self-attention sees a set.
-
-    Raises:
-        InputError: `order` is no permutation of the sentence.
     """
-    if sorted(order) != list(range(len(sentence.ids))):
-        raise InputError("lesson_no_permutation", order=str(list(order)), words=len(sentence.ids))
     exact = copy.deepcopy(model).double().eval()
     if not with_positions:
         exact.source_positions = nn.Identity()
@@ -223,32 +176,3 @@ def shuffle_gaps(
     back = torch.empty_like(shuffled[0])
     back[list(order)] = shuffled[0]
     return ((straight[0] - back).norm(dim=-1) / straight[0].norm(dim=-1)).numpy()
-
-
-def past_the_end(kind: Literal["sinusoidal", "learned"], length: int, d_model: int, asked: int) -> Table:
-    """Rows of a fixed or learned table of `length` rows when `asked` positions are needed.
-
-    Raises:
-        InputError: the learned table ends before.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        made = positions(kind, d_model, length)
-    with torch.no_grad():
-        return made(torch.zeros(1, asked, d_model, dtype=torch.float64))[0].numpy()
-
-
-def norm_shares(model: Seq2Seq, sentence: Sentence) -> dict[str, Float[np.ndarray, " token"]]:
-    """Lengths of embedding (as scaled), position and their sum, and the position's share of the squared lengths.
-
-    `unscaled` is that share without the factor sqrt(d_model) on embeddings; where a model has none, it is `share`.
-    """
-    exact = copy.deepcopy(model).double().eval()
-    with torch.no_grad():
-        embedded = exact.embed(exact.source_embedding, torch.tensor([sentence.ids]))
-        place = exact.source_positions(torch.zeros_like(embedded))
-        both = exact.source_positions(embedded)
-    word, position, total = (x[0].norm(dim=-1).numpy() for x in (embedded, place, both))
-    own = word / np.sqrt(exact.config.d_model) if exact.config.scale_embedding else word
-    share, unscaled = (position**2 / (size**2 + position**2) for size in (word, own))
-    return {"word": word, "position": position, "sum": total, "share": share, "unscaled": unscaled}

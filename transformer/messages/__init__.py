@@ -5,21 +5,27 @@ sentences with named fields: `too_many_tokens = "the {what} has {found} tokens, 
 the word that fits it: `{found} {found:token|tokens}`. A sentence in another language is made from the code and the
 fields again, never by reading an English one. Files in the folder `pages` hold what the dashboard says; their codes
 begin with the file's name: `title` in pages/map.toml is `map.title`.
+
+A message crosses to other processes and files, which are untrusted, as its code and fields in JSON (`packed_message`).
 """
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
-
-from transformer.messages.counted import numbered
+from numbers import Integral, Real
+from typing import Any
 
 LANGUAGES = tuple(
     sorted((one.name for one in files(__name__).iterdir() if one.joinpath("language.toml").is_file()), key="en".__ne__)
 )
 """Every language that has a folder here, by its code; the first is the library's own."""
+
+_BEFORE_Z = re.compile(r"(?:.?[<>=^])?[-+ ]?")
+"""What stands in a format before the `z` that leaves out the minus of a number that rounds to zero (PEP 682)."""
 
 _language: ContextVar[str] = ContextVar("language", default=LANGUAGES[0])
 
@@ -121,3 +127,97 @@ def _said(value: object, language: str) -> object:
     if isinstance(value, tuple):
         return catalogue(language)["language_separator"].join(str(_said(item, language)) for item in value)
     return numbered(value)
+
+
+class Counted(int):
+    """A whole number that a text may ask for the word that fits it: `{count} {count:token|tokens}`.
+
+    Any other format is that of a whole number.
+    """
+
+    def __format__(self, form: str) -> str:
+        one, divided, many = form.partition("|")
+        if not divided:
+            return super().__format__(form)
+        return one if self == 1 else many
+
+
+class Measured(float):
+    """A number of a text that is never written as -0.00: one that rounds to zero there has no minus."""
+
+    def __format__(self, form: str) -> str:
+        return super().__format__(_BEFORE_Z.sub(lambda found: f"{found[0]}z", form, count=1))
+
+
+def numbered(value: object) -> object:
+    """A whole number as `Counted`, another one as `Measured`; anything else, and a truth, as it is."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return Counted(value) if isinstance(value, Integral) else Measured(value)
+
+
+MOST_TEXT = 20_000
+"""Characters of one field, and of a whole sentence in any language."""
+
+MOST_PARTS = 2_000
+"""Texts and numbers of one message together: a report has a line for each fact."""
+
+DEEPEST = 40
+"""Fields inside one another; a report has about ten."""
+
+
+class NoMessageError(ValueError):
+    """JSON that stands for no message of the catalogue."""
+
+
+def packed_message(value: object) -> Any:
+    """A message, or a field of one, as JSON can hold it."""
+    if isinstance(value, Message):
+        return {"code": value.code, "fields": {name: packed_message(field) for name, field in value.fields.items()}}
+    if isinstance(value, tuple):
+        return [packed_message(item) for item in value]
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value if isinstance(value, bool) else str(value)[:MOST_TEXT]
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def unpacked_message(packed: Any, left: list[int] | None = None) -> Message:
+    """The message that a JSON value stands for; `left` holds how many more parts are read, and is counted down.
+
+    Raises:
+        NoMessageError: it is none of the catalogue, or one too large.
+    """
+    message = _part(packed, 0, [MOST_PARTS] if left is None else left)
+    if not isinstance(message, Message):
+        raise NoMessageError("a message without a code")
+    return message
+
+
+def _part(packed: Any, depth: int, left: list[int]) -> object:
+    left[0] -= 1
+    if left[0] < 0 or depth > DEEPEST:
+        raise NoMessageError("a message of too many parts")
+    if isinstance(packed, list):
+        return tuple(_part(item, depth + 1, left) for item in packed)
+    if isinstance(packed, Mapping):
+        return _message(packed, depth, left)
+    if type(packed) is str and len(packed) <= MOST_TEXT:
+        return packed
+    if type(packed) in {int, float, bool}:
+        return packed
+    raise NoMessageError("a message with a field of no known kind")
+
+
+def _message(packed: Mapping[Any, Any], depth: int, left: list[int]) -> Message:
+    code, fields = packed.get("code"), packed.get("fields")
+    if not isinstance(code, str) or not isinstance(fields, dict):
+        raise NoMessageError("a message without a code")
+    values = {str(name): _part(field, depth + 1, left) for name, field in fields.items()}
+    try:
+        message = Message(code, **values)
+        longest = max(len(message.in_language(language)) for language in LANGUAGES)  # some texts name a field twice
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
+        raise NoMessageError("a message that is in no catalogue") from error
+    if longest > MOST_TEXT:
+        raise NoMessageError("a message of too many characters")
+    return message

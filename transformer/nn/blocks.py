@@ -6,59 +6,122 @@ is x + sublayer(norm(x)); with the norm after, norm(x + sublayer(x)).
 Source: Vaswani et al. 2017, section 3.1 (norm after); Xiong et al. 2020 (norm before).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Literal, NamedTuple
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.nn.attention import KeysValues, MultiHeadAttention
+from transformer.errors import ConfigError
+from transformer.nn.attention import AttentionConfig, DotProductAttention, KeysValues, MultiHeadAttention
+from transformer.nn.common import Config
 from transformer.nn.fused import Linear
 from transformer.nn.masks import Mask
-from transformer.nn.norms import layer_norm
+from transformer.nn.positions import PositionConfig
+from transformer.sites import Site
+
+States = Float[Tensor, "batch position d_model"]
+TargetStates = Float[Tensor, "batch target d_model"]
+
+
+class AnnotatedLayerNorm(nn.Module):
+    """Layer norm of The Annotated Transformer: the deviation is unbiased (n - 1) and `eps` is added to it.
+
+    `torch.nn.LayerNorm` divides by the square root of (biased variance + eps); with few features the two differ
+    visibly. Source: The Annotated Transformer (Rush 2018; Huang et al. 2022), class LayerNorm.
+    """
+
+    def __init__(self, d_model: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """Centre and scale each position by its own mean and deviation."""
+        centred = x - x.mean(-1, keepdim=True)
+        return self.weight * centred / (x.std(-1, keepdim=True) + self.eps) + self.bias
+
+
+def norm_kind(norm: nn.Module) -> Literal["torch", "annotated"]:
+    """The form of a model's norm, as configs call it."""
+    return "annotated" if isinstance(norm, AnnotatedLayerNorm) else "torch"
+
+
+def deviation(norm: nn.Module, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch 1"]:
+    """What `norm` divides each position of `x` by, once it is centred: its deviation, as that norm defines it."""
+    eps: float = norm.eps  # type: ignore[assignment]  # torch's module declares it without saying so to types
+    if norm_kind(norm) == "annotated":
+        return x.std(-1, keepdim=True) + eps
+    return (x.var(-1, unbiased=False, keepdim=True) + eps).sqrt()
+
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,
 }
 """What stands between the two maps of a feed-forward net; `gelu_tanh` is the approximation that GPT-2 computes."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockConfig:
-    """Sizes and dialect of one block, which the configs of models inherit.
+class BlockConfig(Config):
+    """Sizes and dialect of a block: `norm` is `torch` or `annotated`, `activation` one of `ACTIVATIONS`.
 
-    `d_k` and `d_v` of 0 stand for d_model / n_heads, `attention_scale` of 0 for d_k^-0.5. `norm` is `torch` or
-    `annotated`, `activation` one of `ACTIVATIONS`.
+    Raises:
+        ConfigError: sizes that do not fit together, or an option that is not known.
     """
 
     d_model: int = 512
-    n_heads: int = 8
-    d_k: int = 0
-    d_v: int = 0
+    attention: AttentionConfig = AttentionConfig()
     d_ff: int = 2048
+    activation: str = "relu"
     dropout: float = 0.1
-    attention_dropout: float = 0.0
     norm: str = "torch"
     norm_eps: float = 1e-5
     norm_first: bool = False
-    attention_bias: bool = True
-    attention_scale: float = 0.0
-    activation: str = "relu"
+
+    def __post_init__(self) -> None:
+        self.at_least(1, "d_model", "d_ff")
+        self.one_of("norm", ("torch", "annotated"))
+        self.one_of("activation", tuple(ACTIVATIONS))
+        self.probability("dropout")
+        heads = self.attention
+        if not (heads.d_k and heads.d_v) and self.d_model % heads.n_heads:
+            raise ConfigError("heads_need_sizes", d_model=self.d_model, n_heads=heads.n_heads)
+
+    def new_norm(self) -> nn.Module:
+        """A norm of this dialect."""
+        if self.norm == "annotated":
+            return AnnotatedLayerNorm(self.d_model, self.norm_eps)
+        return nn.LayerNorm(self.d_model, eps=self.norm_eps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig(Config):
+    """The blocks of a model and what stands around them, which the configs of models inherit.
+
+    `scale_embedding` multiplies embeddings by sqrt(d_model). `pad_id` of -1 says that no id is padding.
+    """
+
+    block: BlockConfig = BlockConfig()
+    positions: PositionConfig = PositionConfig()
+    scale_embedding: bool = False
+    norm_after_stack: bool = False
+    pad_id: int = -1
 
     @property
-    def head_sizes(self) -> tuple[int, int]:
-        """Numbers of each head's queries and keys, and of its values."""
-        return self.d_k or self.d_model // self.n_heads, self.d_v or self.d_model // self.n_heads
+    def max_length(self) -> int:
+        """Most positions of what is read, as every config of a model says."""
+        return self.positions.max_length
 
-
-def dropped(dropout: nn.Dropout, x: Tensor) -> Tensor:
-    """`dropout(x)`, which is `x` itself where nothing is trained: asking the module takes longer than adding does."""
-    return dropout(x) if dropout.training else x
+    def scaled(self, embedded: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """Embeddings as this dialect multiplies them; positions are not added yet."""
+        return embedded * self.block.d_model**0.5 if self.scale_embedding else embedded
 
 
 class FeedForward(nn.Module):
@@ -71,9 +134,9 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[config.activation]
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+    def forward(self, x: States) -> States:
         """Position by position: none sees another."""
-        return self.narrow(dropped(self.dropout, self.hidden(x)))
+        return self.narrow(self.dropout(self.hidden(x)))
 
     def hidden(self, x: Float[Tensor, "*batch position d_model"]) -> Float[Tensor, "*batch position d_ff"]:
         """Its hidden units after their activation."""
@@ -85,51 +148,38 @@ class Residual(nn.Module):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.norm = layer_norm(config.norm, config.d_model, config.norm_eps)
+        self.norm = config.new_norm()
         self.norm_first = config.norm_first
         self.dropout = nn.Dropout(config.dropout)
 
-    def reads(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+    def reads(self, x: States) -> States:
         """What the sub-layer reads: norm(x) with the norm before, else x itself."""
         return self.norm(x) if self.norm_first else x
 
-    def forward(
-        self, x: Float[Tensor, "batch position d_model"], found: Float[Tensor, "batch position d_model"]
-    ) -> Float[Tensor, "batch position d_model"]:
+    def forward(self, x: States, found: States) -> States:
         """x plus what the sub-layer found, and its norm where that comes after."""
-        x = x + dropped(self.dropout, found)
+        x = x + self.dropout(found)
         return x if self.norm_first else self.norm(x)
 
 
-def _attention(config: BlockConfig) -> MultiHeadAttention:
-    return MultiHeadAttention(
-        config.d_model,
-        config.n_heads,
-        *config.head_sizes,
-        config.attention_bias,
-        config.attention_dropout,
-        config.attention_scale,
-    )
-
-
 @dataclass
-class PastCache:
-    """What one block keeps of its past between steps: keys and values, None before the first step."""
+class BlockCache:
+    """What one block keeps between steps: keys and values of its past, None before the first step, and of a source."""
 
     past: KeysValues | None = None
-
-    @property
-    def length(self) -> int:
-        """How many positions have passed."""
-        return 0 if self.past is None else self.past.k.shape[2]
+    source: KeysValues | None = None
 
     def extended(self, new: KeysValues) -> KeysValues:
         """Keys and values of the past and of new positions, which belong to the past from now on."""
-        if self.past is None:
-            self.past = new
-        else:
-            self.past.append(new.k, new.v)
-        return self.past
+        if self.past is not None:
+            new = KeysValues(torch.cat([self.past.k, new.k], dim=2), torch.cat([self.past.v, new.v], dim=2))
+        self.past = new
+        return new
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keep `rows` of the past, in that order."""
+        if self.past is not None:
+            self.past.reorder(rows)
 
 
 class Block(nn.Module):
@@ -140,17 +190,15 @@ class Block(nn.Module):
     feed_forward: FeedForward
     feed_forward_residual: Residual
 
-    def attend(
-        self, x: Float[Tensor, "batch position d_model"], mask: Mask, cache: PastCache | None = None
-    ) -> Float[Tensor, "batch position d_model"]:
+    def attend(self, x: States, mask: Mask, cache: BlockCache | None = None) -> States:
         """Every position looks at all that `mask` shows; new positions may go on from `cache`, which grows by them."""
         h = self.self_residual.reads(x)
-        past = self.self_attention.keys_values(h, 0 if cache is None else cache.length)
+        past = self.self_attention.keys_values(h)
         if cache is not None:
             past = cache.extended(past)
         return self.self_residual(x, self.self_attention(h, past, mask))
 
-    def feed(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+    def feed(self, x: States) -> States:
         """The feed-forward net at each position."""
         return self.feed_forward_residual(x, self.feed_forward(self.feed_forward_residual.reads(x)))
 
@@ -160,23 +208,14 @@ class EncoderBlock(Block):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.self_attention = _attention(config)
+        self.self_attention = MultiHeadAttention(config.d_model, config.attention)
         self.self_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(
-        self, x: Float[Tensor, "batch position d_model"], mask: Mask, cache: PastCache | None = None
-    ) -> Float[Tensor, "batch position d_model"]:
+    def forward(self, x: States, mask: Mask, cache: BlockCache | None = None) -> States:
         """Attend, then feed."""
         return self.feed(self.attend(x, mask, cache))
-
-
-@dataclass
-class BlockCache(PastCache):
-    """What one decoder block keeps between steps: its past, and keys and values of the source."""
-
-    source: KeysValues = field(kw_only=True)
 
 
 class DecoderBlock(Block):
@@ -184,29 +223,55 @@ class DecoderBlock(Block):
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.self_attention = _attention(config)
+        self.self_attention = MultiHeadAttention(config.d_model, config.attention)
         self.self_residual = Residual(config)
-        self.cross_attention = _attention(config)
+        self.cross_attention = MultiHeadAttention(config.d_model, config.attention)
         self.cross_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
     def forward(
-        self,
-        x: Float[Tensor, "batch target d_model"],
-        source: KeysValues,
-        past_mask: Mask,
-        source_mask: Mask,
-        cache: BlockCache | None = None,
-    ) -> Float[Tensor, "batch target d_model"]:
+        self, x: TargetStates, source: KeysValues, past_mask: Mask, source_mask: Mask, cache: BlockCache | None = None
+    ) -> TargetStates:
         """One layer of the decoder over a target, or over new positions that go on from `cache`, which grows by them.
 
         `source` is what this block's cross-attention makes of the encoder's output.
         """
         return self.feed(self.cross(self.attend(x, past_mask, cache), source, source_mask))
 
-    def cross(
-        self, x: Float[Tensor, "batch target d_model"], source: KeysValues, mask: Mask
-    ) -> Float[Tensor, "batch target d_model"]:
+    def cross(self, x: TargetStates, source: KeysValues, mask: Mask) -> TargetStates:
         """Every position looks at the source."""
         return self.cross_residual(x, self.cross_attention(self.cross_residual.reads(x), source, mask))
+
+
+class TextStack(NamedTuple):
+    """The blocks that read a text: the `name` of their sites, what the first one reads, and what all may see."""
+
+    name: str
+    blocks: Sequence[EncoderBlock]
+    x: States
+    mask: Mask
+
+
+def stacked(kind: Callable[[BlockConfig], Block], config: BlockConfig, n_layers: int) -> Any:
+    """A sequence of so many blocks of a kind, one on the other."""
+    return nn.ModuleList(kind(config) for _ in range(n_layers))
+
+
+class Stacks(nn.Module):
+    """A model of blocks: its text (of an encoder-decoder: its source) is read by an `encoder`, else by a `decoder`."""
+
+    def text_stack(self, ids: Int[Tensor, "batch token"]) -> TextStack:
+        """The stack that reads the text, and what it is about to read."""
+        name = "encoder" if hasattr(self, "encoder") else "decoder"
+        return TextStack(name, getattr(self, name), *getattr(self, f"{name}_inputs")(ids))
+
+    def attention_sites(self) -> dict[Site, DotProductAttention]:
+        """Every attention core by its site (`encoder.0.self`, `decoder.2.cross`), in the order they run."""
+        sites = {}
+        for stack in ("encoder", "decoder"):
+            for i, block in enumerate(getattr(self, stack, ())):
+                sites[Site.of(stack, i, "self")] = block.self_attention.core
+                if isinstance(block, DecoderBlock):
+                    sites[Site.of(stack, i, "cross")] = block.cross_attention.core
+        return sites

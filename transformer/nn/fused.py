@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.nn.run_context import run_context
+from transformer.nn.common import run_context
 
 FROM = 1024
 """Keys from which a row is long enough that its sum is worth keeping: 4 bytes a row and head."""
@@ -21,12 +21,19 @@ LEAST_QUERIES, QUICK = 16, 2**16
 """Fewest queries, and most queries times keys of a head, for which `quick_attention` pays."""
 
 TILE = 2**17
-"""Scores that are held at a time: they fit into a core's cache."""
+"""Scores that are computed at a time: they fit into a core's cache."""
 
 EXACT = 1e-30, 1e30
 """Sums of exponentials between these come from a largest score of at most about 70 to either side of zero."""
 
 OPERATOR, LINEAR = "_scaled_dot_product_flash_attention_for_cpu", "_linear_pointwise"
+
+
+Queries = Float[Tensor, "batch head query d_k"]
+Keys = Float[Tensor, "batch head key d_k"]
+Values = Float[Tensor, "batch head key d_v"]
+Mixed = Float[Tensor, "batch head query d_v"]
+Visible = Bool[Tensor, "#batch #head #query #key"] | None
 
 
 class Linear(nn.Linear):
@@ -62,39 +69,19 @@ def whole_weights() -> Float[Tensor, "batch head query key"] | None:
     return last.pop() if last else None
 
 
-def fused_attention(
-    q: Float[Tensor, "batch head query d_k"],
-    k: Float[Tensor, "batch head key d_k"],
-    v: Float[Tensor, "batch head key d_v"],
-    visible: Bool[Tensor, "#batch #head #query #key"] | None,
-    is_causal: bool,
-    dropout: float,
-    scale: float,
-) -> Float[Tensor, "batch head query d_v"]:
-    """`F.scaled_dot_product_attention`, which keeps row sums that are wanted where nothing is masked or dropped."""
-    if run_context().weights is not None and not dropout:
-        mixed = written_out_attention(q, k, v, visible, is_causal, scale)
-        if mixed is not None:
-            return mixed
-    if visible is None and not dropout and run_context().row_sums is not None:
+def fused_attention(q: Queries, k: Keys, v: Values, visible: Visible, is_causal: bool, scale: float) -> Mixed:
+    """`F.scaled_dot_product_attention`, which keeps row sums that are wanted where nothing is masked."""
+    mixed = written_out_attention(q, k, v, visible, is_causal, scale)
+    if mixed is None and visible is None:
         mixed = summed_attention(q, k, v, is_causal, scale)
-        if mixed is not None:
-            return mixed
-    if visible is None and not is_causal and not dropout and run_context().is_quick:
+    if mixed is None and visible is None and not is_causal and run_context().is_quick:
         mixed = quick_attention(q, k, v, scale)
-        if mixed is not None:
-            return mixed
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=visible, is_causal=is_causal, dropout_p=dropout, scale=scale
-    )
+    if mixed is not None:
+        return mixed
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=visible, is_causal=is_causal, scale=scale)
 
 
-def quick_attention(
-    q: Float[Tensor, "batch head query d_k"],
-    k: Float[Tensor, "batch head key d_k"],
-    v: Float[Tensor, "batch head key d_v"],
-    scale: float,
-) -> Float[Tensor, "batch head query d_v"] | None:
+def quick_attention(q: Queries, k: Keys, v: Values, scale: float) -> Mixed | None:
     """Attention by powers of two of the scores themselves, in a third of the time where heads are narrow.
 
     None where it has no gain, or where sums leave the range in which it is as exact as the softmax.
@@ -104,12 +91,12 @@ def quick_attention(
     if not pays or n_queries * n_keys > QUICK:
         return None
     some = max(1, TILE // (n_queries * n_keys))
-    held = v.new_empty(some, n_keys, n_queries)
+    buffer = v.new_empty(some, n_keys, n_queries)
     mixed = v.new_empty(n_rows, n_queries, n_heads, v.shape[3]).transpose(1, 2)  # whose heads are joined by no copy
     sums = v.new_empty(n_heads, n_rows, 1, n_queries)
     for of_head in zip(k.unbind(1), q.mT.unbind(1), v.mT.unbind(1), mixed.mT.unbind(1), sums, strict=True):
         for keys, queries, values, found, total in zip(*(one.split(some) for one in of_head), strict=True):
-            weights = held[: len(keys)]
+            weights = buffer[: len(keys)]
             torch.baddbmm(weights, keys, queries, beta=0, alpha=scale / math.log(2), out=weights)
             torch.exp2(weights, out=weights)
             torch.sum(weights, 1, keepdim=True, out=total)
@@ -118,13 +105,8 @@ def quick_attention(
 
 
 def written_out_attention(
-    q: Float[Tensor, "batch head query d_k"],
-    k: Float[Tensor, "batch head key d_k"],
-    v: Float[Tensor, "batch head key d_v"],
-    visible: Bool[Tensor, "#batch #head #query #key"] | None,
-    is_causal: bool,
-    scale: float,
-) -> Float[Tensor, "batch head query d_v"] | None:
+    q: Queries, k: Keys, v: Values, visible: Visible, is_causal: bool, scale: float
+) -> Mixed | None:
     """Attention that keeps the table of its weights (`whole_weights`), which a caller who wants every weight reads.
 
     For sentences it costs less than the fused attention does. None where tables are not wanted, where a table is large,
@@ -152,13 +134,13 @@ def written_out_attention(
 
 
 def summed_attention(
-    q: Float[Tensor, "batch head query d_k"],
-    k: Float[Tensor, "batch head key d_k"],
-    v: Float[Tensor, "batch head key d_v"],
+    q: Queries,
+    k: Keys,
+    v: Values,
     is_causal: bool,
     scale: float,
     added: Float[Tensor, "#batch #head #query key"] | None = None,
-) -> Float[Tensor, "batch head query d_v"] | None:
+) -> Mixed | None:
     """Fused attention that keeps its row sums; None where they are not wanted, or not to be had.
 
     `added` is added to the scores: -inf where a key is hidden.

@@ -4,12 +4,14 @@ Source: Vaswani et al. 2017, section 3.5 (sinusoidal); Gehring et al. 2017 (lear
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer.errors import InputError
+from transformer.nn.common import Config, option
 
 
 def sinusoidal_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor, "position d_model"]:
@@ -79,50 +81,52 @@ POSITION_KINDS = (*FORMULAS, "learned", "stored")
 """Every way to give positions: formulas, and tables of numbers."""
 
 
-class SinusoidalPositions(nn.Module):
-    """Add a fixed table that a formula gives, the paper's or its doubled form; it has no end."""
+@dataclass(frozen=True, kw_only=True)
+class PositionConfig(Config):
+    """Positions: the paper's `sinusoidal` table or another of `FORMULAS`, a `learned` or a `stored` one.
+
+    `max_length` rows are kept ready; a table of numbers has no more.
+    """
+
+    kind: str = option("positions", "sinusoidal")
+    max_length: int = 512
+
+    def __post_init__(self) -> None:
+        self.at_least(1, "max_length")
+        self.one_of("kind", POSITION_KINDS)
+
+
+class Positions(nn.Module):
+    """Add a row of a table to each position.
+
+    A formula's table has no end and is no parameter; others are `learned`, or `stored` in a checkpoint.
+    """
 
     table: Tensor
 
-    def __init__(self, d_model: int, ready: int, formula: Formula = sinusoidal_table) -> None:
+    def __init__(self, config: PositionConfig, d_model: int, length: int = 0) -> None:
+        """`length` rows are ready (0: as many as the config says)."""
         super().__init__()
-        self.d_model, self.formula = d_model, formula
-        self.register_buffer("table", formula(ready, d_model), persistent=False)
-
-    def forward(
-        self, x: Float[Tensor, "batch position d_model"], start: int = 0
-    ) -> Float[Tensor, "batch position d_model"]:
-        """Add rows `start`, `start + 1`, ...; past the ready table, rows are computed on the spot."""
-        stop = start + x.shape[1]
-        table = self.table if stop <= len(self.table) else self.formula(stop, self.d_model).to(x.device)
-        return x + table[start:stop].to(x.dtype)
-
-
-class TablePositions(nn.Module):
-    """Add rows of a table that training found (`learned`) or that a checkpoint brought along (`stored`)."""
-
-    def __init__(self, d_model: int, length: int, learned: bool) -> None:
-        super().__init__()
+        length = length or config.max_length
+        self.formula = FORMULAS.get(config.kind)
+        if self.formula:
+            self.register_buffer("table", self.formula(length, d_model), persistent=False)
+            return
         table = torch.empty(length, d_model)
         nn.init.normal_(table, std=d_model**-0.5)
-        self.table = nn.Parameter(table, requires_grad=learned)
+        self.table = nn.Parameter(table, requires_grad=config.kind == "learned")
 
     def forward(
         self, x: Float[Tensor, "batch position d_model"], start: int = 0
     ) -> Float[Tensor, "batch position d_model"]:
-        """Add rows `start`, `start + 1`, ...
+        """Add rows `start`, `start + 1`, ...; past the ready ones, a formula computes more on the spot.
 
         Raises:
-            InputError: a position lies past the end of the table.
+            InputError: a position lies past the end of a table of numbers.
         """
-        stop = start + x.shape[1]
-        if stop > len(self.table):
-            raise InputError("past_the_position_table", asked=stop, rows=len(self.table))
-        return x + self.table[start:stop]
-
-
-def positions(kind: str, d_model: int, length: int) -> nn.Module:
-    """The positions called `kind`: a key of `FORMULAS`, `learned` or `stored`; `length` rows are kept ready."""
-    if kind in FORMULAS:
-        return SinusoidalPositions(d_model, length, FORMULAS[kind])
-    return TablePositions(d_model, length, learned=kind == "learned")
+        table, stop = self.table, start + x.shape[1]
+        if stop > len(table):
+            if self.formula is None:
+                raise InputError("past_the_position_table", asked=stop, rows=len(table))
+            table = self.formula(stop, x.shape[2]).to(x.device)
+        return x + table[start:stop].to(x.dtype)

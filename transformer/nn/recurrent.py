@@ -1,7 +1,9 @@
 """The encoder-decoder before the Transformer: two recurrent nets, and attention between them.
 
 Source: Bahdanau et al. 2015 (`additive`); Luong et al. 2015 (`dot`, `general`); the PyTorch seq2seq tutorial in its
-first generation (`location`) and its second (`additive`). One model; `RecurrentConfig.attention` chooses.
+first generation (`location`: the decoder alone decides where to look) and its second (`additive`). One model;
+`RnnAttentionConfig.kind` chooses. Each attention returns its weights beside what they mixed, so that a hook can keep
+them.
 """
 
 from collections.abc import Sequence
@@ -15,28 +17,160 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from transformer.errors import ConfigError, InputError
-from transformer.nn.common import at_least, check_ids, log_probs, one_of, probability
+from transformer.nn.common import Config, changed_context, option, pair_outputs
 from transformer.nn.protocols import Abilities, TokenInterface
-from transformer.nn.recurrent_attention import AdditiveAttention, LocationAttention, ProductAttention, SourceStates
-from transformer.nn.run_context import changed_context
 from transformer.sites import Site
 
+States = Float[Tensor, "batch source features"]
+Embedded = Float[Tensor, "batch d_embedding"]
+State = Float[Tensor, "batch hidden"]
+Gates = Float[Tensor, "batch gates"]
+Real = Bool[Tensor, "batch source"] | None
+Source = Int[Tensor, "batch source"]
+Target = Int[Tensor, "batch target"]
 
-@dataclass(frozen=True)
-class RecurrentConfig:
+
+@dataclass
+class SourceStates:
+    """What a recurrent decoder reads: the encoder's states, zero at padding; and the keys that stand for them.
+
+    `keys` are the states as the attention compares them, computed once a sentence; None where these are the
+    states themselves. `real` marks positions that hold a token; None when all do.
+    """
+
+    states: States
+    keys: Float[Tensor, "batch source hidden"] | None
+    real: Real
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keep `rows` of the batch, in that order."""
+        self.states = self.states[rows]
+        self.keys = None if self.keys is None else self.keys[rows]
+        self.real = None if self.real is None else self.real[rows]
+
+
+Mixed = tuple[Float[Tensor, "batch features"], Float[Tensor, "batch 1 1 key"]]
+"""The mixed source states, and the weights that mixed them: one head, one query; each row sums to 1."""
+
+
+class LocationAttention(nn.Module):
+    """Weights over a fixed number of positions, from the decoder alone: softmax(W [embedding ; state]).
+
+    Weights past the end of the source fall on zero vectors. That mass is part of the model, and stays visible.
+    """
+
+    def __init__(self, d_embedding: int, hidden: int, max_length: int) -> None:
+        super().__init__()
+        self.max_length = max_length
+        self.where = nn.Linear(d_embedding + hidden, max_length)
+
+    def prepare(self, states: States, real: Real) -> SourceStates:
+        """Fill the source up to `max_length` positions with zero vectors.
+
+        Raises:
+            InputError: the source is longer than the positions that the weights cover.
+        """
+        spare = self.max_length - states.shape[1]
+        if spare < 0:
+            raise InputError("past_location_attention", found=states.shape[1], most=self.max_length)
+        return SourceStates(nn.functional.pad(states, (0, 0, 0, spare)), keys=None, real=None)
+
+    def forward(self, embedded: Embedded, state: State, source: SourceStates) -> Mixed:
+        """Look at positions that the last token and the decoder's state point to."""
+        weights = self.where(torch.cat([embedded, state], dim=-1)).softmax(-1)  # (batch, max_length)
+        return _mix(weights, source)
+
+
+class StateAttention(nn.Module):
+    """Compare the decoder's state with every source state, and make weights of these scores.
+
+    softmax(v tanh(W state + U source)) (`additive`), softmax(state . source) (`dot`) or softmax(state . W source)
+    (`general`).
+    """
+
+    def __init__(self, hidden: int, features: int, kind: str) -> None:
+        super().__init__()
+        self.query = nn.Linear(hidden, hidden) if kind == "additive" else None
+        self.key = nn.Linear(features, hidden) if kind != "dot" else None
+        self.score = nn.Linear(hidden, 1) if kind == "additive" else None
+
+    def prepare(self, states: States, real: Real) -> SourceStates:
+        """Project the source states once, where a matrix is learned; every step compares itself with them."""
+        return SourceStates(states, keys=None if self.key is None else self.key(states), real=real)
+
+    def forward(self, embedded: Embedded, state: State, source: SourceStates) -> Mixed:
+        """Look at source positions whose keys suit the decoder's state; padding gets no weight."""
+        keys = source.states if source.keys is None else source.keys
+        if self.query is None or self.score is None:
+            scores = (keys * state[:, None]).sum(-1)  # (batch, source)
+        else:
+            scores = self.score(torch.tanh(self.query(state)[:, None] + keys)).squeeze(-1)
+        hidden = scores if source.real is None else scores.masked_fill(~source.real, -torch.inf)
+        return _mix(hidden.softmax(-1), source)
+
+
+def _mix(weights: Float[Tensor, "batch key"], source: SourceStates) -> Mixed:
+    return torch.bmm(weights[:, None], source.states)[:, 0], weights[:, None, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RnnEncoderConfig(Config):
+    """The net that reads: `n_layers` and `hidden` of 0 stand for those of the decoder.
+
+    `bidirectional` reads the source both ways; `sum_directions` adds what both found instead of joining it.
+    """
+
+    n_layers: int = option("n_encoder_layers", 0)
+    hidden: int = option("encoder_hidden", 0)
+    bidirectional: bool = False
+    sum_directions: bool = False
+
+    def __post_init__(self) -> None:
+        self.at_least(0, "n_layers", "hidden")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RnnDecoderConfig(Config):
+    """The net that writes.
+
+    It begins with a learned map of the encoder's last states of both directions, or, where there is one direction or
+    `copy_states`, with as many of them as it has layers. `deep_output` lets the output see the last token and the
+    context beside the state (Bahdanau et al. 2015, A.2.2).
+    """
+
+    hidden: int = 256
+    n_layers: int = 1
+    copy_states: bool = False
+    deep_output: bool = False
+
+    def __post_init__(self) -> None:
+        self.at_least(1, "hidden", "n_layers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RnnAttentionConfig(Config):
+    """How a step looks at the source: with the state of `query_layer` (`first` or `last`), before it moves on.
+
+    With `after` it moves on by the token alone, looks with its new state, and scores tanh(W [state ; context]) (Luong
+    et al. 2015, equation 5).
+    """
+
+    kind: str = option("attention", "additive")
+    query_layer: str = "last"
+    after: bool = option("attend_after", False)
+
+    def __post_init__(self) -> None:
+        self.one_of("kind", ("location", "additive", "dot", "general"))
+        self.one_of("query_layer", ("first", "last"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(Config):
     """Everything that tells one recurrent encoder-decoder from another.
 
-    `max_length` is the number of positions that location attention covers. `d_embedding` of 0 stands for `hidden`.
-    `pad_id` of -1 says that no id is padding, as in the tutorials. `bidirectional` reads the source both ways;
-    `deep_output` lets the output see the last token and the context beside the state (Bahdanau et al. 2015, A.2.2).
+    `max_length` is the number of positions that location attention covers. `d_embedding` of 0 stands for the decoder's
+    `hidden`. `cell` is `gru` or `lstm`. `pad_id` of -1 says that no id is padding, as in the tutorials.
     `tie_embeddings` and `tie_projection` let source embedding and output projection share the target embedding.
-
-    Other people's models differ further. `cell` is `gru` or `lstm`; `n_encoder_layers` and `encoder_hidden` of 0 stand
-    for `n_layers` and `hidden`. `sum_directions` adds what both ways of reading found instead of joining it. A decoder
-    begins with a learned map of the last states of both directions, or, where there is one direction or
-    `copy_states`, with as many of the encoder's last states as it has layers. It looks before it moves on, with the
-    state of its `query_layer` (`first` or `last`); with `attend_after` it moves on by the token alone, looks with its
-    new state, and scores tanh(W [state ; context]) (Luong et al. 2015, equation 5).
 
     Raises:
         ConfigError: sizes that do not fit together, or an option that is not known.
@@ -44,19 +178,11 @@ class RecurrentConfig:
 
     source_vocab: int
     target_vocab: int
-    hidden: int = 256
     d_embedding: int = 0
-    attention: str = "additive"
-    bidirectional: bool = False
-    deep_output: bool = False
     cell: str = "gru"
-    n_layers: int = 1
-    n_encoder_layers: int = 0
-    encoder_hidden: int = 0
-    sum_directions: bool = False
-    copy_states: bool = False
-    query_layer: str = "last"
-    attend_after: bool = False
+    encoder: RnnEncoderConfig = RnnEncoderConfig()
+    decoder: RnnDecoderConfig = RnnDecoderConfig()
+    attention: RnnAttentionConfig = RnnAttentionConfig()
     tie_embeddings: bool = False
     tie_projection: bool = False
     dropout: float = 0.1
@@ -66,59 +192,54 @@ class RecurrentConfig:
     eos_id: int = 2
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "source_vocab", "target_vocab", "hidden", "max_length", "n_layers")
-        at_least(self, 0, "d_embedding", "n_encoder_layers", "encoder_hidden")
-        one_of(self, "attention", ("location", "additive", "dot", "general"))
-        one_of(self, "cell", ("gru", "lstm"))
-        one_of(self, "query_layer", ("first", "last"))
-        probability(self, "dropout")
+        hidden, n_layers = self.decoder.hidden, self.decoder.n_layers
+        self.at_least(1, "source_vocab", "target_vocab", "max_length")
+        self.at_least(0, "d_embedding")
+        self.one_of("cell", ("gru", "lstm"))
+        self.probability("dropout")
         if self.tie_embeddings and self.source_vocab != self.target_vocab:
             raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
         if self.tie_projection and self.output_size != self.embedding_size:
-            raise ConfigError("projection_cannot_be_tied", hidden=self.hidden, d_embedding=self.d_embedding)
-        if self.bridges and (self.cell, self.n_layers) != ("gru", 1):
-            raise ConfigError("bridge_to_one_layer", cell=self.cell, n_layers=self.n_layers)
-        states = self.encoder_layers * (2 if self.bidirectional else 1)
-        if not self.bridges and (states < self.n_layers or self.read_size != self.hidden):
-            raise ConfigError(
-                "states_do_not_fit",
-                states=states,
-                n_layers=self.n_layers,
-                encoder_hidden=self.read_size,
-                hidden=self.hidden,
-            )
-        if self.attention == "dot" and self.source_features != self.hidden:
-            raise ConfigError("product_needs_equal_sizes", features=self.source_features, hidden=self.hidden)
+            raise ConfigError("projection_cannot_be_tied", hidden=hidden, d_embedding=self.d_embedding)
+        if self.bridges and (self.cell, n_layers) != ("gru", 1):
+            raise ConfigError("bridge_to_one_layer", cell=self.cell, n_layers=n_layers)
+        states, read = self.encoder_layers * (2 if self.encoder.bidirectional else 1), self.read_size
+        if not self.bridges and (states < n_layers or read != hidden):
+            sizes = {"states": states, "n_layers": n_layers, "encoder_hidden": read, "hidden": hidden}
+            raise ConfigError("states_do_not_fit", **sizes)
+        if self.attention.kind == "dot" and self.source_features != hidden:
+            raise ConfigError("product_needs_equal_sizes", features=self.source_features, hidden=hidden)
 
     @property
     def embedding_size(self) -> int:
         """Numbers that stand for one token."""
-        return self.d_embedding or self.hidden
+        return self.d_embedding or self.decoder.hidden
 
     @property
     def source_features(self) -> int:
         """Numbers that stand for one source position."""
-        return 2 * self.read_size if self.bidirectional and not self.sum_directions else self.read_size
+        joined = self.encoder.bidirectional and not self.encoder.sum_directions
+        return 2 * self.read_size if joined else self.read_size
 
     @property
     def read_size(self) -> int:
         """Numbers of the encoder's state in one direction."""
-        return self.encoder_hidden or self.hidden
+        return self.encoder.hidden or self.decoder.hidden
 
     @property
     def encoder_layers(self) -> int:
         """Layers of the encoder."""
-        return self.n_encoder_layers or self.n_layers
+        return self.encoder.n_layers or self.decoder.n_layers
 
     @property
     def bridges(self) -> bool:
         """Whether a learned map makes the decoder's first state."""
-        return self.bidirectional and not self.copy_states
+        return self.encoder.bidirectional and not self.decoder.copy_states
 
     @property
     def output_size(self) -> int:
         """Numbers that the projection to the vocabulary reads."""
-        return self.embedding_size if self.deep_output else self.hidden
+        return self.embedding_size if self.decoder.deep_output else self.decoder.hidden
 
 
 @dataclass
@@ -147,44 +268,44 @@ class Recurrent(nn.Module):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.config = config
-        hidden, embedding, features = config.hidden, config.embedding_size, config.source_features
+        hidden, embedding, features = config.decoder.hidden, config.embedding_size, config.source_features
         self.source_embedding = nn.Embedding(config.source_vocab, embedding)
         self.target_embedding = (
             self.source_embedding if config.tie_embeddings else nn.Embedding(config.target_vocab, embedding)
         )
         self.dropout = nn.Dropout(config.dropout)
         net, cell = (nn.GRU, nn.GRUCell) if config.cell == "gru" else (nn.LSTM, nn.LSTMCell)
-        layers, both = config.encoder_layers, config.bidirectional
+        layers, both = config.encoder_layers, config.encoder.bidirectional
         self.encoder = net(embedding, config.read_size, layers, batch_first=True, bidirectional=both)
         last = 2 * config.read_size
         self.bridge = nn.Sequential(nn.Linear(last, hidden), nn.Tanh()) if config.bridges else nn.Identity()
-        self.attention = _attention(config)
+        self.attention: LocationAttention | StateAttention
+        if config.attention.kind == "location":
+            self.attention = LocationAttention(embedding, hidden, config.max_length)
+        else:
+            self.attention = StateAttention(hidden, features, config.attention.kind)
         self.combine = nn.Sequential()
-        reads = embedding if config.attend_after else embedding + features
-        if config.attention == "location" and not config.attend_after:
+        reads = embedding if config.attention.after else embedding + features
+        if config.attention.kind == "location" and not config.attention.after:
             self.combine = nn.Sequential(nn.Linear(reads, hidden), nn.ReLU())
             reads = hidden
         self.decoder = cell(reads, hidden)
-        self.upper = nn.ModuleList(cell(hidden, hidden) for _ in range(config.n_layers - 1))
+        self.upper = nn.ModuleList(cell(hidden, hidden) for _ in range(config.decoder.n_layers - 1))
         self.deepen: nn.Module = nn.Identity()
-        if config.attend_after:
+        if config.attention.after:
             self.deepen = nn.Sequential(nn.Linear(hidden + features, hidden), nn.Tanh())
-        elif config.deep_output:
+        elif config.decoder.deep_output:
             self.deepen = nn.Sequential(nn.Linear(hidden + embedding + features, embedding), nn.Tanh())
         self.projection = nn.Linear(config.output_size, config.target_vocab)
         if config.tie_projection:
             self.projection.weight = self.target_embedding.weight
             nn.init.normal_(self.projection.weight, std=embedding**-0.5)  # logits of about 1, as a projection has
 
-    def forward(
-        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
-    ) -> Float[Tensor, "batch target vocab"]:
+    def forward(self, source: Source, target: Target) -> Float[Tensor, "batch target vocab"]:
         """Logits of the token after each target position, given the target up to there (teacher forcing)."""
         return self.logits(self.hidden(source, target))
 
-    def hidden(
-        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
-    ) -> Float[Tensor, "batch target width"]:
+    def hidden(self, source: Source, target: Target) -> Float[Tensor, "batch target width"]:
         """What the projection to the vocabulary reads at each target position (teacher forcing)."""
         return self._read(target, self.start(source))
 
@@ -192,7 +313,7 @@ class Recurrent(nn.Module):
         """Scores of every token of the vocabulary."""
         return self.projection(hidden)
 
-    def start(self, source: Int[Tensor, "batch source"]) -> RecurrentCache:
+    def start(self, source: Source) -> RecurrentCache:
         """Read the source and stand before the first target token; the encoder's last state is the decoder's first.
 
         Raises:
@@ -203,28 +324,22 @@ class Recurrent(nn.Module):
         padding = None if bool(real.all()) else real
         embedded = self.dropout(self.source_embedding(source))
         states, last = self._encode(embedded, padding)
-        if config.sum_directions:
+        if config.encoder.sum_directions:
             states = states.unflatten(-1, (2, -1)).sum(-2)
-        state = torch.cat([self._first(one) for one in last], dim=1)
+        if config.bridges:
+            first = [self.bridge(one[-2:].transpose(0, 1).flatten(1)) for one in last]  # both ways of the last layer
+        else:
+            first = [one[: config.decoder.n_layers].transpose(0, 1).flatten(1) for one in last]
+        state = torch.cat(first, dim=1)
         return RecurrentCache(state, self.attention.prepare(self.dropout(states), padding))
 
     def step(self, new: Int[Tensor, "batch new"], cache: RecurrentCache) -> Float[Tensor, "batch vocab"]:
         """Logits of the token after `new`, which continue what `cache` holds; the cache moves on by them."""
         return self.logits(self._read(new, cache)[:, -1:])[:, 0]
 
-    def outputs(
-        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"] | None = None
-    ) -> dict[str, Tensor]:
-        """`log_probs` (batch, target, vocab) of the token after each target position, in nats.
-
-        Raises:
-            InputError: there is no target, an id that a vocabulary lacks, or a source that is too long.
-        """
-        if target is None:
-            raise InputError("no_target_ids")
-        check_ids("inputs", source, self.config.source_vocab)
-        check_ids("targets", target, self.config.target_vocab)
-        return {"log_probs": log_probs(self(source, target))}
+    def outputs(self, source: Source, target: Target | None = None) -> dict[str, Tensor]:
+        """See `pair_outputs`."""
+        return pair_outputs(self, source, target)
 
     def attention_sites(self) -> dict[Site, nn.Module]:
         """The one attention of the model, by its site; its forward returns (mixed, weights)."""
@@ -235,23 +350,17 @@ class Recurrent(nn.Module):
         return TokenInterface((self.source_embedding, self.target_embedding), self.projection)
 
     def _encode(
-        self, embedded: Float[Tensor, "batch source d_embedding"], real: Bool[Tensor, "batch source"] | None
-    ) -> tuple[Float[Tensor, "batch source features"], Sequence[Float[Tensor, "states batch hidden"]]]:
+        self, embedded: Float[Tensor, "batch source d_embedding"], real: Real
+    ) -> tuple[States, Sequence[Float[Tensor, "states batch hidden"]]]:
         """States at every position (zero at padding); and after the last token of each row, with an LSTM's cells."""
         if real is None:
             states, last = self.encoder(embedded)
-            return states, last if isinstance(last, tuple) else (last,)
-        lengths = real.sum(1).clamp(min=1).cpu()
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        states, last = self.encoder(packed)
-        padded, _ = pad_packed_sequence(states, batch_first=True, total_length=embedded.shape[1])
-        return padded, last if isinstance(last, tuple) else (last,)
-
-    def _first(self, last: Float[Tensor, "states batch hidden"]) -> Float[Tensor, "batch first"]:
-        """The states with which the decoder begins, out of the encoder's last ones (by layer, each direction)."""
-        if self.config.bridges:
-            return self.bridge(last[-2:].transpose(0, 1).flatten(1))  # both directions of the last layer
-        return last[: self.config.n_layers].transpose(0, 1).flatten(1)
+        else:
+            lengths = real.sum(1).clamp(min=1).cpu()
+            packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+            states, last = self.encoder(packed)
+            states, _ = pad_packed_sequence(states, batch_first=True, total_length=embedded.shape[1])
+        return states, last if isinstance(last, tuple) else (last,)
 
     def _read(self, new: Int[Tensor, "batch new"], cache: RecurrentCache) -> Float[Tensor, "batch new width"]:
         """Read `new` tokens: at each look, then move the state on. The cache moves on by them.
@@ -265,44 +374,42 @@ class Recurrent(nn.Module):
         weight, bias = (unit.weight_ih, unit.bias_ih) if first is None else (first.weight, first.bias)
         of_token, of_context = weight[:, : config.embedding_size], weight[:, config.embedding_size :]
         heard = F.linear(embedded, of_token, bias)
-        queries = 0 if config.query_layer == "first" else config.n_layers - 1
+        top = config.decoder.n_layers - 1
+        queries = 0 if config.attention.query_layer == "first" else top
         states, contexts = [], []
         for token, said in zip(embedded.unbind(1), heard.unbind(1), strict=True):
             taken = said
-            if not config.attend_after:
+            if not config.attention.after:
                 contexts.append(self._look(token, self._layer(cache.state, queries), cache))
                 taken = said + F.linear(contexts[-1], of_context)
             if first is not None:
                 taken = F.linear(combine[1](taken), unit.weight_ih, unit.bias_ih)
             cache.state = self._moved(taken, cache.state)
-            states.append(self._layer(cache.state, config.n_layers - 1))
-            if config.attend_after:
+            states.append(self._layer(cache.state, top))
+            if config.attention.after:
                 contexts.append(self._look(token, states[-1], cache))
             cache.length += 1
         seen = torch.stack(states, dim=1)
-        if config.attend_after:
+        if config.attention.after:
             seen = self.deepen(torch.cat([seen, torch.stack(contexts, dim=1)], dim=-1))
-        elif config.deep_output:
+        elif config.decoder.deep_output:
             seen = self.deepen(torch.cat([seen, embedded, torch.stack(contexts, dim=1)], dim=-1))
         return self.dropout(seen)
 
-    def _look(
-        self, token: Float[Tensor, "batch d_embedding"], state: Float[Tensor, "batch hidden"], cache: RecurrentCache
-    ) -> Float[Tensor, "batch features"]:
+    def _look(self, token: Embedded, state: State, cache: RecurrentCache) -> Float[Tensor, "batch features"]:
         """What one step of attention finds in the source."""
         with changed_context(position_offset=cache.length):
             context, _ = self.attention(token, state, cache.source)
         return context
 
-    def _layer(self, state: Float[Tensor, "batch states"], layer: int) -> Float[Tensor, "batch hidden"]:
+    def _layer(self, state: Float[Tensor, "batch states"], layer: int) -> State:
         """The state of one layer of the decoder."""
-        return state[:, layer * self.config.hidden : (layer + 1) * self.config.hidden]
+        hidden = self.config.decoder.hidden
+        return state[:, layer * hidden : (layer + 1) * hidden]
 
-    def _moved(
-        self, read: Float[Tensor, "batch gates"], state: Float[Tensor, "batch states"]
-    ) -> Float[Tensor, "batch states"]:
+    def _moved(self, read: Gates, state: Float[Tensor, "batch states"]) -> Float[Tensor, "batch states"]:
         """The next state of every layer, given what the first layer's gates take in of what it reads."""
-        count = self.config.n_layers
+        count = self.config.decoder.n_layers
         states: list[Tensor] = []
         cells: list[Tensor] = []
         for i, unit in enumerate((self.decoder, *self.upper)):
@@ -313,24 +420,13 @@ class Recurrent(nn.Module):
             if self.config.cell == "gru":
                 states.append(gated(read, kept, before))
                 continue
-            held, cell = remembered(read + kept, self._layer(state, count + i))
-            states.append(held)
+            hidden, cell = remembered(read + kept, self._layer(state, count + i))
+            states.append(hidden)
             cells.append(cell)
         return torch.cat([*states, *cells], dim=1)
 
 
-def _attention(config: RecurrentConfig) -> LocationAttention | AdditiveAttention | ProductAttention:
-    """The attention that the config names."""
-    if config.attention == "location":
-        return LocationAttention(config.embedding_size, config.hidden, config.max_length)
-    if config.attention == "additive":
-        return AdditiveAttention(config.hidden, config.source_features)
-    return ProductAttention(config.hidden, config.source_features, config.attention == "general")
-
-
-def gated(
-    read: Float[Tensor, "batch gates"], kept: Float[Tensor, "batch gates"], state: Float[Tensor, "batch hidden"]
-) -> Float[Tensor, "batch hidden"]:
+def gated(read: Gates, kept: Gates, state: State) -> State:
     """The next state of a gated recurrent unit, given what its reset, update and new gates take in.
 
     `read` is of the input, `kept` of the state before. Source: Cho et al. 2014, section 2.3, in the form of
@@ -342,9 +438,7 @@ def gated(
     return torch.lerp(proposed, state, update)
 
 
-def remembered(
-    gates: Float[Tensor, "batch gates"], cell: Float[Tensor, "batch hidden"]
-) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, "batch hidden"]]:
+def remembered(gates: Gates, cell: State) -> tuple[State, State]:
     """The next state and cell of a long short-term memory, given what its four gates take in.
 
     Source: Hochreiter and Schmidhuber 1997, with forget gates, in the order of torch.nn.LSTM.

@@ -25,13 +25,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer.errors import CheckpointError, InputError
-from transformer.nn.common import in_single
-from transformer.nn.protocols import Decodable, Stepwise, written_length, written_pad
-from transformer.nn.run_context import changed_context
+from transformer.nn.common import changed_context, in_single
+from transformer.nn.protocols import Decodable, written_length, written_pad
 from transformer.text.beams import BeamTree, Node, Status
 
-__all__ = ["BeamTree", "Decodable", "Decoded", "DecodingOptions", "decode", "likeliest", "teacher_forced"]
-
+__all__ = ["BeamTree", "Decodable", "DecodingOptions", "decode", "likeliest", "teacher_forced"]
 
 MAX_BEAM = 16
 """Widest beam: translations stop improving far below, and a wider tree cannot be read."""
@@ -93,9 +91,17 @@ class Search:
         step = self.active[0].step + 1
         ended = [token == self.eos_id for _, _, token, _ in extensions]
         self.finished += sum(ended[:beam])
-        statuses = self._statuses(ended, step)
-        active, parents = [], []
-        for rank, ((loss, parent, token, value), status) in enumerate(zip(extensions, statuses, strict=True)):
+        if self.finished >= beam:  # nothing goes on, and nothing is cut: enough others are complete
+            unfinished: Status = "pruned"
+        else:
+            unfinished = "cut" if step == self.options.max_length else "kept"
+        active, parents, room = [], [], beam
+        for rank, ((loss, parent, token, value), end) in enumerate(zip(extensions, ended, strict=True)):
+            status: Status = "pruned"
+            if end and rank < beam:
+                status = "finished"
+            elif not end and room:
+                status, room = unfinished, room - 1
             node = Node(
                 id=len(self.nodes),
                 parent=self.active[parent].id,
@@ -114,68 +120,15 @@ class Search:
         self.active = active
         return parents
 
-    def _statuses(self, ended: list[bool], step: int) -> list[Status]:
-        """What becomes of the extensions of a step, best first, given which of them end with the end token."""
-        beam = self.options.beam
-        if self.finished >= beam:  # nothing goes on, and nothing is cut: enough others are complete
-            unfinished: Status = "pruned"
-        else:
-            unfinished = "cut" if step == self.options.max_length else "kept"
-        statuses: list[Status] = []
-        room = beam
-        for rank, end in enumerate(ended):
-            if end:
-                statuses.append("finished" if rank < beam else "pruned")
-            else:
-                statuses.append(unfinished if room else "pruned")
-                room = max(0, room - 1)
-        return statuses
-
-    def tree(self) -> BeamTree:
-        """All hypotheses, once none is active."""
-        return BeamTree(tuple(self.nodes))
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """What was decoded for one sentence: the best hypothesis, and the tree that it won in."""
-
-    tree: BeamTree
-
-    @property
-    def ids(self) -> tuple[int, ...]:
-        """The tokens of the best hypothesis, with the end token if it was written."""
-        return tuple(node.token for node in self.tree.lineage(self.tree.best.id))
-
-    @property
-    def log_probs(self) -> tuple[float, ...]:
-        """Natural logarithm of the probability of each of these tokens."""
-        return tuple(node.log_prob for node in self.tree.lineage(self.tree.best.id))
-
-    @property
-    def log_prob(self) -> float:
-        """Natural logarithm of the probability of all of them."""
-        return self.tree.best.total
-
-    @property
-    def score(self) -> float:
-        """The log-probability under the length penalty."""
-        return self.tree.best.score
-
-    @property
-    def finished(self) -> bool:
-        """Whether the end token was written; otherwise the maximum length cut the hypothesis."""
-        return self.tree.best.status == "finished"
-
 
 def decode(
-    model: Decodable[Any],
+    model: Decodable,
     source: Int[Tensor, "batch source"],
     options: DecodingOptions | None = None,
     cached: bool = True,
     between: Callable[[], None] | None = None,
-) -> list[Decoded]:
-    """The best target of each source row, with the tree of its search.
+) -> list[BeamTree]:
+    """The tree of the search for each source row; its best hypothesis is the target.
 
     A target never gets longer than the model has positions for, whatever `options` allow; what is unfinished there is
     cut.
@@ -193,25 +146,30 @@ def decode(
     config = model.config
     unwritten = [token for token in {written_pad(config), config.bos_id} - {config.eos_id} if token >= 0]
     never = torch.tensor(unwritten, dtype=torch.long, device=source.device)
-    stepwise: Stepwise[Any] = model if cached else _Uncached(model)
     searches = [Search(options, config.bos_id, config.eos_id) for _ in range(len(source))]
     unfinished = searches
     with torch.inference_mode():
-        cache = stepwise.start(source)
+        cache: Any = model.start(source) if cached else _Uncached(model, source)
+        step = model.step if cached else cache.step
         while unfinished:
             new = torch.tensor([[node.token] for search in unfinished for node in search.active], device=source.device)
-            log_probs = F.log_softmax(in_single(stepwise.step(new, cache)), dim=-1)
+            log_probs = F.log_softmax(in_single(step(new, cache)), dim=-1)
             found, tokens = likeliest(log_probs.index_fill_(1, never, -torch.inf), 2 * options.beam)
             values = found.tolist()
             if not all(isfinite(row[0]) for row in values):
                 raise CheckpointError("nothing_to_write")
-            rows = _advance(unfinished, values, tokens.tolist())
+            rows, chosen = list[int](), tokens.tolist()  # what each active hypothesis continues
+            start = 0
+            for search in unfinished:
+                here = slice(start, start + len(search.active))
+                rows += [start + parent for parent in search.advance(values[here], chosen[here])]
+                start = here.stop
             unfinished = [search for search in unfinished if search.active]
             if unfinished and between is not None:
                 between()
             if unfinished and rows != list(range(len(new))):
                 cache.reorder(torch.tensor(rows, device=source.device))
-    return [Decoded(search.tree()) for search in searches]
+    return [BeamTree(tuple(search.nodes)) for search in searches]
 
 
 def likeliest(log_probs: Float[Tensor, "row vocab"], k: int) -> tuple[Float[Tensor, "row k"], Int[Tensor, "row k"]]:
@@ -227,7 +185,7 @@ def likeliest(log_probs: Float[Tensor, "row vocab"], k: int) -> tuple[Float[Tens
 
 
 def teacher_forced(
-    model: Decodable[Any], source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    model: Decodable, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
 ) -> Float[Tensor, "batch written"]:
     """Log-probability (nats) of each token of given targets after the start token; 0 at padding.
 
@@ -239,38 +197,16 @@ def teacher_forced(
     return chosen.masked_fill(written == written_pad(model.config), 0.0)
 
 
-def _advance(searches: list[Search], values: list[list[float]], tokens: list[list[int]]) -> list[int]:
-    """One step of every search; returns the batch row that each active hypothesis continues."""
-    rows: list[int] = []
-    start = 0
-    for search in searches:
-        stop = start + len(search.active)
-        rows += [start + parent for parent in search.advance(values[start:stop], tokens[start:stop])]
-        start = stop
-    return rows
+class _Uncached:
+    """A model that caches nothing, and all that it read and wrote: each step passes everything through it."""
 
-
-@dataclass
-class _Prefix:
-    """The uncached way's memory: nothing but what was read and written."""
-
-    source: Tensor
-    written: Tensor
+    def __init__(self, model: Decodable, source: Tensor) -> None:
+        self.model, self.source, self.written = model, source, source.new_empty(len(source), 0)
 
     def reorder(self, rows: Tensor) -> None:
         self.source, self.written = self.source[rows], self.written[rows]
 
-
-class _Uncached:
-    """A model that caches nothing: each step passes the source and the whole prefix through it."""
-
-    def __init__(self, model: Decodable[Any]) -> None:
-        self.model = model
-
-    def start(self, source: Tensor) -> _Prefix:
-        return _Prefix(source, source.new_empty(len(source), 0))
-
-    def step(self, new: Tensor, prefix: _Prefix) -> Tensor:
-        prefix.written = torch.cat([prefix.written, new], dim=1)
+    def step(self, new: Tensor, _: "_Uncached") -> Tensor:
+        self.written = torch.cat([self.written, new], dim=1)
         with changed_context(position_offset=0):  # all rows that there are so far; more follow
-            return self.model(prefix.source, prefix.written)[:, -1]
+            return self.model(self.source, self.written)[:, -1]

@@ -11,18 +11,21 @@ from typing import Any, ClassVar, cast
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.errors import ConfigError, InputError
+from transformer.errors import ConfigError
 from transformer.nn import masks
-from transformer.nn.attention import DotProductAttention
-from transformer.nn.blocks import BlockCache, DecoderBlock, EncoderBlock
-from transformer.nn.common import at_least, check_ids, log_probs, one_of
+from transformer.nn.attention import KeysValues
+from transformer.nn.blocks import BlockCache, DecoderBlock, EncoderBlock, StackConfig, Stacks, stacked
+from transformer.nn.common import changed_context, pair_outputs
 from transformer.nn.masks import Mask
-from transformer.nn.norms import layer_norm
-from transformer.nn.positions import positions
-from transformer.nn.protocols import Abilities, TextStack, TokenInterface
-from transformer.nn.run_context import changed_context
-from transformer.nn.stacks import StackConfig
-from transformer.sites import Site
+from transformer.nn.positions import Positions
+from transformer.nn.protocols import Abilities, TokenInterface
+
+Source = Int[Tensor, "batch source"]
+Target = Int[Tensor, "batch target"]
+ShownSource = Bool[Tensor, "batch source"] | None
+ShownTarget = Bool[Tensor, "batch target"] | None
+Memory = Float[Tensor, "batch source d_model"]
+TargetStates = Float[Tensor, "batch target d_model"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +57,9 @@ class Seq2SeqConfig(StackConfig):
     spread_blind_rows: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(self, 1, "source_vocab", "target_vocab", "n_encoder_layers", "n_decoder_layers")
-        at_least(self, 0, "target_length")
-        one_of(self, "without_norm", ("", "encoder", "decoder"))
+        self.at_least(1, "source_vocab", "target_vocab", "n_encoder_layers", "n_decoder_layers")
+        self.at_least(0, "target_length")
+        self.one_of("without_norm", ("", "encoder", "decoder"))
         if self.tie_embeddings and self.source_vocab != self.target_vocab:
             raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
 
@@ -68,7 +70,7 @@ class Seq2SeqConfig(StackConfig):
     @property
     def written_length(self) -> int:
         """Most positions of a target."""
-        return self.target_length or self.max_length
+        return self.target_length or self.positions.max_length
 
     @property
     def written_pad_id(self) -> int:
@@ -93,51 +95,44 @@ class DecoderCache:
         sources = [self.sources[row] for row in rows.tolist()]
         if sources != self.sources:  # not so for most steps of a beam: each row continues the source that stood there
             for block in self.blocks:
-                block.source.reorder(rows)
+                cast(KeysValues, block.source).reorder(rows)
             if self.source_mask.keys is not None:
                 self.source_mask = replace(self.source_mask, keys=self.source_mask.keys[rows])
             self.sources = sources
         for block in self.blocks:
-            if block.past is not None:
-                block.past.reorder(rows)
+            block.reorder(rows)
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(Stacks):
     """Read a source, write a target: the Transformer of the paper, in the dialect that `config` describes."""
 
     architecture: ClassVar = "seq2seq"
-    abilities: ClassVar = Abilities(translates=True, masks=True, hides=True)
+    abilities: ClassVar = Abilities(translates=True, masks=True, hides=True, blocks=True)
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         self.config = config
-        d_model = config.d_model
+        block, d_model = config.block, config.block.d_model
         self.source_embedding = nn.Embedding(config.source_vocab, d_model)
         self.target_embedding = (
             self.source_embedding if config.tie_embeddings else nn.Embedding(config.target_vocab, d_model)
         )
-        self.source_positions = positions(config.positions, d_model, config.max_length)
-        self.target_positions = positions(config.positions, d_model, config.written_length)
-        self.source_norm = self._norm() if config.norm_after_embedding else nn.Identity()
-        self.target_norm = self._norm() if config.norm_after_embedding else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout)
-        encoder = nn.ModuleList(EncoderBlock(config) for _ in range(config.n_encoder_layers))
-        self.encoder = cast(Sequence[EncoderBlock], encoder)
-        self.encoder_norm = self._norm() if config.norms_after("encoder") else nn.Identity()
-        decoder = nn.ModuleList(DecoderBlock(config) for _ in range(config.n_decoder_layers))
-        self.decoder = cast(Sequence[DecoderBlock], decoder)
-        self.decoder_norm = self._norm() if config.norms_after("decoder") else nn.Identity()
+        self.source_positions: nn.Module = Positions(config.positions, d_model)
+        self.target_positions = Positions(config.positions, d_model, config.written_length)
+        self.source_norm = block.new_norm() if config.norm_after_embedding else nn.Identity()
+        self.target_norm = block.new_norm() if config.norm_after_embedding else nn.Identity()
+        self.dropout = nn.Dropout(block.dropout)
+        self.encoder: Sequence[EncoderBlock] = stacked(EncoderBlock, block, config.n_encoder_layers)
+        self.encoder_norm = block.new_norm() if config.norms_after("encoder") else nn.Identity()
+        self.decoder: Sequence[DecoderBlock] = stacked(DecoderBlock, block, config.n_decoder_layers)
+        self.decoder_norm = block.new_norm() if config.norms_after("decoder") else nn.Identity()
         self.projection = nn.Linear(d_model, config.target_vocab, bias=config.projection_bias)
         if config.tie_projection:
             self.projection.weight = self.target_embedding.weight
         self._initialise()
 
     def forward(
-        self,
-        source: Int[Tensor, "batch source"],
-        target: Int[Tensor, "batch target"],
-        shown: Bool[Tensor, "batch source"] | None = None,
-        shown_target: Bool[Tensor, "batch target"] | None = None,
+        self, source: Source, target: Target, shown: ShownSource = None, shown_target: ShownTarget = None
     ) -> Float[Tensor, "batch target vocab"]:
         """Logits of the token after each target position, given the target up to there (teacher forcing).
 
@@ -146,62 +141,50 @@ class Seq2Seq(nn.Module):
         return self.logits(self.hidden(source, target, shown, shown_target))
 
     def hidden(
-        self,
-        source: Int[Tensor, "batch source"],
-        target: Int[Tensor, "batch target"],
-        shown: Bool[Tensor, "batch source"] | None = None,
-        shown_target: Bool[Tensor, "batch target"] | None = None,
-    ) -> Float[Tensor, "batch target d_model"]:
+        self, source: Source, target: Target, shown: ShownSource = None, shown_target: ShownTarget = None
+    ) -> TargetStates:
         """What the projection to the vocabulary reads at each target position (teacher forcing)."""
         memory, source_mask = self.encode(source, shown)
         return self.decode(target, memory, source_mask, shown_target)
 
-    def encode(
-        self, source: Int[Tensor, "batch source"], shown: Bool[Tensor, "batch source"] | None = None
-    ) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
+    def encode(self, source: Source, shown: ShownSource = None) -> tuple[Memory, Mask]:
         """What the decoder reads of the source, and which of its positions it and the encoder may see."""
         x, mask = self.encoder_inputs(source, shown)
         for block in self.encoder:
             x = block(x, mask)
         return self.encoder_norm(x), mask
 
-    def encoder_inputs(
-        self, source: Int[Tensor, "batch source"], shown: Bool[Tensor, "batch source"] | None = None
-    ) -> tuple[Float[Tensor, "batch source d_model"], Mask]:
+    def encoder_inputs(self, source: Source, shown: ShownSource = None) -> tuple[Memory, Mask]:
         """What the first layer of the encoder reads, and what all of them may see."""
         x = self.source_positions(self.embed(self.source_embedding, source))
         return self.source_norm(self.dropout(x)), self._hiding(masks.padding(source, self.config.pad_id, shown), shown)
 
-    def decode(
-        self,
-        target: Int[Tensor, "batch target"],
-        memory: Float[Tensor, "batch source d_model"],
-        source_mask: Mask,
-        shown: Bool[Tensor, "batch target"] | None = None,
-    ) -> Float[Tensor, "batch target d_model"]:
+    def decode(self, target: Target, memory: Memory, source_mask: Mask, shown: ShownTarget = None) -> TargetStates:
         """Hidden states of a whole target; each position sees only itself, its past and the source."""
         x, mask = self.decoder_inputs(target, shown)
         for block in self.decoder:
             x = block(x, block.cross_attention.keys_values(memory), mask, source_mask)
         return self.decoder_norm(x)
 
-    def decoder_inputs(
-        self, target: Int[Tensor, "batch target"], shown: Bool[Tensor, "batch target"] | None = None
-    ) -> tuple[Float[Tensor, "batch target d_model"], Mask]:
+    def decoder_inputs(self, target: Target, shown: ShownTarget = None) -> tuple[TargetStates, Mask]:
         """What the first layer of the decoder reads of a target, and what each position may see of it."""
         x = self.target_positions(self.embed(self.target_embedding, target))
         mask = masks.causal(target, self.config.written_pad_id, shown)
         return self.target_norm(self.dropout(x)), self._hiding(mask, shown)
 
-    def logits(self, hidden: Float[Tensor, "batch target d_model"]) -> Float[Tensor, "batch target vocab"]:
+    def logits(self, hidden: TargetStates) -> Float[Tensor, "batch target vocab"]:
         """Scores of every token of the target vocabulary, before the softmax."""
         logits = self.projection(hidden)
         return logits if self.config.projection_scale == 1.0 else logits * self.config.projection_scale
 
-    def start(self, source: Int[Tensor, "batch source"]) -> DecoderCache:
+    def early_scores(self, state: TargetStates, source: Source) -> Float[Tensor, "batch target vocab"]:
+        """Logits, if this were the state after the last layer."""
+        return self.logits(self.decoder_norm(state))
+
+    def start(self, source: Source) -> DecoderCache:
         """Encode the source and stand before the first target token: its keys and values, and no past."""
         memory, source_mask = self.encode(source)
-        blocks = [BlockCache(past=None, source=block.cross_attention.keys_values(memory)) for block in self.decoder]
+        blocks = [BlockCache(source=block.cross_attention.keys_values(memory)) for block in self.decoder]
         return DecoderCache(blocks, source_mask, list(range(len(source))))
 
     def step(self, new: Int[Tensor, "batch new"], cache: DecoderCache) -> Float[Tensor, "batch vocab"]:
@@ -210,38 +193,13 @@ class Seq2Seq(nn.Module):
         x = self.target_norm(self.dropout(x))
         with changed_context(position_offset=cache.length):
             for block, cached in zip(self.decoder, cache.blocks, strict=True):
-                x = block(x, cached.source, Mask(causal=True), cache.source_mask, cached)
+                x = block(x, cast(KeysValues, cached.source), Mask(causal=True), cache.source_mask, cached)
         cache.length += new.shape[1]
         return self.logits(self.decoder_norm(x[:, -1:]))[:, 0]
 
-    def outputs(
-        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"] | None = None
-    ) -> dict[str, Tensor]:
-        """`log_probs` (batch, target, vocab) of the token after each target position, in nats.
-
-        Raises:
-            InputError: there is no target, or an id that a vocabulary lacks.
-        """
-        if target is None:
-            raise InputError("no_target_ids")
-        for what, ids, size in (
-            ("inputs", source, self.config.source_vocab),
-            ("targets", target, self.config.target_vocab),
-        ):
-            check_ids(what, ids, size)
-        return {"log_probs": log_probs(self(source, target))}
-
-    def text_stack(self, ids: Int[Tensor, "batch source"]) -> TextStack:
-        """The encoder, which reads the source."""
-        return TextStack("encoder", self.encoder, *self.encoder_inputs(ids))
-
-    def attention_sites(self) -> dict[Site, DotProductAttention]:
-        """Every attention core by its site (`encoder.0.self`, `decoder.2.cross`), in the order they run."""
-        sites = {Site.of("encoder", i, "self"): block.self_attention.core for i, block in enumerate(self.encoder)}
-        for i, block in enumerate(self.decoder):
-            sites[Site.of("decoder", i, "self")] = block.self_attention.core
-            sites[Site.of("decoder", i, "cross")] = block.cross_attention.core
-        return sites
+    def outputs(self, source: Source, target: Target | None = None) -> dict[str, Tensor]:
+        """See `pair_outputs`."""
+        return pair_outputs(self, source, target)
 
     def token_interface(self) -> TokenInterface:
         """The modules where tokens are embedded and scored."""
@@ -249,21 +207,17 @@ class Seq2Seq(nn.Module):
 
     def embed(self, table: nn.Embedding, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position d_model"]:
         """Rows of an embedding table, scaled as the config says; positions are not added yet."""
-        x = table(ids)
-        return x * self.config.d_model**0.5 if self.config.scale_embedding else x
+        return self.config.scaled(table(ids))
 
     def _hiding(self, mask: Mask, shown: Tensor | None) -> Mask:
         """The mask, which says what becomes of rows that see nothing: hidden on purpose, they see nothing at all."""
         return replace(mask, uniform_if_masked=True) if self.config.spread_blind_rows and shown is None else mask
 
-    def _norm(self) -> nn.Module:
-        return layer_norm(self.config.norm, self.config.d_model, self.config.norm_eps)
-
     def _initialise(self) -> None:
         """Xavier for matrices, zero for biases; embeddings as wide as d_model^-0.5, since they are scaled up."""
         for name, parameter in self.named_parameters():
             if "embedding" in name or (self.config.tie_projection and name.startswith("projection.weight")):
-                nn.init.normal_(parameter, std=self.config.d_model**-0.5)
+                nn.init.normal_(parameter, std=self.config.block.d_model**-0.5)
             elif parameter.dim() > 1 and "positions" not in name:
                 nn.init.xavier_uniform_(parameter)
             elif name.endswith("bias"):
@@ -308,4 +262,4 @@ def preset(name: str, **sizes: Any) -> Seq2SeqConfig:
     if name == "jadore" and "projection_scale" not in sizes:
         projection_is_scaled = options["tie_projection"] and not options["scale_embedding"]
         options["projection_scale"] = options.get("d_model", 512) ** -0.5 if projection_is_scaled else 1.0
-    return Seq2SeqConfig(**options)
+    return Seq2SeqConfig.of(**options)

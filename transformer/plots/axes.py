@@ -52,7 +52,7 @@ class Axis:
         ]
         lengths: list[int] = []
         for start, end in pairwise([*starts, len(pieces)]):
-            lengths.extend(_apart(pieces[start:end]))
+            lengths.extend(_parted_lengths(pieces[start:end]))
         words = tuple(word for word, length in enumerate(lengths) for _ in range(length))
         return cls(name, tuple(pieces), words, tuple(special))
 
@@ -129,8 +129,7 @@ class Axis:
 
     def extended(self, text: str) -> "Axis":
         """The same axis with one more position at its end, a word of its own."""
-        word = max(self.words, default=-1) + 1
-        return Axis(self.name, (*self.texts, text), (*self.words, word), (*self.special, False))
+        return self.joined(Axis.of_tokens(self.name, [text]), self.name)
 
     def joined(self, other: "Axis", name: str) -> "Axis":
         """This axis with another one behind it; no word reaches from one into the other."""
@@ -179,7 +178,7 @@ def pooling_queries(count: int) -> Axis:
     return Axis.of_tokens(Message("axis_pooling"), [Message("label_decision")] if count == 1 else labels)
 
 
-def _apart(pieces: Sequence[str]) -> list[int]:
+def _parted_lengths(pieces: Sequence[str]) -> list[int]:
     """The lengths of what the pieces between two spaces are made of: punctuation, a word, punctuation."""
     marks = [_is_punctuation(piece) for piece in pieces]
     before = len(list(takewhile(bool, marks)))

@@ -1,10 +1,15 @@
-"""Pictures to take away: the numbers as CSV, and what the mode bar of a figure offers."""
+"""Pictures to take away: CSV, many of them in a ZIP, what the mode bar of a figure offers, and names of files."""
 
 import csv as csv_format
 import io
 import math
-from collections.abc import Iterable, Sequence
+import unicodedata
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
+
+import numpy as np
 
 from transformer.messages import say, words
 from transformer.plots.picture import Picture
@@ -70,3 +75,91 @@ def harmless(label: str) -> str:
 def _number(value: object) -> str:
     missing = value is None or (isinstance(value, float) and math.isnan(value))
     return "" if missing else str(value)
+
+
+CONTENTS = "contents.csv"
+"""The file of an archive that says what the others are."""
+
+COLUMNS = ("file", "map", "rows", "columns", "numbers", "lowest", "highest", "masked", "notes")
+"""What the list of contents says of each file."""
+
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The time of every file: the same numbers make the same archive."""
+
+
+def archive(
+    pictures: Mapping[str, Picture], others: Mapping[str, tuple[str, str]] | None = None, about: Sequence[str] = ()
+) -> bytes:
+    """A ZIP with the numbers of each picture as `NAME.csv`, and `contents.csv`: a row a file.
+
+    `others` are further tables: what each is, and its text. `about` says what all of them are of (a sentence, a
+    checkpoint); every file says it in its first cell (`csv`), and the list of contents in its last lines.
+    """
+    target = io.BytesIO()
+    rows: list[Sequence[object]] = []
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, picture in pictures.items():
+            _add(made, f"{name}.csv", csv(picture, about))
+            rows.append((f"{name}.csv", *_described(picture)))
+        for name, (what, text) in (others or {}).items():
+            _add(made, f"{name}.csv", text)
+            rows.append((f"{name}.csv", what))
+        header = [words(f"files_{name}") for name in COLUMNS]
+        _add(made, CONTENTS, table_csv(header, [*rows, *((line,) for line in about)]))
+    return target.getvalue()
+
+
+def _described(picture: Picture) -> Sequence[object]:
+    shown = picture.values[picture.visible & np.isfinite(picture.values)]
+    return (
+        say(picture.title),
+        words("files_axis", count=len(picture.queries), name=picture.queries.name),
+        words("files_axis", count=len(picture.keys), name=picture.keys.name),
+        say(picture.unit),
+        float(shown.min()) if shown.size else None,
+        float(shown.max()) if shown.size else None,
+        int((~picture.visible).sum()),
+        "; ".join(map(say, picture.notes)),
+    )
+
+
+def _add(made: zipfile.ZipFile, name: str, text: str) -> None:
+    entry = zipfile.ZipInfo(name, EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    made.writestr(entry, text)
+
+
+LONGEST = 180
+"""Bytes of a name in UTF-8 without its ending, at most: file systems take 255."""
+
+WORDS, WORDS_LONGEST = 5, 48
+"""How many words of a text stand in a name, and their bytes at most."""
+
+RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
+"""What Windows takes for a device, whatever the ending."""
+
+
+def file_name(*parts: str, text: str = "") -> str:
+    """A name without its ending: the first words of `text`, then `parts` (checkpoint, site, head), joined by `_`.
+
+    Letters and digits of every script stay; dots stay between them in `parts`; anything else becomes one hyphen. So
+    nothing of it can be a path, an option or a hidden file. Never empty, at most `LONGEST` bytes.
+    """
+    beginning = _cut("-".join(_joined_letters(text[:LONGEST]).split("-")[:WORDS]), WORDS_LONGEST)
+    cleaned = [beginning, *(".".join(filter(None, map(_joined_letters, part.split(".")))) for part in parts)]
+    name = _cut("_".join(filter(None, cleaned)), LONGEST) or "heedmap"
+    return f"_{name}" if name.partition(".")[0].lower() in RESERVED else name
+
+
+@lru_cache(512)
+def _joined_letters(text: str) -> str:
+    """Runs of letters (with their accents) and digits, joined by hyphens."""
+    kept = "".join(
+        letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in unicodedata.normalize("NFKC", text)
+    )
+    return "-".join(kept.split())
+
+
+def _cut(name: str, longest: int) -> str:
+    """As much of a name as takes `longest` bytes, without a mark at its end that joined it to more."""
+    return name.encode()[:longest].decode(errors="ignore").rstrip("-_.")

@@ -3,13 +3,11 @@
 Plotly reads some HTML and, where MathJax is loaded, TeX in every text it draws; a token is never either.
 """
 
-import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
 
 from transformer.messages import say, words
-from transformer.plots.axes import WORD_START, Axis
+from transformer.plots.axes import WORD_START
 
 LENGTH = 16
 """Longest label on an axis, in characters; the whole label is on hover."""
@@ -18,11 +16,6 @@ _ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
 _JOINER = "\u200d"
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;", "{": "&#123;"})
 _CONTROLS = str.maketrans({**{code: chr(0x2400 + code) for code in range(0x20)}, 0x7F: "␡"})
-
-
-_CLOSING = r"\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f"
-_PIECES = re.compile(rf"\s*(?:[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+)[{_CLOSING}]*")
-"""What a line may be broken before: a word, an East Asian character, each with the marks that close after it."""
 
 
 def safe(text: str) -> str:
@@ -46,11 +39,6 @@ def isolated(text: str) -> str:
     return f"{_ISOLATE}{safe(text)}{_END_ISOLATE}"
 
 
-def joined(notes: Sequence[str]) -> str:
-    """Notes as one text, in the language of the context."""
-    return words("figure_note_separator").join(say(note) for note in notes)
-
-
 def short(text: str, length: int = LENGTH) -> str:
     """A safe label of at most `length` characters; the end of a longer one becomes …, between whole characters."""
     text = say(text)
@@ -66,28 +54,6 @@ def width(labels: Sequence[str], size: float = 12) -> float:
     """About how wide the widest label is on an axis, in pixels; East Asian characters and emoji count as two."""
     cells = (sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in label[:LENGTH]) for label in map(say, labels))
     return 0.6 * size * max(cells, default=0)
-
-
-NARROW = 340.0
-"""Pixels that the page has for a title on a narrow screen; titles that are wider go on in a second line."""
-
-
-def wrapped(text: str, room: float, size: float = 12) -> str:
-    """A safe text in lines of about `room` pixels at most, broken at spaces and between East Asian characters."""
-    lines: list[str] = [""]
-    for piece in _PIECES.findall(say(text)):
-        longer = lines[-1] + piece
-        cells = sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in longer.rstrip())
-        if lines[-1].strip() and 0.55 * size * cells > room:
-            lines.append(piece.lstrip())
-        else:
-            lines[-1] = longer
-    return "<br>".join(safe(line.rstrip()) for line in lines)
-
-
-def whole(axis: Axis) -> dict[str, Any]:
-    """Settings of a Plotly axis that names every position in full, as its hover does."""
-    return dict(tickmode="array", tickvals=list(range(len(axis))), ticktext=[isolated(label) for label in axis.labels])
 
 
 def _continues(character: str) -> bool:

@@ -1,117 +1,87 @@
 """Sequence logos: letters stacked by how often they stand at a position, as tall as the position is informative.
 
-Source: Schneider and Stephens 1990, "Sequence logos: a new way to display consensus sequences".
+Source: Schneider and Stephens 1990, "Sequence logos"; Schneider et al. 1986 (the small-sample correction).
 """
 
 import math
 from collections.abc import Sequence
+from html import escape
 
 import numpy as np
-import plotly.graph_objects as go
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from transformer.errors import RecordError
 from transformer.messages import words
-from transformer.plots.labels import NARROW, wrapped
-from transformer.plots.theme import ink, theme
 
 _COLOURS = {"A": "#3b8f4b", "C": "#3d6fb5", "G": "#d08a1d", "T": "#c0392b"}
 """The usual colours of bases; shape, not colour, tells the letters."""
 
-Outline = Sequence[Sequence[tuple[float, float]]]
-"""Closed lines in a unit square; one that runs against the others cuts a hole."""
+_INK = "#7d868f"
+"""Of the axes, on light and on dark."""
+
+WIDE, TALL, LEFT, BELOW = 20.0, 110.0, 46.0, 18.0
+"""Units of a column, of the most that one can hold, and of the room for both axes."""
 
 
-def logo(
-    letters: str,
-    heights: Float[np.ndarray, "letter position"],
-    positions: Sequence[str],
-    *,
-    title: str = "",
-    dark: bool = False,
-) -> go.Figure:
-    """The logo of a motif: `heights[i, p]` bits of letter i at position p; `positions` name the columns.
+def letter_counts(texts: Sequence[str], letters: str) -> Int[np.ndarray, "letter position"]:
+    """How often each letter stands at each place of texts of one length; other letters do not count."""
+    rows = np.array([list(text) for text in texts])
+    return np.array([(rows == letter).sum(axis=0) for letter in letters])
 
-    The scale is fixed from 0 to the most that a position can hold (2 bits for DNA), so logos compare. The largest
-    letter is on top.
 
-    Raises:
-        RecordError: heights do not fit the letters and positions.
+def heights(counts: Int[np.ndarray, "letter position"]) -> Float[np.ndarray, "letter position"]:
+    """Each letter's share of the information of its place, in bits, less the correction (s - 1) / (2 n ln 2)."""
+    from scipy.special import entr  # -p log p, 0 at 0; not at the top, where the start of every page would wait for it
+
+    n_letters, total = counts.shape[0], counts.sum(axis=0)
+    entropy = entr(counts / total.clip(min=1)).sum(axis=0) / math.log(2)
+    correction = (n_letters - 1) / (2 * math.log(2) * total.clip(min=1))
+    information = (math.log2(n_letters) - entropy - correction).clip(min=0)
+    return counts / total.clip(min=1) * np.where(total > 0, information, 0.0)
+
+
+def logo(letters: str, bits: Float[np.ndarray, "letter position"], positions: Sequence[str]) -> str:
+    """The logo as SVG: `bits[i, p]` of letter i at position p, the largest on top; `positions` name the columns.
+
+    The scale is fixed from 0 to the most that a position can hold (2 bits for DNA), so logos compare.
     """
-    if heights.shape != (len(letters), len(positions)):
-        raise RecordError(
-            "logo_heights_do_not_fit", shape=str(heights.shape), letters=len(letters), positions=len(positions)
-        )
-    colours, most = theme(dark), math.log2(len(letters))
-    heading = wrapped(title, NARROW, 14.0)
-    lines = heading.count("<br>")
-    figure, shapes, names = go.Figure(), list[dict[str, object]](), list[dict[str, object]]()
-    for position, column in enumerate(heights.T):
-        base = 0.0
+    most = math.log2(len(letters))
+    parts = list[str]()
+    for place, (column, name) in enumerate(zip(bits.T, positions, strict=True)):
+        left, base = LEFT + WIDE * place, TALL
         for i in np.argsort(column, kind="stable"):
-            if column[i] > most / 500:  # less than a pixel
-                shapes.append(_outline(letters[i], position, base, float(column[i])))
-                if letters[i] not in _GLYPHS:
-                    middle, font = base + float(column[i]) / 2, dict(color=colours.ink)
-                    names.append(dict(x=position, y=middle, text=letters[i], showarrow=False, font=font))
-            base += float(column[i])
-    figure.add_trace(
-        go.Scatter(
-            x=np.arange(len(positions)),
-            y=heights.sum(axis=0),
-            text=[_heights_text(letters, column) for column in heights.T],
-            mode="markers",
-            marker=dict(opacity=0, size=18),
-            hovertemplate="%{text}<extra></extra>",
-            showlegend=False,
-        )
-    )
-    figure.update_layout(
-        shapes=shapes, annotations=names,  # all at once: Plotly copies all that are there for each that is added
-        title=dict(text=heading, font=dict(size=14), y=1, yref="container", yanchor="top", pad=dict(t=12)),
-        height=280 + 18 * lines,
-        margin=dict(l=56, r=12, t=44 + 18 * lines if title else 16, b=68),
-        xaxis=dict(
-            range=[-0.55, len(positions) - 0.45], tickvals=list(range(len(positions))), ticktext=list(positions),
-            showgrid=False, fixedrange=True, title=wrapped(words("figure_logo_position"), NARROW - 68),
-        ),
-        yaxis=dict(range=[0, most], title=words("figure_logo_bits"), fixedrange=True),
-    )  # fmt: skip
-    return ink(figure, colours)
+            height = TALL * float(column[i]) / most
+            base -= height
+            if height > 0.2:
+                parts.append(_letter(letters[i], left, base, height))
+        parts.append(_text(name, left + WIDE / 2, TALL + 14, "middle"))
+    for value in (0.0, most):
+        label = words("figure_logo_bits", bits=value)
+        parts.append(_text(label, LEFT - 5, TALL * (1 - value / most) + (10 if value else 0), "end"))
+    axis = f'<path d="M{LEFT - 1} 0V{TALL}H{LEFT + WIDE * len(positions)}" fill="none" stroke="{_INK}"/>'
+    size = f"{LEFT + WIDE * len(positions):g} {TALL + BELOW:g}"
+    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}">{axis}{"".join(parts)}</svg>'
 
 
-def _outline(letter: str, position: int, base: float, height: float) -> dict[str, object]:
-    """A letter's shape; of one without an outline a block, which bears its name."""
-    left, wide = position - 0.45, 0.9
-    path = " ".join(
-        "M" + " L".join(f"{left + wide * x:.4f},{base + height * y:.5f}" for x, y in line) + " Z"
-        for line in _GLYPHS.get(letter, [[(0, 0), (0, 0.97), (1, 0.97), (1, 0)]])
-    )
-    colour = _COLOURS.get(letter, "#6b7580")
-    return dict(type="path", path=path, fillcolor=colour, line=dict(width=0), fillrule="nonzero", layer="above")
+def _letter(letter: str, left: float, top: float, height: float) -> str:
+    """A letter as its outline, as wide as its column; one without an outline as a block that bears its name."""
+    outline = _OUTLINES.get(letter)
+    if outline is None:
+        block = f'<rect x="{left + 1:g}" y="{top:.3f}" width="{WIDE - 2:g}" height="{height:.3f}" fill="#c3c9cf"/>'
+        return block + _text(letter, left + WIDE / 2, top + height / 2 + 4, "middle")
+    place = f"translate({left + 1:g} {top + height:.3f}) scale({WIDE - 2:g} {-height:.4f})"
+    return f'<path d="{outline}" transform="{place}" fill="{_COLOURS[letter]}"/>'
 
 
-def _heights_text(letters: str, column: Float[np.ndarray, " letter"]) -> str:
-    order = [i for i in np.argsort(-column, kind="stable") if column[i] > 0]
-    parts = ", ".join(f"{letters[i]} {column[i]:.2f}" for i in order)
-    bits = float(column.sum())
-    return words("figure_logo_heights", bits=bits, letters=parts) if parts else words("figure_logo_height", bits=bits)
+def _text(text: str, x: float, y: float, anchor: str) -> str:
+    style = f'font-family="sans-serif" font-size="11" fill="{_INK}" text-anchor="{anchor}"'
+    return f'<text x="{x:g}" y="{y:g}" {style}>{escape(text)}</text>'
 
 
-def _arc(across: float, high: float, start: float, stop: float) -> list[tuple[float, float]]:
-    """Points on an ellipse around the middle of the unit square, between two angles in degrees."""
-    angles = np.radians(np.linspace(start, stop, 25))
-    return [(0.5 + across * math.cos(a), 0.5 + high * math.sin(a)) for a in angles]
-
-
-_C = _arc(0.5, 0.5, 42.0, 318.0) + _arc(0.29, 0.34, 318.0, 42.0)
-_GLYPHS: dict[str, Outline] = {
-    "A": [
-        [(0, 0), (0.22, 0), (0.31, 0.24), (0.69, 0.24), (0.78, 0), (1, 0), (0.61, 1), (0.39, 1)],
-        [(0.37, 0.4), (0.5, 0.78), (0.63, 0.4)],
-    ],
-    "C": [_C],
-    "G": [_C, [(0.54, 0.36), (0.79, 0.36), (0.79, 0.08), (0.98, 0.08), (0.98, 0.52), (0.54, 0.52)]],
-    "T": [[(0.39, 0), (0.61, 0), (0.61, 0.85), (1, 0.85), (1, 1), (0, 1), (0, 0.85), (0.39, 0.85)]],
+_C = "M.87 .83A.5 .5 0 1 1 .87 .17L.72 .27A.29 .34 0 1 0 .72 .73Z"
+_OUTLINES = {
+    "A": "M0 0H.22L.31 .24H.69L.78 0H1L.61 1H.39Z M.37 .4L.5 .78L.63 .4Z",
+    "C": _C,
+    "G": f"{_C}M.54 .36H.79V.08H.98V.52H.54Z",
+    "T": "M.39 0H.61V.85H1V1H0V.85H.39Z",
 }
-"""Outlines of the bases, counter-clockwise; the hole of A runs clockwise."""
+"""Outlines of the bases in a unit square whose y leads upwards; the hole of A runs the other way."""

@@ -1,19 +1,67 @@
-"""One map, ready to be drawn, read or saved: an array with what its axes mean."""
+"""One map, ready to be drawn, read or saved: an array with what its axes and its numbers mean."""
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float
 
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.plots.axes import Axis
-from transformer.plots.quantity import Quantity
+
+
+class Quantity(Enum):
+    """What one cell of a picture holds."""
+
+    WEIGHT = "weight"
+    """A probability: 0 to 1, and each row sums to 1 (or to less where keys are left out)."""
+
+    SCORE = "score"
+    """A scaled dot product, before the mask."""
+
+    BIASED_SCORE = "biased_score"
+    """A scaled dot product and a bias, before the mask."""
+
+    LOG_WEIGHT = "log_weight"
+    """The natural logarithm of a weight: the softmax's input up to a constant a row."""
+
+    DIFFERENCE = "difference"
+    """A weight of one map minus that of another: -1 to 1."""
+
+    LOG_PROB_LOST = "log_prob_lost"
+    """Natural log-probability of a token that goes with a part of the input: positive where the part spoke for it."""
+
+    LOG_PROB_ADDED = "log_prob_added"
+    """Natural log-probability of a token that a part of the input adds; negative where the part speaks against it."""
+
+    NORM = "norm"
+    """The length of a vector that a part of the input gives."""
+
+    SHARE = "share"
+    """A share of all that a row received: 0 to 1, and each row sums to 1."""
+
+    RELEVANCE = "relevance"
+    """Attention weights times the slope of the written token's logit."""
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether the values are attention weights or shares, which lie between 0 and 1."""
+        return self in (Quantity.WEIGHT, Quantity.SHARE)
+
+    @property
+    def unit(self) -> Message:
+        """The quantity and its unit, for a colour bar."""
+        return Message(f"quantity_{self.value}_unit")
+
+
+QUICK = 16
+"""Blocks of so many places are reduced place by place."""
 
 LONGEST_TITLE = 64
 """Characters of a title that names what was changed; a longer one says how many changes there are."""
 
-UNSURE = ("note_assumed", "left_out")
+UNSURE = ("note_assumed",)
 """Codes of notes that say on what maps rest that their file does not say, or lacks."""
 
 
@@ -50,24 +98,13 @@ class Picture:
             return named
         return Message("title_of_map_changed", site=self.site, head=self.head, count=len(self.changes))
 
-    @property
-    def below_title(self) -> tuple[str, ...]:
-        """What stands below the title: changes that are too many for it, and the notes."""
-        is_counted = isinstance(self.title, Message) and self.title.code == "title_of_map_changed"
-        return (*(self.changes if is_counted else ()), *self.notes)
-
-    @property
-    def is_unsure(self) -> bool:
-        """Whether it rests on what a file does not say: its notes say on what."""
-        return any(isinstance(note, Message) and note.code in UNSURE for note in self.notes)
-
     def reduced(self, size: int) -> "Picture":
         """The same picture in at most `size` x `size` blocks: the maximum of their cells, labels of their starts."""
         tall, wide = block_length(len(self.queries), size), block_length(len(self.keys), size)
         if tall == wide == 1:
             return self
-        values = _block_maxima(_block_maxima(self.values, wide, -1), tall, -2)
-        visible = _block_maxima(_block_maxima(self.visible, wide, -1), tall, -2)
+        values = maxima(maxima(self.values, 1, wide), 0, tall)
+        visible = maxima(maxima(self.visible, 1, wide), 0, tall)
         return replace(
             self,
             values=values,
@@ -89,6 +126,17 @@ def block_length(n: int, size: int) -> int:
     return max(1, -(-n // size))
 
 
-def _block_maxima(x: Shaped[np.ndarray, "_ _"], length: int, axis: int) -> Shaped[np.ndarray, "_ _"]:
-    """The maximum of each block of `length` along `axis`, of truth values whether any is; the last may be smaller."""
-    return np.maximum.reduceat(x, np.arange(0, x.shape[axis], length), axis=axis)
+def maxima(x: np.ndarray, axis: int, length: int) -> np.ndarray:
+    """The largest of each block along an axis; of short blocks one place after the other, which is much quicker."""
+    if length == 1:
+        return x
+    found: np.ndarray
+    if length > QUICK:
+        found = np.maximum.reduceat(x, np.arange(0, x.shape[axis], length), axis=axis)
+        return found
+    x = np.swapaxes(x, 0, axis)
+    found = x[::length].copy()
+    for place in range(1, length):
+        other = x[place::length]
+        np.maximum(found[: len(other)], other, out=found[: len(other)])
+    return np.swapaxes(found, 0, axis)

@@ -1,29 +1,14 @@
-"""The look that all figures share: colours for light and dark pages, and fonts.
+"""The look that all charts share: colours for light and dark pages, and fonts.
 
 Fonts and background sit in a template of the figure's own, which a page's theme may overrule; the colours that carry
-meaning (weights, masked, selected) and those of text stay. Both colour scales keep their order for colour-blind
-readers: Viridis (Smith and van der Walt 2015) rises in lightness; the diverging one runs from blue to orange.
+meaning and those of text stay.
 """
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-
-
-def _written(stops: Sequence[Sequence[int]]) -> tuple[str, ...]:
-    """Stops of a scale, as Plotly names colours."""
-    return tuple(f"#{bytes(stop).hex()}" for stop in stops)
-
-
-_SCALES = json.loads((Path(__file__).parent / "canvas" / "shared" / "scales.json").read_text(encoding="utf-8"))
-
-SEQUENTIAL = _written(_SCALES["sequential"])
-"""Probabilities, from 0 (dark) to 1 (bright)."""
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
 
@@ -36,12 +21,10 @@ class Theme:
     ink: str
     faint: str
     grid: str
-    masked: str
     hatch: str
     accent: str
     second: str
     chosen: str
-    diverging: tuple[str, ...]
     series: tuple[str, ...]
 
 
@@ -50,12 +33,10 @@ LIGHT = Theme(
     ink="#1b2530",
     faint="#5c6670",
     grid="#e4e0d6",
-    masked="#e9e7e1",
     hatch="#aaa79d",
     accent="#0b6e7f",
     second="#b4541a",
     chosen="#a3266b",
-    diverging=_written(_SCALES["diverging"]["light"]),
     series=("#0b6e7f", "#b4541a", "#4b3f9e", "#2e7d32", "#a3266b", "#8a6d00", "#1f5fbf", "#5c6670"),
 )
 
@@ -64,12 +45,10 @@ DARK = Theme(
     ink="#e8ecef",
     faint="#a9b4be",
     grid="#2b3742",
-    masked="#2a333c",
     hatch="#66727e",
     accent="#5cc4d2",
     second="#f0975a",
     chosen="#ec7fb8",
-    diverging=_written(_SCALES["diverging"]["dark"]),
     series=("#5cc4d2", "#f0975a", "#a79bf0", "#7cc97f", "#ec7fb8", "#d9bd4a", "#7fb0f5", "#a9b4be"),
 )
 
@@ -77,11 +56,6 @@ DARK = Theme(
 def theme(dark: bool) -> Theme:
     """The colours for a dark or a light page."""
     return DARK if dark else LIGHT
-
-
-def scale(stops: Sequence[str]) -> list[list[float | str]]:
-    """Stops at equal distances, as Plotly takes a scale."""
-    return [[at / (len(stops) - 1), colour] for at, colour in enumerate(stops)]
 
 
 def legend(**where: Any) -> dict[str, Any]:
@@ -105,28 +79,17 @@ def ink(figure: go.Figure, colours: Theme) -> go.Figure:
 @cache
 def template(dark: bool) -> go.layout.Template:
     """What a figure looks like where its page says nothing."""
-    colours = theme(dark)
+    colours, hover = theme(dark), dict(family=FONT, size=13)
     axis = dict(
-        gridcolor=colours.grid,
-        zeroline=False,
-        linecolor=colours.grid,
-        tickcolor=colours.grid,
-        automargin=True,
-        title=dict(standoff=8, font=dict(size=13)),
-        tickfont=dict(size=12),
-    )
+        gridcolor=colours.grid, zeroline=False, linecolor=colours.grid, tickcolor=colours.grid, automargin=True,
+        title=dict(standoff=8, font=dict(size=13)), tickfont=dict(size=12),
+    )  # fmt: skip
     return go.layout.Template(
         layout=dict(
-            paper_bgcolor=colours.paper,
-            plot_bgcolor=colours.paper,
-            font=dict(family=FONT, color=colours.ink, size=12),
+            paper_bgcolor=colours.paper, plot_bgcolor=colours.paper, xaxis=axis, yaxis=axis,
+            font=dict(family=FONT, color=colours.ink, size=12), legend=dict(font=dict(size=12)),
             title=dict(x=0, xref="container", xanchor="left", pad=dict(l=12), font=dict(size=15)),
-            hoverlabel=dict(
-                bgcolor=colours.paper, bordercolor=colours.faint, font=dict(family=FONT, color=colours.ink, size=13)
-            ),
-            xaxis=axis,
-            yaxis=axis,
-            legend=dict(font=dict(size=12)),
+            hoverlabel=dict(bgcolor=colours.paper, bordercolor=colours.faint, font=hover | dict(color=colours.ink)),
             modebar=dict(bgcolor="rgba(0,0,0,0)", color=colours.faint, activecolor=colours.ink),
         )
-    )
+    )  # fmt: skip

@@ -1,47 +1,29 @@
 """Methods of attribution on one translation: deletion, what each costs, and how far each can be trusted."""
 
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from timeit import repeat
+
+import numpy as np
 
 from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.explain.attribution.deciding import Deciding
-from transformer.explain.attribution.deciding import deciding as deciding_of
-from transformer.explain.attribution.deletion import How, Progress
-from transformer.explain.attribution.deletion import deletion as deleted
+from transformer.explain.attribution.deletion import DECIDED, Deciding, How, Trust, deletion, trust
+from transformer.explain.attribution.deletion import deciding as deciding_of
 from transformer.explain.attribution.integrated_gradients import usual_points
-from transformer.explain.attribution.methods import DELETIONS, attribute, defined, naming_others
-from transformer.explain.attribution.result import Attribution
-from transformer.explain.attribution.scored_sequence import ScoredSequence
-from transformer.explain.attribution.trust import Trust, trust
+from transformer.explain.attribution.methods import attribute, defined
+from transformer.explain.attribution.result import Attribution, ScoredSequence
 from transformer.runs.concurrency import forward_slot, let_others, letting_others
 from transformer.runs.translate import Translation
 
 
-def deletion(
-    checkpoint: Checkpoint,
-    translation: Translation,
-    how: How = "hidden",
-    words: bool = False,
-    prefix: bool = True,
-    progress: Progress | None = None,
-) -> Attribution:
-    """What each written token loses without each part of the input: `transformer.explain.attribution.deletion`.
-
-    Raises:
-        AttributionError: not defined for this model.
-        CheckpointError: the checkpoint does not translate text.
-    """
-    sequence, method = (
-        translation.scored_sequence(checkpoint),
-        next(name for name, one in DELETIONS.items() if one == how),
-    )
-    with forward_slot(), naming_others(method, lambda: defined(sequence, translation.record)):
-        return deleted(sequence, how, words, prefix, letting_others(progress))
+def word_losses(checkpoint: Checkpoint, translation: Translation, how: How) -> Attribution:
+    """What each written word loses (nats) without each source word, which is hidden, unknown or removed."""
+    with forward_slot():
+        return deletion(translation.scored_sequence(checkpoint), how, True, False, letting_others(None))
 
 
 @dataclass(frozen=True)
-class Cost:
+class MethodCost:
     """What a method is about to cost: passes through the model with source and target, and about how many seconds."""
 
     passes: int
@@ -55,58 +37,43 @@ SHARED = 120
 """Up to so many positions, passes that go together share much of what one costs alone."""
 
 
-MEASURING, MOST_MEASURED = 0.2, 5
-"""Seconds after which no further pass is measured, and the most passes that are."""
+def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> MethodCost | None:
+    """What a method will cost on this machine as busy as it is, None where that is a few passes.
 
-
-def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Cost | None:
-    """What a method will cost on this machine as busy as it is, told by one pass; None where that is a few passes.
-
-    That is the fastest of a few, as a pass may wait for memory or for others; where passes are long, one is enough.
-
-    Raises:
-        CheckpointError: the checkpoint does not translate text.
+    It is told by one pass, the faster of two, as a pass may wait for memory or for others.
     """
     sequence = translation.scored_sequence(checkpoint)
     source, read = len(sequence.source), len(sequence.read)
-    passes = dict.fromkeys(DELETIONS, source + read) | dict.fromkeys(BACKWARD, read)
-    passes |= {"deletion_removed": source, "integrated_gradients": usual_points(sequence.model) * read}
+    passes = {
+        "deletion": source + read,
+        "deletion_unknown": source + read,
+        "deletion_removed": source,
+        "gradients": read,
+        "integrated_gradients": usual_points(sequence.model) * read,
+    }
     if method not in passes:
         return None
-    took = list[float]()
     with forward_slot():
-        while len(took) < MOST_MEASURED and sum(took) < MEASURING:
-            start = time.perf_counter()
-            sequence.log_probs([sequence.source_ids], [sequence.read_ids])
-            took.append(time.perf_counter() - start)
+        took = repeat(lambda: sequence.log_probs([sequence.source_ids], [sequence.read_ids]), number=1, repeat=2)
     alone = min(1.0, (source + read) / SHARED)
-    return Cost(passes[method], passes[method] * min(took) * alone * BACKWARD.get(method, 1.1))
+    return MethodCost(passes[method], passes[method] * min(took) * alone * BACKWARD.get(method, 1.1))
 
 
 def usual_deletion(sequence: ScoredSequence) -> How:
     """How words are taken from a model by itself: hidden where it can be kept from one, else taken out."""
-    return "hidden" if sequence.abilities.hides else "removed"
+    return "hidden" if sequence.model.abilities.hides else "removed"
 
 
 def deciding(checkpoint: Checkpoint, translation: Translation) -> Deciding:
-    """Which source word decides each written word, by `usual_deletion`; one pass a source word, in batches.
-
-    Raises:
-        CheckpointError: the checkpoint does not translate text.
-    """
-    how = usual_deletion(translation.scored_sequence(checkpoint))
-    return deciding_of(deletion(checkpoint, translation, how, words=True, prefix=False))
+    """Which source word decides each written word, by `usual_deletion`; one pass a source word, in batches."""
+    found = word_losses(checkpoint, translation, usual_deletion(translation.scored_sequence(checkpoint)))
+    return deciding_of(found.of_source, found.steps.special, found.source.special)
 
 
 def trusted(
     checkpoint: Checkpoint, translation: Translation, asked: Mapping[str, tuple[str, int | None]]
 ) -> dict[str, Trust]:
-    """How each of `asked` (name -> method and layer) fares on one translation, beside deletion, its reverse and chance.
-
-    Raises:
-        AttributionError: a method is not defined for this model.
-        CheckpointError: the checkpoint does not translate text.
-    """
+    """How each of `asked` (name -> method and layer) fares on one translation; deletion, its reverse and chance too."""
     sequence = translation.scored_sequence(checkpoint)
     with forward_slot():
         answers = {}
@@ -127,3 +94,32 @@ def every_question(checkpoint: Checkpoint, translation: Translation) -> dict[str
         if method in methods and len(layers) > 1:
             asked |= {f"{method}.{layer}": (method, layer) for layer in layers}
     return asked
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """A source word that decides words of one model's translation, and nothing of another's.
+
+    `written` are these words, which the other translation lacks. `needed` is the most that a word loses without the
+    source word (nats), in the translation that has them and in the other one, where it is at most `DECIDED`.
+    """
+
+    word: str
+    written: tuple[str, ...]
+    needed: tuple[float, float]
+
+
+def forgotten(translations: Sequence[Translation], decided: Sequence[Deciding]) -> tuple[Forgotten, ...]:
+    """Source words that the second of two translations of one sentence leaves out, the most needed one first.
+
+    `decided` says what decides the words of each.
+    """
+    kept, lost = decided
+    source = translations[0].axes.source.merged()
+    words, there = (one.axes.written.merged().texts for one in translations)
+    found = []
+    for column, word in enumerate(source.labels):
+        written = tuple(words[row] for row in np.flatnonzero(kept.columns == column) if words[row] not in there)
+        if written and lost.needed[column] <= DECIDED:
+            found.append(Forgotten(word, written, (float(kept.needed[column]), float(lost.needed[column]))))
+    return tuple(sorted(found, key=lambda one: -one.needed[0]))

@@ -3,10 +3,14 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Event, Lock, local
 
 import torch
+
+from transformer.attention.interventions.edits import active, refuse_unknown_sites
+from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import CheckpointError
 
 AT_ONCE = 2
 """At most so many forward passes at once."""
@@ -33,38 +37,13 @@ class Slots:
             self.give_back()
 
     def take(self) -> None:
-        """Wait for a slot."""
+        """Wait for a slot; whoever is interrupted (Ctrl+C in a notebook) leaves the queue, or lets go of what came."""
         with self._lock:
             if self._free:
                 self._free -= 1
                 return
-            given = self._queue()
-        self._wait(given)
-
-    def give_back(self) -> None:
-        """Let a slot go."""
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().set()
-            else:
-                self._free += 1
-
-    def let_others(self) -> None:
-        """Give the slot to whoever waits longest, and wait for the next one; nothing happens where nobody waits."""
-        with self._lock:
-            if not self._waiting:
-                return
-            given = self._queue()
-            self._waiting.popleft().set()
-        self._wait(given)
-
-    def _queue(self) -> Event:
-        given = Event()
-        self._waiting.append(given)
-        return given
-
-    def _wait(self, given: Event) -> None:
-        """Wait; whoever is interrupted (Ctrl+C in a notebook) leaves the queue, or lets go of what came meanwhile."""
+            given = Event()
+            self._waiting.append(given)
         try:
             given.wait()
         except BaseException:
@@ -75,6 +54,20 @@ class Slots:
             if came:
                 self.give_back()
             raise
+
+    def give_back(self) -> None:
+        """Let a slot go: to whoever waits longest."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._free += 1
+
+    def let_others(self) -> None:
+        """Give the slot to whoever waits longest, and wait for the next one; nothing happens where nobody waits."""
+        if self._waiting:
+            self.give_back()
+            self.take()
 
 
 GRACE = 0.5
@@ -106,7 +99,7 @@ class _Mine(local):
     `first` among long work is whoever has its slot, has worked `tenure` seconds in it, and went on when it `began`.
     """
 
-    held, long, first = False, False, False
+    has_slot, long, first = False, False, False
     since, began, tenure = 0.0, float("-inf"), 0.0
 
 
@@ -116,18 +109,18 @@ _mine = _Mine()
 @contextmanager
 def forward_slot() -> Iterator[None]:
     """Wait for one of the slots that bound how many forward passes run at once; no gradients are kept inside."""
-    if _mine.held:  # a pass within a pass is part of it: with a slot of its own, two such would wait for each other
+    if _mine.has_slot:  # a pass within a pass is part of it: with a slot of its own, two such would wait for each other
         yield
         return
     try:
         if _mine.long:
             _come_first()
         with _forward.slot(), torch.inference_mode():
-            _mine.held, _mine.since = True, time.thread_time()
+            _mine.has_slot, _mine.since = True, time.thread_time()
             try:
                 yield
             finally:
-                _mine.held = False
+                _mine.has_slot = False
     finally:
         _let_next()
 
@@ -153,7 +146,7 @@ def let_others() -> None:
     So a translation of 256 tokens delays a short one by a step and not by seconds. What the work holds by then stays in
     memory. Nothing happens outside of `forward_slot`.
     """
-    if not _mine.held:
+    if not _mine.has_slot:
         return
     if not _mine.long and time.thread_time() - _mine.since < GRACE:
         _forward.let_others()
@@ -194,9 +187,28 @@ def _let_next() -> None:
 def letting_others(progress: Callable[[float], None] | None) -> Callable[[float], None]:
     """A `progress` that lets others go first, too, whenever it is told."""
 
-    def told(done: float) -> None:
+    def reported(done: float) -> None:
         let_others()
         if progress is not None:
             progress(done)
 
-    return told
+    return reported
+
+
+@contextmanager
+def run_of(checkpoint: Checkpoint) -> Iterator[None]:
+    """One of the forward slots, for a run of this checkpoint that the caller's interventions may change.
+
+    What is made inside without a device of its own is made where the model is.
+
+    Raises:
+        InputError: the checkpoint has no attention that one of them names.
+        CheckpointError: its attention cannot be changed.
+    """
+    asked = active()
+    if asked is not None:
+        if not checkpoint.sites:
+            raise CheckpointError("nothing_to_change", name=checkpoint.name)
+        refuse_unknown_sites(asked.sites, checkpoint.sites)
+    with forward_slot(), nullcontext() if checkpoint.device.type == "cpu" else checkpoint.device:
+        yield

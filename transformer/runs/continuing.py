@@ -1,13 +1,14 @@
-"""Continue a text: (checkpoint, text) -> what a decoder alone writes after it, token by token.
+"""What a model would write: a decoder continues a text, token by token; an encoder fills its hidden words in.
 
 Drawing follows Fan et al. 2018 (top-k) after a temperature, as the `transformers` library does it; with the same seed
 it draws the same tokens.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -17,16 +18,12 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.explain.attribution.deletion import Progress, untold
 from transformer.messages import Message
-from transformer.nn.protocols import Continuing
-from transformer.nn.run_context import changed_context
+from transformer.nn.common import changed_context
 from transformer.nn.search import likeliest
-from transformer.runs.any_model import MAX_POSITIONS, ModelRun, read, run_ids
-from transformer.runs.changed import run_of
-from transformer.text.base import Tokenizer
-from transformer.text.steps import Candidate, Step
-
-TOP = 10
-"""How many of the likeliest next tokens are kept for each step."""
+from transformer.runs.any_model import MAX_POSITIONS, ModelRun, continues, read, run_ids
+from transformer.runs.concurrency import run_of
+from transformer.runs.translate import RUNNERS_UP, steps_of
+from transformer.text.beams import Candidate, Step
 
 
 @dataclass(frozen=True)
@@ -46,16 +43,10 @@ class ContinueOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        wanted = {
-            "n_tokens": Message("continue_wanted_count"),
-            "temperature": Message("continue_wanted_temperature"),
-            "top_k": Message("continue_wanted_top_k"),
-            "seed": Message("continue_wanted_seed"),
-        }
-        for name, said in wanted.items():
+        for name, key in (("n_tokens", "count"), *((one, one) for one in ("temperature", "top_k", "seed"))):
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
-                raise InputError("continue_options", name=name, value=value, wanted=said)
+                raise InputError("continue_options", name=name, value=value, wanted=Message(f"continue_wanted_{key}"))
 
 
 @dataclass(frozen=True)
@@ -95,31 +86,21 @@ class Continuation:
 
         Nothing is computed again: no token sees what follows it, so these are the first rows and columns of each map.
         """
-        if step == len(self.written):
-            return self.run
-        return self._until[step]
+        run, count = self.run, self.prompt + step
+        axis = next(iter(run.record.values())).keys.kept(range(count))
+        maps = {site: replace(one, queries=axis, keys=axis) for site, one in run.record.items()}
+        outputs = {name: value[:count] for name, value in run.outputs.items()}
+        record = Record(maps, run.record.model, self.texts[step])
+        return replace(run, input=self.texts[step], record=record, outputs=outputs, ids=run.ids[:count])
 
     def last(self, step: int) -> str:
         """The last token that had been read before the token of a step was written."""
         axis = next(each.keys for each in self.run.record.values())
         return axis.texts[self.prompt + step - 1]
 
-    @cached_property
-    def _until(self) -> tuple[ModelRun, ...]:
-        return tuple(_until(self.run, self.prompt + step, self.texts[step]) for step in range(len(self.written)))
-
-
-def continues(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint scores what comes next, and has a tokenizer to say it with."""
-    model = checkpoint.model
-    return isinstance(model, Continuing) and model.continues and checkpoint.tokenizer is not None
-
 
 def continue_text(
-    checkpoint: Checkpoint,
-    text: str,
-    options: ContinueOptions | None = None,
-    progress: Progress = untold,
+    checkpoint: Checkpoint, text: str, options: ContinueOptions | None = None, progress: Progress = untold
 ) -> Continuation:
     """Continue `text` and record all attention over both; `progress` is called with the share done, up to 1.
 
@@ -143,31 +124,23 @@ def continue_text(
     options = replace(options, n_tokens=min(options.n_tokens, most - len(ids)))
     with changed_context(is_streaming=True):
         written, tops = _written(checkpoint, ids, options, progress)
-    labels = checkpoint.tokenizer.labels(written)
-    steps = tuple(_likeliest(*top, checkpoint.tokenizer) for top in tops)
-    counts = range(1, len(written) + 1)
-    texts = (text, *(checkpoint.tokenizer.decode([*ids, *written[:count]]) for count in counts))
+    tokenizer = checkpoint.tokenizer
+    labels, steps = tokenizer.labels(written), []
+    for odds, chance in tops:
+        likely: list[int] = likeliest(odds[None], RUNNERS_UP)[1][0].tolist()
+        rows = zip(likely, tokenizer.labels(likely), odds[likely].tolist(), chance[likely].tolist(), strict=True)
+        steps.append(tuple(NextToken(*row) for row in rows))
+    each = torch.stack([odds for odds, _ in tops])[: len(written)]
+    tokens = steps_of(each, written, labels, tokenizer) if written else ()
+    texts = (text, *(tokenizer.decode([*ids, *written[: count + 1]]) for count in range(len(written))))
     with changed_context(is_streaming=True):
         run = run_ids(checkpoint, texts[-1], [*ids, *written], [*pieces, *labels])
-    return Continuation(
-        run=run,
-        prompt=len(ids),
-        written=tuple(written),
-        tokens=tuple(_token(*each) for each in zip(labels, written, tops, steps, strict=False)),
-        texts=texts,
-        steps=steps,
-        text=checkpoint.tokenizer.decode(written),
-        finished=written[-1:] == [_end_id(checkpoint)],
-    )
+    found, finished = tokenizer.decode(written), written[-1:] == [_end_id(checkpoint)]
+    return Continuation(run, len(ids), tuple(written), tokens, texts, tuple(steps), found, finished)
 
 
 def reread(checkpoint: Checkpoint, found: Continuation) -> ModelRun:
-    """Read a text and what was written after it once more, under the caller's interventions: the same tokens.
-
-    Raises:
-        InputError: an intervention does not fit.
-        CheckpointError: the checkpoint's attention cannot be changed.
-    """
+    """Read a text and what was written after it once more, under the caller's interventions: the same tokens."""
     axis = next(each.keys for each in found.run.record.values())
     return run_ids(checkpoint, found.run.input, list(found.run.ids), list(axis.texts))
 
@@ -224,23 +197,99 @@ def chances(logits: Float[Tensor, " vocab"], options: ContinueOptions) -> Float[
     return scaled.softmax(-1)
 
 
-def _likeliest(odds: Tensor, asked: Tensor, tokenizer: Tokenizer) -> tuple[NextToken, ...]:
-    ids: list[int] = likeliest(odds[None], TOP)[1][0].tolist()
-    rows = zip(ids, tokenizer.labels(ids), odds[ids].tolist(), asked[ids].tolist(), strict=True)
-    return tuple(NextToken(*row) for row in rows)
+@dataclass(frozen=True)
+class Gap:
+    """A masked position: its index among the input tokens, and the likeliest words there (at most 10).
+
+    Probabilities are over the whole vocabulary, each gap's on its own: with several gaps, none knows the others.
+    `words[i]` is how `candidates[i]` is typed.
+    """
+
+    position: int
+    candidates: tuple[Candidate, ...]
+    words: tuple[str, ...]
 
 
-def _token(label: str, token: int, odds: tuple[Tensor, Tensor], likeliest_ones: tuple[NextToken, ...]) -> Step:
-    own = odds[0]
-    candidates = tuple(Candidate(one.text, one.probability) for one in likeliest_ones)
-    return Step(label, float(own[token]), int((own > own[token]).sum()), candidates)
+def mask_of(checkpoint: Checkpoint) -> str:
+    """How a hidden word is typed for a checkpoint that fills words in; empty for another one."""
+    head = getattr(checkpoint.model.config, "head", "")
+    return str(getattr(checkpoint.tokenizer, "mask", "")) if head == "words" else ""
 
 
-def _until(run: ModelRun, count: int, text: str) -> ModelRun:
-    """The first `count` tokens of a run whose tokens see nothing ahead."""
-    maps = {}
-    for site, found in run.record.items():
-        axis = found.keys.kept(range(count))
-        maps[site] = replace(found, queries=axis, keys=axis)
-    outputs = {name: value[:count] for name, value in run.outputs.items()}
-    return replace(run, input=text, record=Record(maps, run.record.model, text), outputs=outputs, ids=run.ids[:count])
+def fill(checkpoint: Checkpoint, text: str) -> tuple[Gap, ...]:
+    """Predict the masked positions of `text` (`mask_of(checkpoint)`), in order; empty where none is masked.
+
+    Raises:
+        InputError: nothing to read, or too much.
+        CheckpointError: the checkpoint fills no words in.
+    """
+    model: Any = checkpoint.model
+    tokenizer: Any = checkpoint.tokenizer
+    ids, _ = read(checkpoint, text)
+    places = _gaps(checkpoint, ids)
+    if not places:
+        return ()
+    with run_of(checkpoint):
+        odds = model.word_scores(torch.tensor([ids]))[0, places].softmax(-1)
+    values, tops = likeliest(odds, RUNNERS_UP)
+    return tuple(
+        Gap(
+            place,
+            tuple(map(Candidate, tokenizer.labels(top), chances)),
+            tuple(tokenizer.decode([token]).strip() for token in top),
+        )
+        for place, top, chances in zip(places, tops.tolist(), values.tolist(), strict=True)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class GapEffect:
+    """What interventions do to a gap: probabilities of the words that are among the likeliest before or after."""
+
+    position: int
+    words: tuple[str, ...]
+    before: Float[np.ndarray, " word"]
+    after: Float[np.ndarray, " word"]
+
+
+def gap_effects(checkpoint: Checkpoint, before: ModelRun, after: ModelRun) -> tuple[GapEffect, ...]:
+    """Each gap of a text that was read twice (`what_if.read_under`), in order; the likeliest before come first."""
+    tokenizer: Any = checkpoint.tokenizer
+    found = []
+    for place in _gaps(checkpoint, before.ids):
+        odds = [torch.from_numpy(run.outputs["logits"][place]).double().softmax(-1) for run in (before, after)]
+        tops = [likeliest(one[None], RUNNERS_UP)[1][0].tolist() for one in odds]
+        ids = [*tops[0], *(token for token in tops[1] if token not in tops[0])]
+        was, now = (one[ids].numpy() for one in odds)
+        found.append(GapEffect(place, tuple(tokenizer.labels(ids)), was, now))
+    return tuple(found)
+
+
+def _gaps(checkpoint: Checkpoint, ids: Sequence[int]) -> list[int]:
+    """Where a word is hidden."""
+    if not mask_of(checkpoint):
+        raise CheckpointError("fill_no_mask", name=checkpoint.name)
+    tokenizer: Any = checkpoint.tokenizer
+    return [place for place, token in enumerate(ids) if token == tokenizer.mask_id]
+
+
+def filled(text: str, mask: str, gap: int, word: str) -> str:
+    """`text` with `word` in its gap of this number, counted from 0.
+
+    A piece that continues a word (##ing) is joined to what stands before it.
+    """
+    parts = text.split(mask)
+    before, after = mask.join(parts[: gap + 1]), mask.join(parts[gap + 1 :])
+    joined = before.rstrip() + word.removeprefix("##") if word.startswith("##") else before + word
+    return joined + after
+
+
+def hidden(text: str, mask: str, word: int) -> str:
+    """`text` with its word of this number, counted from 0, hidden; punctuation around it stays."""
+    words = text.split(" ")
+    place = [i for i, one in enumerate(words) if one][word]
+    own = words[place]
+    start = next((i for i, letter in enumerate(own) if letter.isalnum()), 0)
+    stop = next((i for i in range(len(own), 0, -1) if own[i - 1].isalnum()), len(own))
+    words[place] = own[:start] + mask + own[stop:]
+    return " ".join(words)

@@ -1,9 +1,9 @@
 """Long runs: what one will take is measured on shorter ones, how far it is can be told, and it can be stopped.
 
-Nothing of a model is changed for that: PyTorch lets a thread see each of its own operations. An attention, whose cost
-grows with the square of the length, is given to the fused kernel one head at a time, and a long head in groups of its
-queries: in blocks of the size that it computes without groups, so what comes out is the same to the bit. Whoever
-listens may raise: the run ends there, and nothing is kept.
+How far a run is follows from the clock. Nothing of a model is changed for that: PyTorch lets a thread see its
+operations. An attention, whose cost grows with the square of the length, is given to the fused kernel one head at a
+time, and a long head in groups of its queries: in blocks of the size that it computes without groups, so what comes out
+is the same to the bit. Whoever listens may raise: the run ends there, and nothing is kept.
 """
 
 import time
@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from transformer.errors import InputError
-from transformer.explain.attribution.deletion import Progress, untold
+from transformer.explain.attribution.deletion import Progress
 from transformer.nn import fused
 
 SHORT = 1_024
@@ -62,14 +62,6 @@ class Cost(NamedTuple):
     kept_bytes: int
 
 
-class _Operation(NamedTuple):
-    """One operation of a run: what it took, whether it was an attention, and how many numbers came out."""
-
-    seconds: float
-    attends: bool
-    n_given: int
-
-
 class _Growth(NamedTuple):
     """a n + b n^2, through what was found at n and at n / 2."""
 
@@ -89,15 +81,14 @@ class _Growth(NamedTuple):
 class Pace:
     """How the runs of a model grow with the length of what it reads (letters, tokens), from two that were measured."""
 
-    length: int
-    operations: tuple[tuple[float, bool], ...]
+    seconds: _Growth
     in_hand: _Growth
     kept: _Growth
 
     def cost(self, length: int) -> Cost:
         """What a run over so many letters or tokens takes."""
         kept = self.kept.at(length) + LABELS * length
-        return Cost(sum(self._expected(length)), int(kept + IN_HAND * self.in_hand.at(length)), int(kept))
+        return Cost(self.seconds.at(length), int(kept + IN_HAND * self.in_hand.at(length)), int(kept))
 
     def longest(self, most_bytes: int) -> int:
         """The longest input whose run needs no more than this, to two digits."""
@@ -109,31 +100,19 @@ class Pace:
         return low // unit * unit
 
     @contextmanager
-    def followed(self, length: int, heard: Progress) -> Iterator[None]:
-        """Tell of the run inside how far it is, at its operations and within its attentions."""
-        expected = self._expected(length)
-        whole = sum(expected) or 1.0
-        done, at, told = 0.0, 0, 0.0
+    def reported(self, length: int, heard: Progress) -> Iterator[None]:
+        """Tell of the run inside how far it is by the clock, at its operations and within its attentions."""
+        expected, start, reported_at = self.seconds.at(length), time.monotonic(), 0.0
 
-        def begun(share: float) -> None:
-            nonlocal told
-            if time.monotonic() - told >= LISTENING:
-                now = expected[at] if at < len(expected) else 0.0
-                heard(min(0.99, (done + share * now) / whole))
-                told = time.monotonic()
+        def step() -> None:
+            nonlocal reported_at
+            now = time.monotonic()
+            if now - reported_at >= LISTENING:
+                heard(min(0.99, (now - start) / (expected or 1.0)))
+                reported_at = time.monotonic()
 
-        def ended(_operation: _Operation, _in_hand: int) -> None:
-            nonlocal done, at
-            done += expected[at] if at < len(expected) else 0.0
-            at += 1
-            begun(0.0)
-
-        with _Operations(begun, ended):
+        with _Operations(step):
             yield
-
-    def _expected(self, length: int) -> list[float]:
-        by = length / self.length
-        return [seconds * (by**2 if square else by) for seconds, square in self.operations]
 
 
 _PACES: WeakKeyDictionary[nn.Module, Pace] = WeakKeyDictionary()
@@ -175,53 +154,38 @@ def _measured(length: int, run: Callable[[int], int]) -> Pace:
     size = min(FIRST, length)
     while True:
         half, whole = _watched(run, max(1, size // 2)), _watched(run, size)
-        if size * 2 > min(LAST, length) or sum(one.seconds for one in whole.operations) > ENOUGH:
-            break
+        if size * 2 > min(LAST, length) or whole[0] > ENOUGH:
+            rest, in_hand, kept = (_Growth.through(size, *both) for both in zip(half[1:], whole[1:], strict=True))
+            attending = whole[0] - whole[1]
+            return Pace(_Growth(rest.linear, rest.square + attending / size**2), in_hand, kept)
         size *= 2
-    alike = len(half.operations) == len(whole.operations)
-    before = half.operations if alike else whole.operations
-    operations = tuple(
-        (after.seconds, after.attends or (after.n_given > 3 * one.n_given > 0))
-        for one, after in zip(before, whole.operations, strict=True)
-    )
-    return Pace(
-        size,
-        operations,
-        _Growth.through(size, float(half.in_hand), float(whole.in_hand)),
-        _Growth.through(size, float(half.kept), float(whole.kept)),
-    )
 
 
-class _Watched(NamedTuple):
-    operations: tuple[_Operation, ...]
-    in_hand: int
-    kept: int
+def _watched(run: Callable[[int], int], length: int) -> tuple[float, float, float, float]:
+    """Of the quicker of two runs, since the first one makes things ready.
 
-
-def _watched(run: Callable[[int], int], length: int) -> _Watched:
-    """The quicker of two runs, since the first one makes things ready."""
+    Seconds, seconds outside of fused attention, bytes in hand, and bytes kept.
+    """
     found = []
     for _ in range(2):
-        operations, largest = list[_Operation](), [0]
-
-        def ended(
-            operation: _Operation, in_hand: int, known: list[_Operation] = operations, most: list[int] = largest
-        ) -> None:
-            known.append(operation)
-            most[0] = max(most[0], in_hand)
-
-        with _Operations(untold, ended):
+        start = time.perf_counter()
+        with _Operations() as seen:
             kept = run(length)
-        found.append(_Watched(tuple(operations), largest[0], kept))
-    return min(found, key=lambda one: sum(operation.seconds for operation in one.operations))
+        seconds = time.perf_counter() - start
+        found.append((seconds, seconds - seen.attending, float(seen.in_hand), float(kept)))
+    return min(found)
 
 
 class _Operations(TorchFunctionMode):
-    """See this thread's operations: `begun` is told the share of the present one, `ended` what the last one was."""
+    """See this thread's operations: `step` is called at each and within large attentions.
 
-    def __init__(self, begun: Progress, ended: Callable[[_Operation, int], None]) -> None:
+    `in_hand` is the most that one of them read and wrote, in bytes, parameters aside; `attending` the seconds that
+    fused attentions took.
+    """
+
+    def __init__(self, step: Callable[[], None] = lambda: None) -> None:
         super().__init__()
-        self._begun, self._ended = begun, ended
+        self._step, self.in_hand, self.attending = step, 0, 0.0
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -230,21 +194,21 @@ class _Operations(TorchFunctionMode):
         given = kwargs or {}
         if getattr(func, "__name__", "") in {"__get__", "__set__"}:
             return func(*args, **given)
-        attends, start = _is_attention(func), time.perf_counter()
-        apart = attends and _splits(*args[:3])
-        found = _in_pieces(func, args, given, self._begun) if apart else func(*args, **given)
+        attends, start = func in _attentions(), time.perf_counter()
+        is_split = attends and _splits(*args[:3])
+        found = _in_pieces(func, args, given, self._step) if is_split else func(*args, **given)
         if isinstance(found, Tensor) and found.is_cuda:  # what a GPU was given is not done when the call returns
             torch.cuda.synchronize(found.device)
-        seconds = time.perf_counter() - start
-        inside = [x for x in args if isinstance(x, Tensor) and not isinstance(x, nn.Parameter)]
-        outside = [x for x in (found if isinstance(found, tuple) else (found,)) if isinstance(x, Tensor)]
-        in_hand = sum(x.nbytes for x in (*inside, *outside))
-        self._ended(_Operation(seconds, attends, sum(x.numel() for x in outside)), in_hand)
+        self.attending += (time.perf_counter() - start) * attends
+        there = (*args, *(found if isinstance(found, tuple) else (found,)))
+        tensors = [one for one in there if isinstance(one, Tensor) and not isinstance(one, nn.Parameter)]
+        self.in_hand = max(self.in_hand, sum(one.nbytes for one in tensors))
+        self._step()
         return found
 
 
-def _is_attention(func: Any) -> bool:
-    return func is F.scaled_dot_product_attention or func is getattr(torch.ops.aten, fused.OPERATOR, None)
+def _attentions() -> tuple[Any, Any]:
+    return F.scaled_dot_product_attention, getattr(torch.ops.aten, fused.OPERATOR, None)
 
 
 def _splits(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -254,7 +218,7 @@ def _splits(q: Tensor, k: Tensor, v: Tensor) -> bool:
     return alike and large and not torch.is_grad_enabled()
 
 
-def _in_pieces(func: Any, args: tuple[Any, ...], given: dict[str, Any], begun: Progress) -> Any:
+def _in_pieces(func: Any, args: tuple[Any, ...], given: dict[str, Any], step: Callable[[], None]) -> Any:
     """An attention head by head; what its parts are alone is what they are together."""
     q, k, v, *rest = args
     batch, n_heads, n_queries, n_keys = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
@@ -267,7 +231,7 @@ def _in_pieces(func: Any, args: tuple[Any, ...], given: dict[str, Any], begun: P
     for head in range(n_heads):
         heads, key_heads = slice(head, head + 1), slice(head // shared, head // shared + 1)
         for rows in groups:
-            begun((head + rows.start / n_queries) / n_heads)
+            step()
             part = {**given, "attn_mask": _mask_of(mask, heads, rows)} if mask is not None else given
             found = func(q[:, heads, rows], k[:, key_heads], v[:, key_heads], *rest, **part)
             pairs = isinstance(found, tuple)
@@ -280,7 +244,7 @@ def _in_pieces(func: Any, args: tuple[Any, ...], given: dict[str, Any], begun: P
 def _groups(n_queries: int, n_keys: int) -> list[slice]:
     rows = max(1, CELLS_AT_ONCE // n_keys // ROWS_AT_ONCE) * ROWS_AT_ONCE
     starts = [start for start in range(0, n_queries, rows) if start == 0 or n_queries - start >= FEWEST_ROWS]
-    return [slice(*ends) for ends in pairwise([*starts, n_queries])]
+    return [slice(*bounds) for bounds in pairwise([*starts, n_queries])]
 
 
 def _mask_of(mask: Tensor, heads: slice, rows: slice) -> Tensor:

@@ -4,33 +4,31 @@ A run decodes with the key/value cache, then passes the chosen tokens through th
 record holds whole maps, and any hypothesis of the beam can be looked at in the same way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from transformer.attention.capture import Recording, recording
-from transformer.attention.record import AttentionMap, Record
+from transformer.attention.record import Record
 from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError, InputError
 from transformer.explain.attribution.deletion import Progress
 from transformer.explain.attribution.methods import attribute
-from transformer.explain.attribution.result import Attribution
-from transformer.explain.attribution.scored_sequence import ScoredSequence
+from transformer.explain.attribution.result import Attribution, ScoredSequence
 from transformer.messages import Message
 from transformer.nn.common import log_probs, readable
 from transformer.nn.protocols import written_length
-from transformer.nn.search import BeamTree, DecodingOptions, decode
-from transformer.plots.axes import Axis
-from transformer.runs.changed import run_of
-from transformer.runs.concurrency import forward_slot, let_others, letting_others
-from transformer.sites import Site
+from transformer.nn.search import BeamTree, DecodingOptions, decode, likeliest
+from transformer.plots.axes import Axis, pooling_queries
+from transformer.runs.concurrency import forward_slot, let_others, letting_others, run_of
 from transformer.text.base import Tokenizer, labels_as_typed, unknown_name
-from transformer.text.steps import Candidate, Step
+from transformer.text.beams import Candidate, Step
 
 MAX_CHARACTERS = 2_000
 """Longest text that is looked at; the limit in tokens is the checkpoint's own."""
@@ -79,18 +77,9 @@ class Translation:
             CheckpointError: the checkpoint does not translate text.
         """
         model, reader, writer = checkpoint.translator()
-        return ScoredSequence(
-            name=checkpoint.name,
-            model=model,
-            source_ids=self.source_ids,
-            read_ids=(model.config.bos_id, *self.target_ids[:-1]),
-            written_ids=self.target_ids,
-            source=self.axes.source,
-            read=self.axes.read,
-            written=self.axes.written,
-            unknown_source_id=reader.unknown_id,
-            unknown_target_id=writer.unknown_id,
-        )
+        ids = self.source_ids, (model.config.bos_id, *self.target_ids[:-1]), self.target_ids
+        axes = self.axes.source, self.axes.read, self.axes.written
+        return ScoredSequence(checkpoint.name, model, *ids, *axes, reader.unknown_id, writer.unknown_id)
 
     def attribution(
         self,
@@ -114,17 +103,9 @@ class Translation:
         """
         if self.record.interventions:
             raise AttributionError("attribution_of_a_changed_run")
+        asked, reported = self.scored_sequence(checkpoint), letting_others(progress)
         with forward_slot():
-            return attribute(
-                self.scored_sequence(checkpoint),
-                self.record,
-                method,
-                layer,
-                head,
-                words,
-                points,
-                letting_others(progress),
-            )
+            return attribute(asked, self.record, method, layer, head, words, points, reported)
 
     @property
     def log_prob(self) -> float:
@@ -149,7 +130,7 @@ def translate(
     with run_of(checkpoint):
         decoded = decode(model, torch.tensor([source_ids]), options or DecodingOptions(), between=let_others)[0]
     translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
-    return replace(translation, tree=decoded.tree, node=decoded.tree.best.id)
+    return replace(translation, tree=decoded, node=decoded.best.id)
 
 
 def follow(checkpoint: Checkpoint, translation: Translation, node: int) -> Translation:
@@ -201,27 +182,44 @@ def _watched(
     with run_of(checkpoint), recording() as seen:
         logits = model(torch.tensor([source_ids]), torch.tensor([read_ids]))[0]
         distribution = log_probs(readable(logits)).exp()
-    source_name, target_name = checkpoint.languages
     written_pieces = pieces or writer.labels(target_ids)
     read_pieces = [*writer.labels(read_ids[:1]), *written_pieces[:-1]]
-    source = _axis(
-        Message("axis_source", language=source_name), labels_as_typed(reader, text, source_ids), source_ids, reader
-    )
-    written = _axis(Message("axis_written", language=target_name), written_pieces, target_ids, writer)
-    read = _axis(Message("axis_read", language=target_name), read_pieces, read_ids, writer)
+
+    def axis(name: Message, pieces: list[str], ids: list[int], tokenizer: Tokenizer) -> Axis:
+        return Axis.of_pieces(name, pieces, [tokenizer.is_special(i) for i in ids])
+
+    ours, theirs = checkpoint.languages
+    source_pieces = labels_as_typed(reader, text, source_ids)
+    source = axis(Message("axis_source", language=ours), source_pieces, source_ids, reader)
+    written = axis(Message("axis_written", language=theirs), written_pieces, target_ids, writer)
+    read = axis(Message("axis_read", language=theirs), read_pieces, read_ids, writer)
     axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}
-    notes = (*checkpoint.guesses, *unknown_words(source, source_ids, reader))
-    maps = {site: replace(_map(seen, site, *axes[site.group]), notes=notes) for site in seen.sites}
+    record = record_of(checkpoint, seen, text, axes, *unknown_words(source, source_ids, reader))
+    steps, ids = steps_of(distribution, target_ids, written_pieces, writer), (tuple(source_ids), tuple(target_ids))
     return Translation(
-        checkpoint=checkpoint.name,
-        input=text,
-        text=writer.decode(target_ids),
-        source_ids=tuple(source_ids),
-        target_ids=tuple(target_ids),
-        steps=_steps(distribution, target_ids, written_pieces, writer),
-        record=Record(maps, checkpoint.name, text),
-        axes=Axes(source, written, read),
+        checkpoint.name, text, writer.decode(target_ids), *ids, steps, record, Axes(source, written, read)
     )
+
+
+def record_of(
+    checkpoint: Checkpoint, seen: Recording, text: str, axes: Axis | Mapping[str, tuple[Axis, Axis]], *notes: Message
+) -> Record:
+    """The record of a run; `axes` are queries and keys of each kind, or the one axis of a model without a target.
+
+    Weights past the end of the keys, which location attention has, become one last key.
+    """
+    maps = {}
+    for site in seen.sites:
+        kept = seen.source(site)
+        if isinstance(axes, Axis):
+            queries, keys = axes if site.kind == "self" else pooling_queries(kept.n_queries), axes
+        else:
+            queries, keys = axes[site.group]
+        found = replace(seen.map(site, queries, keys), notes=(*checkpoint.guesses, *notes))
+        if isinstance(kept, Weights) and kept.n_keys > len(keys):
+            found = replace(found, keys=keys.extended(PAST_SOURCE), source=kept.folded(torch.tensor([len(keys)])))
+        maps[site] = found
+    return Record(maps, checkpoint.name, text)
 
 
 def unknown_words(axis: Axis, ids: Sequence[int], tokenizer: Tokenizer | None) -> tuple[Message, ...]:
@@ -235,29 +233,14 @@ def unknown_words(axis: Axis, ids: Sequence[int], tokenizer: Tokenizer | None) -
     return (Message("note_unknown", count=len(lacking), of=len(every | set(lacking)), token=unknown_name(tokenizer)),)
 
 
-def _map(seen: Recording, site: Site, queries: Axis, keys: Axis) -> AttentionMap:
-    """The map of a site; weights past the end of the source, which location attention has, become one last key."""
-    kept = seen.source(site)
-    if isinstance(kept, Weights) and kept.n_keys > len(keys):
-        folded = kept.folded(torch.tensor([len(keys)]))
-        return AttentionMap(site, queries, keys.extended(PAST_SOURCE), folded, interventions=seen.interventions)
-    return seen.map(site, queries, keys)
-
-
-def _axis(name: str, pieces: list[str], ids: list[int], tokenizer: Tokenizer) -> Axis:
-    return Axis.of_pieces(name, pieces, [tokenizer.is_special(i) for i in ids])
-
-
-def _steps(distribution: Tensor, ids: list[int], pieces: list[str], tokenizer: Tokenizer) -> tuple[Step, ...]:
-    top = distribution.topk(min(RUNNERS_UP, distribution.shape[-1]), dim=-1)
+def steps_of(
+    distribution: Float[Tensor, "step vocab"], ids: Sequence[int], pieces: Sequence[str], tokenizer: Tokenizer
+) -> tuple[Step, ...]:
+    """Each written token, called by its piece, with its probability, its rank, and the likeliest ones beside it."""
+    values, tops = likeliest(distribution, RUNNERS_UP)
     chosen = distribution.gather(1, torch.tensor(ids)[:, None])
-    ranks = (distribution > chosen).sum(1)
+    rows = zip(pieces, chosen[:, 0].tolist(), (distribution > chosen).sum(1).tolist(), strict=True)
     return tuple(
-        Step(
-            text=piece,
-            probability=float(p),
-            rank=int(rank),
-            likeliest=tuple(map(Candidate, tokenizer.labels(tops.tolist()), values.tolist())),
-        )
-        for piece, p, rank, tops, values in zip(pieces, chosen[:, 0], ranks, top.indices, top.values, strict=True)
+        Step(*row, tuple(map(Candidate, tokenizer.labels(top), odds)))
+        for row, top, odds in zip(rows, tops.tolist(), values.tolist(), strict=True)
     )

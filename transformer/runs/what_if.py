@@ -1,10 +1,13 @@
 """What interventions do: to a translation, or to a text that a model reads.
 
-Two ways to run a translation, which are never mixed: *same target* reads what the unchanged model wrote (teacher
-forced), so that steps can be compared; *decode again* searches anew under the interventions. A text is read twice, so
-positions stand for each other; `ends_with` says what can be compared. Measures: Heimersheim and Nanda 2024.
+Two ways to run a translation, never mixed: *same target* reads what the unchanged model wrote (teacher forced), so that
+steps can be compared; or it is translated anew under the interventions. A text is read twice, so positions stand for
+each other; `output_kind` says what can be compared. Attention of another sentence, the donor, may be put into a run;
+the answer is measured where the two targets part, which both reach with the same tokens read. Measures: Heimersheim and
+Nanda 2024.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -14,24 +17,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.attention.interventions.active import intervening
-from transformer.attention.interventions.value import Intervention
+from transformer.attention.capture import recording
+from transformer.attention.interventions.edits import intervening
+from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
+from transformer.errors import InputError
 from transformer.nn.common import log_probs, readable
-from transformer.nn.search import DecodingOptions
 from transformer.plots.axes import Axis
-from transformer.plots.picture import Picture
-from transformer.plots.quantity import Quantity
-from transformer.runs.any_model import MAX_POSITIONS, ModelRun, run_any
-from transformer.runs.changed import run_of
-from transformer.runs.class_reasons import log_odds
-from transformer.runs.translate import Translation, reread, translate
+from transformer.plots.picture import Picture, Quantity
+from transformer.runs.any_model import MAX_POSITIONS, ModelRun, log_odds, run_any
+from transformer.runs.concurrency import run_of
+from transformer.runs.translate import Translation, reread
 from transformer.sites import Site
-from transformer.text.steps import Candidate, Step
+from transformer.text.beams import Candidate, Step
 
 OF_SOURCE = ("encoder.self", "decoder.cross")
 """The kinds of attention whose keys are the source."""
+
+
+LEAST_DIFFERENCE = 0.1
+"""Logits between base and donor below which a share of the way from one to the other says nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class ClassEffect:
     change: float
 
 
-End = Literal["next", "positions", "classes", "numbers", "states"]
+OutputKind = Literal["next", "positions", "classes", "numbers", "states"]
 """What a run ends with: scores of the next token, scores at each position, scores of the whole text, numbers that are
 no probabilities, or states.
 """
@@ -105,14 +111,8 @@ class Word:
 
 
 def same_target(checkpoint: Checkpoint, before: Translation, interventions: Sequence[Intervention]) -> SameTarget:
-    """Read the target of `before` once more under interventions.
-
-    Raises:
-        InputError: an intervention does not fit this checkpoint or sentence.
-        CheckpointError: the checkpoint's attention cannot be changed.
-    """
-    changed, _ = target_logits(checkpoint, before, interventions)
-    clean, _ = target_logits(checkpoint, before, ())
+    """Read the target of `before` once more under interventions."""
+    clean, changed = _logits(checkpoint, before), _logits(checkpoint, before, interventions)
     with intervening(interventions):
         after = reread(checkpoint, before)
     _, _, writer = checkpoint.translator()
@@ -134,42 +134,17 @@ def step_effects(
     asked = torch.tensor(ids)[:, None]
     first, then = log_probs(clean.double()), log_probs(changed.double())
     changes = (then - first).gather(1, asked)[:, 0].tolist()
-    margins, rivals = [], []
-    for logits in (clean.double(), changed.double()):
-        best, others = logits.scatter(1, asked, -torch.inf).max(1)
-        margins.append((logits.gather(1, asked)[:, 0] - best).tolist())
-        rivals.append(names(others.tolist()))
     weighted = torch.where(first.isfinite(), first.exp() * (first - then), 0.0)
-    divergences = weighted.sum(1).clamp(min=0.0).tolist()
-    ranks = [(logits > logits.gather(1, asked)).sum(1).tolist() for logits in (clean, changed)]
-    return tuple(
-        StepEffect(
-            text, changes[i], (margins[0][i], margins[1][i]), (rivals[0][i], rivals[1][i]), divergences[i],
-            (ranks[0][i], ranks[1][i]),
-        )
-        for i, text in enumerate(texts)
-    )  # fmt: skip
-
-
-def decoded_again(
-    checkpoint: Checkpoint, text: str, options: DecodingOptions, interventions: Sequence[Intervention]
-) -> Translation:
-    """Search for a target anew under interventions: those of a decoder's row t act on the step that writes token t.
-
-    Raises:
-        InputError: an intervention does not fit this checkpoint or sentence.
-        CheckpointError: the checkpoint's attention cannot be changed.
-    """
-    with intervening(interventions):
-        return translate(checkpoint, text, options)
-
-
-def class_effects(
-    names: Sequence[str], before: Float[np.ndarray, " classes"], after: Float[np.ndarray, " classes"]
-) -> tuple[ClassEffect, ...]:
-    """Each class before and after; log-odds are ln(p / (1 - p)), of probabilities that sum to 1."""
-    found = zip(logit_effects(names, np.log(before), np.log(after)), before.tolist(), after.tolist(), strict=True)
-    return tuple(replace(one, probabilities=(first, then)) for one, first, then in found)
+    divergences, both = weighted.sum(1).clamp(min=0.0).tolist(), []
+    for logits in (clean.double(), changed.double()):
+        own, (best, others) = logits.gather(1, asked), logits.scatter(1, asked, -torch.inf).max(1)
+        ranks = (logits > own).sum(1).tolist()
+        both.append(zip((own[:, 0] - best).tolist(), names(others.tolist()), ranks, strict=True))
+    found = []
+    for text, change, divergence, *pair in zip(texts, changes, divergences, *both, strict=True):
+        margins, rivals, rank = zip(*pair, strict=True)
+        found.append(StepEffect(text, change, margins, rivals, divergence, rank))
+    return tuple(found)
 
 
 def aligned_words(before: str, after: str) -> tuple[list[Word], list[Word]]:
@@ -189,28 +164,21 @@ def _common(first: Sequence[str], second: Sequence[str]) -> tuple[set[int], set[
 
     An edit puts in, takes out or exchanges a word. O(words x words).
     """
-    best = [[(0, -(len(first) - i) - (len(second) - j)) for j in range(len(second) + 1)] for i in range(len(first) + 1)]
-    for i in reversed(range(len(first))):  # of what follows in both: words in common, and edits, negative
+    below: list[tuple[int, int, Any]] = [(0, j - len(second), ()) for j in range(len(second) + 1)]
+    for i in reversed(range(len(first))):  # of what follows in both: words in common, edits (negative), and where
+        row: list[tuple[int, int, Any]] = [(0, i - len(first), ())] * (len(second) + 1)
         for j in reversed(range(len(second))):
-            moves = [best[i + 1][j + 1], best[i + 1][j], best[i][j + 1]]
-            best[i][j] = max((common, edits - 1) for common, edits in moves)
+            moves = [(common, edits - 1, found) for common, edits, found in (below[j + 1], below[j], row[j + 1])]
             if first[i] == second[j]:
-                common, edits = moves[0]
-                best[i][j] = max(best[i][j], (common + 1, edits))
-    found: tuple[set[int], set[int]] = (set(), set())
-    i = j = 0
-    while i < len(first) and j < len(second):
-        common, edits = best[i][j]
-        if first[i] == second[j] and best[i + 1][j + 1] == (common - 1, edits):
-            found[0].add(i)
-            found[1].add(j)
-            i, j = i + 1, j + 1
-            continue
-        down, right = next(
-            step for step in ((1, 1), (1, 0), (0, 1)) if best[i + step[0]][j + step[1]] == (common, edits + 1)
-        )
-        i, j = i + down, j + right
-    return found
+                common, edits, found = below[j + 1]
+                moves.insert(0, (common + 1, edits, (i, j, found)))
+            row[j] = max(moves, key=lambda one: one[:2])
+        below = row
+    pairs, (_, _, found) = list[tuple[int, int]](), below[0]
+    while found:
+        pairs.append(found[:2])
+        found = found[2]
+    return {i for i, _ in pairs}, {j for _, j in pairs}
 
 
 def map_difference(before: Record, after: Record, site: str, head: int | Literal["mean"]) -> Picture:
@@ -223,11 +191,8 @@ def head_sweep(checkpoint: Checkpoint, before: Translation, action: str) -> Iter
     """Every head off, one at a time (`zero` or `mean`): site, head, and the change of log p of the whole target, nats.
 
     Each is computed when it is asked for, so that whoever asks can stop.
-
-    Raises:
-        InputError: the checkpoint brings no mean outputs.
     """
-    clean = _written(checkpoint, before, ())
+    clean = _written(checkpoint, before)
     for site in before.record.sites:
         for head in range(before.record[site].n_heads):
             changed = _written(checkpoint, before, [Intervention(site, action, heads=(head,))])
@@ -236,7 +201,7 @@ def head_sweep(checkpoint: Checkpoint, before: Translation, action: str) -> Iter
 
 def source_sweep(checkpoint: Checkpoint, before: Translation) -> Iterator[Float[np.ndarray, " step"]]:
     """Every source word for nobody, one at a time: the change of log p of each written token, in nats."""
-    clean = _written(checkpoint, before, ())
+    clean = _written(checkpoint, before)
     for word in range(len(before.axes.source.membership)):
         yield _written(checkpoint, before, for_nobody(before, word)) - clean
 
@@ -249,31 +214,30 @@ def for_nobody(run: Translation, word: int) -> list[Intervention]:
 
 
 def _written(
-    checkpoint: Checkpoint, run: Translation, interventions: Sequence[Intervention]
+    checkpoint: Checkpoint, run: Translation, interventions: Sequence[Intervention] = ()
 ) -> Float[np.ndarray, " step"]:
     """Log p of each token of the run's target, in nats."""
-    logits, ids = target_logits(checkpoint, run, interventions)
-    return log_probs(logits).gather(1, ids)[:, 0].numpy()
+    ids = torch.tensor(run.target_ids)[:, None]
+    return log_probs(_logits(checkpoint, run, interventions)).gather(1, ids)[:, 0].numpy()
 
 
-def target_logits(
-    checkpoint: Checkpoint, run: Translation, interventions: Sequence[Intervention]
-) -> tuple[Float[Tensor, "step vocab"], Tensor]:
-    """Logits of each step of the run's target under interventions, and the ids that were written (step, 1)."""
-    model, _, _ = checkpoint.translator()
-    read = torch.tensor([[model.config.bos_id, *run.target_ids[:-1]]])
+def _logits(
+    checkpoint: Checkpoint, run: Translation, interventions: Sequence[Intervention] = ()
+) -> Float[Tensor, "step vocab"]:
+    """Logits of each step of the run's target under interventions."""
     with intervening(interventions), run_of(checkpoint):
-        logits = model(torch.tensor([run.source_ids]), read)[0]
-    return logits, torch.tensor(run.target_ids)[:, None]
+        found: Tensor = checkpoint.translator()[0](*_ids(checkpoint, run))[0]
+    return found
+
+
+def _ids(checkpoint: Checkpoint, run: Translation) -> tuple[Tensor, Tensor]:
+    """What the encoder and the decoder of a run had read."""
+    start = checkpoint.translator()[0].config.bos_id
+    return torch.tensor([run.source_ids]), torch.tensor([[start, *run.target_ids[:-1]]])
 
 
 def read_under(checkpoint: Checkpoint, text: str, interventions: Sequence[Intervention]) -> ModelRun:
-    """Read a text under interventions; its record names them.
-
-    Raises:
-        InputError: nothing to read, too much, or an intervention that does not fit.
-        CheckpointError: the model's attention cannot be changed.
-    """
+    """Read a text under interventions; its record names them."""
     with intervening(interventions):
         return with_words(checkpoint, run_any(checkpoint, text, longest=MAX_POSITIONS))
 
@@ -291,7 +255,7 @@ def with_words(checkpoint: Checkpoint, run: ModelRun) -> ModelRun:
     return replace(run, outputs={**run.outputs, "logits": readable(logits).numpy()})
 
 
-def ends_with(run: ModelRun) -> End:
+def output_kind(run: ModelRun) -> OutputKind:
     """What a run of a model without a separate target ends with, which says what can be measured of a change."""
     if "log_probs" in run.outputs:
         return "next"
@@ -311,7 +275,7 @@ def scores(run: ModelRun) -> Float[Tensor, "position width"]:
     return log_probs(torch.from_numpy(np.asarray(run.outputs[named])).double())
 
 
-def asked_about(run: ModelRun, end: End, following: int | None = None) -> list[int]:
+def asked_about(run: ModelRun, end: OutputKind, following: int | None = None) -> list[int]:
     """The id at each position whose log-probability is followed.
 
     Of `next` the text's own next token, and at its end `following` (the likeliest, if None); of `positions` what the
@@ -356,3 +320,64 @@ def state_effects(before: ModelRun, after: ModelRun) -> tuple[StateEffect, ...]:
     labels = next(each.keys for each in before.record.values()).labels
     rows = zip(labels, *lengths, moved, strict=True)
     return tuple(StateEffect(text, (first, then), far) for text, first, then, far in rows)
+
+
+@dataclass(frozen=True)
+class LogOdds:
+    """The donor's token against the base's (logits) where the two targets part: in the base, the donor, and changed."""
+
+    step: int
+    tokens: tuple[str, str]
+    base: float
+    donor: float
+    changed: float
+
+    @property
+    def share(self) -> float:
+        """How much of the way from base (0) to donor (1) the change went; NaN where they hardly differ."""
+        way = self.donor - self.base
+        return (self.changed - self.base) / way if abs(way) >= LEAST_DIFFERENCE else math.nan
+
+
+def donor_of(checkpoint: Checkpoint, run: Translation, name: str) -> Donor:
+    """What a run weighed and its heads gave on, as the model is: its own target read once more."""
+    with intervening(()), run_of(checkpoint), recording(outputs=True) as seen:
+        checkpoint.translator()[0](*_ids(checkpoint, run))
+    return seen.donor(name)
+
+
+def parting(base: Translation, donor: Translation) -> int | None:
+    """The first step at which two targets have different tokens; None where one begins with the whole other."""
+    pairs = zip(base.target_ids, donor.target_ids, strict=False)
+    return next((step for step, (first, second) in enumerate(pairs) if first != second), None)
+
+
+def refuse_other_places(base: Record, donor: Record, name: str, site: str, rows: int | None = None) -> None:
+    """Refuse a donor whose positions do not stand for those of the base one to one.
+
+    `rows` patches the first so many rows alone: their number need not be the same then, nor that of the keys of a
+    decoder's self-attention, whose rows see none past themselves.
+
+    Raises:
+        InputError: names the site and the two lengths.
+    """
+    here, there = base[site].shape, donor[site].shape
+    if rows is None and here[0] != there[0]:
+        raise InputError("donor_has_other_rows", site=site, donor=name, found=there[0], needed=here[0])
+    if here[1] != there[1] and not (rows is not None and Site(site).group == "decoder.self"):
+        raise InputError("donor_has_other_keys", site=site, donor=name, found=there[1], needed=here[1])
+
+
+def donor_odds(
+    checkpoint: Checkpoint, base: Translation, donor: Translation, interventions: Sequence[Intervention]
+) -> LogOdds | None:
+    """The donor's token against the base's at the step where they part; None where they do not."""
+    step = parting(base, donor)
+    if step is None:
+        return None
+    own, other = base.target_ids[step], donor.target_ids[step]
+    odds = []
+    for run, changes in ((base, ()), (donor, ()), (base, interventions)):
+        logits = _logits(checkpoint, run, changes)
+        odds.append(float(logits[step, other].double() - logits[step, own].double()))
+    return LogOdds(step, (base.steps[step].text, donor.steps[step].text), *odds)

@@ -21,10 +21,8 @@ from torch import Tensor
 from transformer.messages import Message
 from transformer.safe.archives import ARCHIVE_START
 from transformer.safe.contents import Contents
-from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
-from transformer.safe.names import check_names
+from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits, check_names, refused, shown
 from transformer.safe.reading import opened, read_stream
-from transformer.safe.refusal import refused, shown
 
 ARRAY_LIMITS = replace(DEFAULT_LIMITS, file_bytes=256 * MEGABYTE, tensors=1_000)
 """How much of a file of arrays is read: both its bytes and what they unpack to are at most `file_bytes`."""

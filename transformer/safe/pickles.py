@@ -18,10 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from transformer.messages import Message
-from transformer.safe import allowed
-from transformer.safe.allowed import Global
-from transformer.safe.declared import (
+from transformer.safe.limits import SAVE_WEIGHTS, ReadLimits, refused, shown
+from transformer.safe.tensors import (
+    ITEM_BYTES,
+    STORAGES,
     Dropped,
+    Global,
     Options,
     Plain,
     StorageInfo,
@@ -30,8 +32,6 @@ from transformer.safe.declared import (
     declared_tensor,
     is_count,
 )
-from transformer.safe.limits import ReadLimits
-from transformer.safe.refusal import SAVE_WEIGHTS, refused, shown
 
 PICKLE_START = b"\x80"
 """How every pickle of protocol 2 and later starts."""
@@ -48,17 +48,45 @@ _KEY_ITEMS = 16
 
 _OF_PAIRS = "dict[tuple]"
 
+ORDERED_DICT = Global("collections", "OrderedDict")
+NAMESPACE = Global("argparse", "Namespace")
+TENSOR = Global("torch._utils", "_rebuild_tensor_v2")
+PARAMETER = Global("torch._utils", "_rebuild_parameter")
+SIZE = Global("torch", "Size")
+DEVICE = Global("torch", "device")
 
-def _is_large(one: Any) -> bool:
-    """Whether a number takes long to print."""
-    return type(one) is int and abs(one) >= _LARGEST_KEY
+_BUILTINS = ("__builtin__", "builtins")
+DEFAULT_DICT = Global("collections", "defaultdict")
+KINDS = frozenset(Global(module, name) for module in _BUILTINS for name in ("list", "dict", "int", "float", "str"))
+"""What a defaultdict makes where nothing is: named, and of no interest."""
+
+_PLAIN = {
+    "numpy.core.multiarray": "scalar _reconstruct",
+    "numpy._core.multiarray": "scalar _reconstruct",
+    "numpy": "dtype ndarray",
+    "_codecs": "encode",
+    "datetime": "datetime date time timedelta timezone",
+    "pathlib": "PosixPath WindowsPath PurePosixPath PureWindowsPath",
+    "pathlib._local": "PosixPath WindowsPath",
+    "collections": "deque Counter",
+    "decimal": "Decimal",
+    "uuid": "UUID",
+} | dict.fromkeys(_BUILTINS, "set frozenset complex slice range")
+DROPPED = frozenset(Global(module, name) for module, names in _PLAIN.items() for name in names.split())
+"""Plain values that trainers keep beside the weights: nothing is made of them, and nothing of theirs is read."""
+
+_DTYPES = frozenset(Global("torch", name) for name in ITEM_BYTES)
+ALLOWED = frozenset(
+    {ORDERED_DICT, NAMESPACE, TENSOR, PARAMETER, SIZE, DEVICE, *STORAGES, DEFAULT_DICT, *KINDS, *DROPPED, *_DTYPES}
+)
+"""Every name that reading may resolve."""
 
 
 @dataclass
 class Structure:
-    """What the pickles of one file would build. `storages` collects the blocks of numbers by key.
+    """What the pickles of one file would build, and the stack machine that works it out.
 
-    `dropped` collects the kinds of values that were passed over.
+    `storages` collects the blocks of numbers by key, `dropped` the kinds of values that were passed over.
     """
 
     source: str
@@ -74,175 +102,126 @@ class Structure:
             CheckpointError: the pickle is damaged, too large, asks for a name that is not allowed, or claims more
                 than it holds.
         """
-        return _Machine(self).run(program)
-
-    def count(self, items: int) -> None:
-        """Count what containers hold.
-
-        Raises:
-            CheckpointError: more than the limit.
-        """
-        self.items += items
-        if self.items > self.limits.container_items:
-            raise refused("items_many", self.source, SAVE_WEIGHTS, most=self.limits.container_items)
-
-
-@dataclass
-class _Machine:
-    """The stack and the memory of one pickle while it runs symbolically."""
-
-    file: Structure
-    stack: list[Any] = field(default_factory=list)
-    outer: list[list[Any]] = field(default_factory=list)
-    memo: dict[int, Any] = field(default_factory=dict)
-    protocol: int = PROTOCOL
-
-    def run(self, program: io.BytesIO) -> Any:
-        """Step by step until STOP."""
-        source, limits = self.file.source, self.file.limits
-        deadline = time.monotonic() + limits.seconds
+        self.stack: list[Any] = []
+        self.outer: list[list[Any]] = []
+        self.memo: dict[int, Any] = {}
+        self.protocol = PROTOCOL
+        deadline = time.monotonic() + self.limits.seconds
         try:
-            for step in range(limits.pickle_steps):
+            for step in range(self.limits.pickle_steps):
                 if step % 1024 == 0:
                     self._check_pace(deadline)
                 opcode = _OPCODES[program.read(1)]
                 if opcode.name == "STOP":
-                    return self.finish()
+                    return self._finish()
                 if opcode.name not in _STEPS:
-                    raise refused("pickle_step", source, SAVE_WEIGHTS, step=opcode.name)
+                    raise refused("pickle_step", self.source, SAVE_WEIGHTS, step=opcode.name)
                 _STEPS[opcode.name](self, _argument(opcode, program))
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
             what = f"{type(error).__name__}: {error!s:.200}"
-            raise refused("pickle_damaged", source, error=what) from error
-        raise refused("pickle_steps", source, SAVE_WEIGHTS, most=limits.pickle_steps)
+            raise refused("pickle_damaged", self.source, error=what) from error
+        raise refused("pickle_steps", self.source, SAVE_WEIGHTS, most=self.limits.pickle_steps)
+
+    def _count(self, items: int) -> None:
+        """Count what containers hold, up to the limit."""
+        self.items += items
+        if self.items > self.limits.container_items:
+            raise refused("items_many", self.source, SAVE_WEIGHTS, most=self.limits.container_items)
 
     def _check_pace(self, deadline: float) -> None:
         """Refuse what takes too long, or piles up more than a container may hold."""
         if time.monotonic() > deadline:
-            raise refused("structure_slow", self.file.source, SAVE_WEIGHTS, seconds=self.file.limits.seconds)
-        if len(self.stack) > 2 * self.file.limits.container_items:
-            self.file.count(len(self.stack))
+            raise refused("structure_slow", self.source, SAVE_WEIGHTS, seconds=self.limits.seconds)
+        if len(self.stack) > 2 * self.limits.container_items:
+            self._count(len(self.stack))
 
-    def push(self, value: Any) -> None:
-        """Put an operand on the stack."""
+    def _push(self, value: Any) -> None:
         self.stack.append(value)
 
-    def mark(self, _: None) -> None:
-        """Start a group of operands."""
+    def _mark(self, _: None) -> None:
         self.outer.append(self.stack)
         self.stack = []
 
-    def group(self) -> list[Any]:
+    def _group(self) -> list[Any]:
         """Take the operands since the last mark."""
         operands, self.stack = self.stack, self.outer.pop()
         return operands
 
-    def finish(self) -> Any:
+    def _finish(self) -> Any:
         """What stands on the stack at the end. Newer protocols come this far, so that what they ask for is named."""
         if self.protocol != PROTOCOL:
             remedy = Message("remedy_no_protocol")
-            raise refused("pickle_protocol", self.file.source, remedy, found=self.protocol, known=PROTOCOL)
+            raise refused("pickle_protocol", self.source, remedy, found=self.protocol, known=PROTOCOL)
         return self.stack.pop()
 
-    def declare(self, version: int) -> None:
-        """The first step says which protocol the rest is in."""
-        self.protocol = version
-
-    def ask(self, wanted: Global) -> None:
+    def _ask(self, wanted: Global) -> None:
         """A name to import: allowed, or the end."""
-        if wanted not in allowed.ALLOWED:
-            raise refused("asks_to_import", self.file.source, SAVE_WEIGHTS, name=shown(str(wanted)))
-        self.push(wanted)
+        if wanted not in ALLOWED:
+            raise refused("asks_to_import", self.source, SAVE_WEIGHTS, name=shown(str(wanted)))
+        self._push(wanted)
 
-    def ask_from_stack(self, _: None) -> None:
+    def _ask_from_stack(self, _: None) -> None:
         """A name to import, put together from two texts."""
         name, module = self.stack.pop(), self.stack.pop()
         if not isinstance(module, str) or not isinstance(name, str):
             raise TypeError("a name to import is no text")
-        self.ask(Global(module, name))
+        self._ask(Global(module, name))
 
-    def keep(self, index: int) -> None:
-        """Remember the top of the stack."""
+    def _keep(self, index: int) -> None:
         self.memo[index] = self.stack[-1]
 
-    def recall(self, index: int) -> None:
-        """Use again what was remembered."""
-        self.push(self.memo[index])
-
-    def tuple_of(self, size: int) -> None:
-        """Take `size` operands as one tuple."""
+    def _tuple_of(self, size: int) -> None:
         operands = self.stack[-size:]
         if len(operands) < size:
             raise IndexError("too few operands")
         self.stack[-size:] = [tuple(operands)]
 
-    def append(self, values: list[Any]) -> None:
-        """Put values at the end of a list."""
+    def _append(self, values: list[Any]) -> None:
         target = self.stack[-1]
         if isinstance(target, Dropped):
             return
         if not isinstance(target, list):
             raise TypeError(f"appends to a {type(target).__name__}")
-        self.file.count(len(values))
+        self._count(len(values))
         target.extend(values)
 
-    def set_items(self, values: list[Any]) -> None:
+    def _set_items(self, values: list[Any]) -> None:
         """Put keys and values into a dictionary; only keys that cannot be made to take forever to hash.
 
-        A tensor under a tuple of words is called after them, with dots between; whatever else lies under a tuple is
-        passed over.
+        Whatever lies under a tuple is passed over.
         """
         target = self.stack[-1]
         if isinstance(target, Dropped):
             return
         if not isinstance(target, dict) or len(values) % 2:
             raise TypeError(f"sets {len(values)} keys and values of a {type(target).__name__}")
-        self.file.count(len(values) // 2)
-        longest = self.file.limits.name_characters
+        self._count(len(values) // 2)
+        longest = self.limits.name_characters
         for key, value in zip(values[::2], values[1::2], strict=True):
+            if type(key) is tuple and len(key) <= _KEY_ITEMS and all(type(one) in _IN_KEY for one in key):
+                self.dropped.add(_OF_PAIRS)
+                continue
             if not (isinstance(key, str) or (type(key) is int and abs(key) < _LARGEST_KEY)):
-                name = self._dotted(key, value)
-                if name is None:
-                    continue
-                if name in target:
-                    raise refused("key_twice", self.file.source, SAVE_WEIGHTS, name=shown(name))
-                key = name  # noqa: PLW2901  (the name that a tuple stands for)
+                raise TypeError(f"a key is a {type(key).__name__}, not a text or a small number")
             if isinstance(key, str) and len(key) > longest:
-                raise refused("key_long", self.file.source, SAVE_WEIGHTS, found=len(key), most=longest)
+                raise refused("key_long", self.source, SAVE_WEIGHTS, found=len(key), most=longest)
             target[key] = value
 
-    def _dotted(self, key: Any, value: Any) -> str | None:
-        """The name of a tensor whose key is a tuple; None for another value, and it is noted that it was left out."""
-        if type(key) is not tuple or len(key) > _KEY_ITEMS or not all(type(one) in _IN_KEY for one in key):
-            raise TypeError(f"a key is a {type(key).__name__}, not a text or a small number")
-        if not isinstance(value, TensorInfo):
-            self.file.dropped.add(_OF_PAIRS)
-            return None
-        if not key or not all(type(one) in {str, int} for one in key) or any(map(_is_large, key)):
-            raise refused("key_no_name", self.file.source, SAVE_WEIGHTS)
-        return ".".join(map(str, key))
-
-    def set_item(self, _: None) -> None:
-        """Put one key and its value into a dictionary."""
-        values = self.stack[-2:]
-        del self.stack[-2:]
-        self.set_items(values)
-
-    def create(self, _: None) -> None:
+    def _create(self, _: None) -> None:
         """An empty object of an allowed class."""
         arguments, kind = self.stack.pop(), self.stack.pop()
-        if not isinstance(kind, Global) or kind != allowed.NAMESPACE or not _is_empty(arguments, tuple):
+        if not isinstance(kind, Global) or kind != NAMESPACE or not _is_empty(arguments, tuple):
             raise TypeError("creates an object that torch.save does not write")
-        self.push(Options())
+        self._push(Options())
 
-    def build(self, _: None) -> None:
+    def _build(self, _: None) -> None:
         """Fill an object with its state."""
         state, target = self.stack.pop(), self.stack[-1]
         if isinstance(target, Dropped):
             return
         if not isinstance(state, dict):
             raise TypeError(f"fills a {type(target).__name__} from a {type(state).__name__}")
-        self.file.count(len(state))  # each time: one table can fill many objects
+        self._count(len(state))  # each time: one table can fill many objects
         if not all(isinstance(key, str) for key in state):
             raise TypeError(f"fills a {type(target).__name__} under names that are no texts")
         if isinstance(target, Options):
@@ -250,46 +229,46 @@ class _Machine:
         elif not isinstance(target, dict):  # an OrderedDict carries `_metadata`, which says nothing of the weights
             raise TypeError(f"fills a {type(target).__name__}")
 
-    def call(self, _: None) -> None:
+    def _call(self, _: None) -> None:
         """A call of an allowed name, which is noted and not made."""
         arguments, function = self.stack.pop(), self.stack.pop()
         if type(arguments) is not tuple or not isinstance(function, Global):
             raise TypeError(f"calls a {type(function).__name__}")
-        if function in allowed.DROPPED:
-            self.file.dropped.add(str(function))
-            self.push(Dropped(function))
-        elif function == allowed.DEFAULT_DICT and len(arguments) < 2 and all(map(_is_kind, arguments)):
-            self.push({})
+        if function in DROPPED:
+            self.dropped.add(str(function))
+            self._push(Dropped(function))
+        elif function == DEFAULT_DICT and len(arguments) < 2 and all(map(_is_kind, arguments)):
+            self._push({})
         else:
-            self.push(self._result(function, arguments))
+            self._push(self._result(function, arguments))
 
     def _result(self, function: Global, arguments: tuple[Any, ...]) -> Any:
-        if function == allowed.TENSOR and len(arguments) == 6 and _no_hooks(arguments[5]):
-            return declared_tensor(*arguments[:4], source=self.file.source, limits=self.file.limits)
-        if function == allowed.PARAMETER and len(arguments) == 3 and isinstance(arguments[0], TensorInfo):
+        if function == TENSOR and len(arguments) == 6 and _no_hooks(arguments[5]):
+            return declared_tensor(*arguments[:4], source=self.source, limits=self.limits)
+        if function == PARAMETER and len(arguments) == 3 and isinstance(arguments[0], TensorInfo):
             return arguments[0]
-        if function == allowed.ORDERED_DICT and not arguments:
+        if function == ORDERED_DICT and not arguments:
             return {}
-        if function == allowed.SIZE and len(arguments) == 1 and self._are_sizes(arguments[0]):
+        if function == SIZE and len(arguments) == 1 and self._are_sizes(arguments[0]):
             return Plain(function)
-        if function == allowed.DEVICE and len(arguments) <= 2 and all(isinstance(one, str | int) for one in arguments):
+        if function == DEVICE and len(arguments) <= 2 and all(isinstance(one, str | int) for one in arguments):
             return Plain(function)
         raise TypeError(f"calls {function} in a way that torch.save does not")
 
     def _are_sizes(self, value: Any) -> bool:
-        return type(value) is tuple and len(value) <= self.file.limits.dimensions and all(map(is_count, value))
+        return type(value) is tuple and len(value) <= self.limits.dimensions and all(map(is_count, value))
 
-    def storage(self, _: None) -> None:
+    def _storage(self, _: None) -> None:
         """A reference to a block of numbers, which stands elsewhere in the file."""
         info = declared_storage(self.stack.pop())
-        if self.file.storages.setdefault(info.key, info) != info:
+        if self.storages.setdefault(info.key, info) != info:
             raise ValueError(f"block {shown(info.key)} is described twice, differently")
-        self.push(info)
+        self._push(info)
 
 
 def _is_kind(value: Any) -> bool:
     """Whether `value` is a name that a defaultdict makes its values of, or none."""
-    return value is None or (isinstance(value, Global) and value in allowed.KINDS)
+    return value is None or (isinstance(value, Global) and value in KINDS)
 
 
 def _is_empty(value: Any, kind: type) -> bool:
@@ -314,42 +293,34 @@ def _argument(opcode: pickletools.OpcodeInfo, program: io.BytesIO) -> Any:
     return opcode.arg.reader(program) if opcode.arg else None
 
 
-_STEPS: dict[str, Callable[[_Machine, Any], None]] = {
-    "PROTO": _Machine.declare,
-    "GLOBAL": _Machine.ask,
-    "BINPERSID": _Machine.storage,
-    "REDUCE": _Machine.call,
-    "NEWOBJ": _Machine.create,
-    "BUILD": _Machine.build,
-    "MARK": _Machine.mark,
-    "TUPLE": lambda m, _: m.push(tuple(m.group())),
-    "TUPLE1": lambda m, _: m.tuple_of(1),
-    "TUPLE2": lambda m, _: m.tuple_of(2),
-    "TUPLE3": lambda m, _: m.tuple_of(3),
-    "EMPTY_TUPLE": lambda m, _: m.push(()),
-    "EMPTY_LIST": lambda m, _: m.push([]),
-    "EMPTY_DICT": lambda m, _: m.push({}),
-    "APPEND": lambda m, _: m.append([m.stack.pop()]),
-    "APPENDS": lambda m, _: m.append(m.group()),
-    "SETITEM": _Machine.set_item,
-    "SETITEMS": lambda m, _: m.set_items(m.group()),
-    "NONE": lambda m, _: m.push(None),
-    "NEWTRUE": lambda m, _: m.push(True),
-    "NEWFALSE": lambda m, _: m.push(False),
-    "BININT": _Machine.push,
-    "BININT1": _Machine.push,
-    "BININT2": _Machine.push,
-    "LONG1": _Machine.push,
-    "BINFLOAT": _Machine.push,
-    "BINUNICODE": _Machine.push,
-    "SHORT_BINSTRING": _Machine.push,
-    "BINPUT": _Machine.keep,
-    "LONG_BINPUT": _Machine.keep,
-    "BINGET": _Machine.recall,
-    "LONG_BINGET": _Machine.recall,
+_STEPS: dict[str, Callable[[Structure, Any], None]] = {
+    "PROTO": lambda m, version: setattr(m, "protocol", version),
+    "GLOBAL": Structure._ask,
+    "BINPERSID": Structure._storage,
+    "REDUCE": Structure._call,
+    "NEWOBJ": Structure._create,
+    "BUILD": Structure._build,
+    "MARK": Structure._mark,
+    "TUPLE": lambda m, _: m._push(tuple(m._group())),
+    "TUPLE1": lambda m, _: m._tuple_of(1),
+    "TUPLE2": lambda m, _: m._tuple_of(2),
+    "TUPLE3": lambda m, _: m._tuple_of(3),
+    "EMPTY_TUPLE": lambda m, _: m._push(()),
+    "EMPTY_LIST": lambda m, _: m._push([]),
+    "EMPTY_DICT": lambda m, _: m._push({}),
+    "APPEND": lambda m, _: m._append([m.stack.pop()]),
+    "APPENDS": lambda m, _: m._append(m._group()),
+    "SETITEM": lambda m, _: m._set_items([m.stack.pop(), m.stack.pop()][::-1]),
+    "SETITEMS": lambda m, _: m._set_items(m._group()),
+    "NONE": lambda m, _: m._push(None),
+    "NEWTRUE": lambda m, _: m._push(True),
+    "NEWFALSE": lambda m, _: m._push(False),
+    **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"), Structure._push),
+    **dict.fromkeys(("BINUNICODE", "SHORT_BINUNICODE", "SHORT_BINSTRING"), Structure._push),
+    **dict.fromkeys(("BINPUT", "LONG_BINPUT"), Structure._keep),
+    **dict.fromkeys(("BINGET", "LONG_BINGET"), lambda m, index: m._push(m.memo[index])),
     "FRAME": lambda _m, _: None,
-    "MEMOIZE": lambda m, _: m.keep(len(m.memo)),
-    "SHORT_BINUNICODE": _Machine.push,
-    "STACK_GLOBAL": _Machine.ask_from_stack,
+    "MEMOIZE": lambda m, _: m._keep(len(m.memo)),
+    "STACK_GLOBAL": Structure._ask_from_stack,
 }
-"""What torch's safe reader understands; and, at the end, what newer protocols need to say what they ask for."""
+"""What torch's safe reader understands, and what newer protocols need to say what they ask for."""

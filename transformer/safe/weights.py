@@ -2,15 +2,12 @@
 
 import re
 from collections import deque
-from collections.abc import Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from transformer.messages import Message
-from transformer.safe.declared import Options, TensorInfo
-from transformer.safe.limits import ReadLimits
-from transformer.safe.names import check_names, is_text
-from transformer.safe.refusal import SAVE_WEIGHTS, refused, shown
+from transformer.safe.limits import SAVE_WEIGHTS, ReadLimits, check_names, is_text, refused, shown
+from transformer.safe.tensors import Options, TensorInfo
 
 WRAPPERS = (
     "state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params",
@@ -24,10 +21,6 @@ HALVES = (
 )  # fmt: skip
 """An encoder and a decoder in one file are kept under these."""
 
-MOST_KEYS = 1_000
-"""So many keys at most are looked through for the halves of a pair."""
-
-_HALF = re.compile(r"enc(?=oder)|dec(?=oder)|(?<![a-z])(?:enc|dec)(?![a-z])")
 _NO_WEIGHTS = re.compile(
     r"opt|optim\w*|sched\w*|scaler|rng\w*|state|amp|grad\w*|histor\w*|metrics?|loss(?:es)?|callbacks"
 )
@@ -38,6 +31,12 @@ SETTINGS = (
     "config",
 )  # fmt: skip
 """Names under which trainers keep options: what the model was made with before the flags of the script."""
+
+VOCABULARIES = ("stoi", "itos", "vocab", "chars")
+"""Names under which trainers keep what each id stands for: at the top, or among the options."""
+
+MOST_CHARACTERS = 2_000_000
+"""Characters of all tokens together: fewer than a worker's answer may have."""
 
 SHOWN_PLACES = 4
 _Place = tuple[Any, ...]
@@ -53,25 +52,21 @@ def check_tree(root: Any, source: str, limits: ReadLimits) -> None:
     Raises:
         CheckpointError: there is a cycle, or too deep a nest.
     """
-    inside: set[int] = set()
-    done: set[int] = set()
-    path: list[tuple[int, list[Any]]] = [(id(root), _children(root))]
-    inside.add(id(root))
-    while path:
-        container, children = path[-1]
-        if not children:
-            path.pop()
-            inside.discard(container)
-            done.add(container)
-            continue
-        child = children.pop()
-        if id(child) in inside:
+    inside, done = set[int](), set[int]()
+
+    def enter(node: Any, depth: int) -> None:
+        if id(node) in inside:
             raise refused("holds_itself", source, SAVE_WEIGHTS)
-        if id(child) not in done and _children(child):
-            if len(path) >= limits.depth:
-                raise refused("nested_deep", source, SAVE_WEIGHTS, most=limits.depth)
-            inside.add(id(child))
-            path.append((id(child), _children(child)))
+        children = [] if id(node) in done else _children(node)
+        if children and depth >= limits.depth:
+            raise refused("nested_deep", source, SAVE_WEIGHTS, most=limits.depth)
+        inside.add(id(node))
+        for child in children:
+            enter(child, depth + 1)
+        inside.discard(id(node))
+        done.add(id(node))
+
+    enter(root, 0)
 
 
 def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, TensorInfo], str]:
@@ -87,9 +82,7 @@ def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, 
             tensors, place = elsewhere
     if not tensors:
         remedy = Message("remedy_save_state_dict")
-        if isinstance(root, TensorInfo):
-            raise refused("holds_one_tensor", source, remedy)
-        raise refused("holds_no_tensors", source, remedy)
+        raise refused("holds_one_tensor" if isinstance(root, TensorInfo) else "holds_no_tensors", source, remedy)
     check_names(tensors, source, limits)
     return tensors, place
 
@@ -97,13 +90,63 @@ def find_weights(root: Any, source: str, limits: ReadLimits) -> tuple[dict[str, 
 def find_settings(root: Any) -> dict[str, Any]:
     """The plain options (texts, numbers, yes or no) that stand beside the weights, by place and name (`args.lr`)."""
     found: dict[str, Any] = {}
+    for place, options in _options(root):
+        named = {key: value for key, value in options.items() if isinstance(key, str) and _is_plain(key)}
+        found |= {f"{place}.{key}": value for key, value in named.items() if _is_plain(value)}
+    return found
+
+
+def find_vocabularies(root: Any) -> dict[str, tuple[str, ...]]:
+    """Tokens in the order of their ids, by place and name (`config.stoi`): lists, texts, tables of ids or of tokens."""
+    found: dict[str, tuple[str, ...]] = {}
+    left = MOST_CHARACTERS
+    for place, table in (("", root), *_options(root)) if isinstance(root, Mapping) else ():
+        for name in VOCABULARIES:
+            tokens = _tokens(table.get(name))
+            size = sum(map(len, tokens)) + len(tokens)
+            if tokens and size <= left and all(token and is_text(token) for token in tokens):
+                left -= size
+                found[f"{place}.{name}" if place else name] = tokens
+    return found
+
+
+def _options(root: Any) -> Iterator[tuple[str, Mapping[Any, Any]]]:
+    """The tables of options in a file, by their places."""
     for place in SETTINGS if isinstance(root, Mapping) else ():
         options = root.get(place)
         values = options.values if isinstance(options, Options) else options
         if isinstance(values, Mapping):
-            named = {key: value for key, value in values.items() if isinstance(key, str) and _is_plain(key)}
-            found |= {f"{place}.{key}": value for key, value in named.items() if _is_plain(value)}
-    return found
+            yield place, values
+
+
+def _tokens(value: Any) -> tuple[str, ...]:
+    """The tokens that a value lists, in the order of their ids; none where it is no list of different tokens."""
+    if isinstance(value, Mapping):
+        by_id: dict[int, Any] = {}
+        if all(isinstance(token, str) and type(i) is int for token, i in value.items()):
+            by_id = {i: token for token, i in value.items()}
+        elif all(type(i) is int for i in value):
+            by_id = dict(value)
+        value = [by_id.get(i) for i in range(len(value))]
+    if not isinstance(value, str | list | tuple) or not all(isinstance(one, str) for one in value):
+        return ()
+    return tuple(value) if len(set(value)) == len(value) else ()
+
+
+def other_sets(root: Any, tensors: Mapping[str, TensorInfo], place: str) -> tuple[str, ...]:
+    """Names at the top under which as many tensors of the same names lie as at `place`: averaged weights, say."""
+    if not isinstance(root, Mapping) or place.partition(".")[0] not in root:
+        return ()
+    own = place.partition(".")[0]
+    names = set(tensors)
+    found = []
+    for key in (*WRAPPERS, "ema_state_dict", "model_ema", "ema_model", "G", "D", "student", "teacher"):
+        node = root.get(key)
+        if key != own and isinstance(node, Mapping) and node and len(node) < 2 * len(names) + 10:
+            inside = {name for name, value in node.items() if isinstance(value, TensorInfo)}
+            if inside and len(inside & names) == len(names):
+                found.append(key)
+    return tuple(found)
 
 
 def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
@@ -112,8 +155,7 @@ def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
     Each dictionary is looked at once: one that holds another under all of these names, that one a third, and so on, is
     small to write and has more paths through it than can be walked.
     """
-    seen: set[int] = set()
-    known: dict[int, dict[str, TensorInfo]] = {}
+    seen, known = set[int](), dict[int, dict[str, TensorInfo]]()
     waiting: list[tuple[Any, str]] = [(root, "")]
     while waiting:
         node, place = waiting.pop()
@@ -129,29 +171,14 @@ def _search(root: Any) -> tuple[dict[str, TensorInfo], str]:
 
 
 def _lying_in(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> dict[str, TensorInfo]:
-    """The tensors of one module that lie in `node`, or of several that are used together."""
-    together = [_joined(node, pair, known) for pair in (*HALVES, *_called_halves(node, known))]
-    return max([_named(node, known), *together], key=len)
-
-
-def _joined(
-    node: Mapping[Any, Any], pair: tuple[str, str], known: dict[int, dict[str, TensorInfo]]
-) -> dict[str, TensorInfo]:
-    """The tensors of an encoder and a decoder that lie side by side; none where one of them is missing."""
-    if not all(name in node for name in pair):
-        return {}
-    halves = {half: _named(node.get(name), known) for half, name in zip(("encoder", "decoder"), pair, strict=True)}
-    if not all(halves.values()):
-        return {}
-    return {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
-
-
-def _called_halves(node: Mapping[Any, Any], known: dict[int, dict[str, TensorInfo]]) -> list[tuple[str, str]]:
-    """The two keys that are called an encoder and a decoder, whatever else they are called, if there are just two."""
-    keys = [key for key in islice(node, MOST_KEYS) if isinstance(key, str) and not _is_no_weights(key)]
-    named = [(half[0], key) for key in keys if (half := _HALF.search(key.lower())) and _named(node[key], known)]
-    found = dict(named)
-    return [(found["enc"], found["dec"])] if len(named) == len(found) == len(HALVES[0]) else []
+    """The tensors of one module that lie in `node`, or those of an encoder and a decoder that lie side by side."""
+    best = _named(node, known)
+    for pair in HALVES:
+        halves = {half: _named(node.get(name), known) for half, name in zip(HALVES[0], pair, strict=True)}
+        if all(halves.values()):
+            joined = {f"{half}.{name}": info for half, named in halves.items() for name, info in named.items()}
+            best = max(best, joined, key=len)
+    return best
 
 
 def _elsewhere(root: Any, source: str, known_size: int) -> tuple[dict[str, TensorInfo], str]:
@@ -161,8 +188,7 @@ def _elsewhere(root: Any, source: str, known_size: int) -> tuple[dict[str, Tenso
         CheckpointError: two are equally large, larger than `known_size`, and hold different tensors, so that nothing
             tells which is meant.
     """
-    seen: set[int] = set()
-    known: dict[int, dict[str, TensorInfo]] = {}
+    seen, known = set[int](), dict[int, dict[str, TensorInfo]]()
     best: list[tuple[dict[str, TensorInfo], _Place]] = [({}, ())]
     waiting = deque[tuple[Any, _Place]]([(root, ())])
     while waiting:

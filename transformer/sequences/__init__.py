@@ -1,1 +1,1 @@
-"""What is known of sequences without a model: alphabets, FASTA, tasks, folding, motifs, tracks."""
+"""What is known of sequences without a model: alphabets, FASTA, tasks, folding, tracks."""

@@ -80,7 +80,7 @@ class Alphabet:
         counts = Counter(typed)
         return Letters(
             alphabet=self,
-            text=typed.translate(self._unalias),
+            text=typed.translate({ord(code): letter for code, letter in self.aliases.items()}),
             ambiguous={code: counts[code] for code in self.ambiguous if counts[code]},
             aliased={code: counts[code] for code in self.aliases if counts[code]},
             masked=small if small < len(written) else 0,
@@ -96,11 +96,7 @@ class Alphabet:
         return np.frombuffer(text.encode("latin-1").translate(table), np.uint8)
 
     def complement_ids(self) -> UInt8[np.ndarray, " id"]:
-        """The id opposite to each id; unknown letters are opposite to unknown ones.
-
-        Raises:
-            InputError: letters of this alphabet have no complement.
-        """
+        """The id opposite to each id; unknown letters are opposite to unknown ones."""
         pairs = [self.reverse_complement(letter) for letter in self.letters]
         return np.array([*self.ids("".join(pairs)), self.unknown_id], np.uint8)
 
@@ -112,7 +108,7 @@ class Alphabet:
         """
         if not self.complement:
             raise InputError("no_other_strand", alphabet=self.name)
-        return text.translate(self._opposite)[::-1]
+        return text.translate({ord(code): other for code, other in self.complement.items()})[::-1]
 
     def _refusal(self, typed: str, foreign: str) -> InputError:
         """What to say of `foreign` characters, the first of them by its place."""
@@ -134,14 +130,6 @@ class Alphabet:
     @cached_property
     def _delete_codes(self) -> dict[int, None]:
         return dict.fromkeys(map(ord, [*self.letters, *self.ambiguous, *self.aliases]))
-
-    @cached_property
-    def _unalias(self) -> dict[int, str]:
-        return str.maketrans(dict(self.aliases))
-
-    @cached_property
-    def _opposite(self) -> dict[int, str]:
-        return str.maketrans(dict(self.complement))
 
 
 @dataclass(frozen=True)

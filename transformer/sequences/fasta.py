@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from transformer.errors import InputError
-from transformer.text.lines import BYTE_ORDER_MARK
+from transformer.text.base import BYTE_ORDER_MARK
 
 GZIP = b"\x1f\x8b"
 """How a gzip file starts."""

@@ -1,22 +1,25 @@
-"""A question about a run: what the reader is told before the prediction, and the answer, computed from the run."""
+"""A question about a run: what is told before the prediction, the answer, and how far a prediction is from it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from transformer.attention.measures import agreement
+from transformer.attention.record import AttentionMap
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.lessons.attention import attention_board
-from transformer.lessons.expressions.board import Board
-from transformer.lessons.recipe import Recipe
-from transformer.lessons.run import Run, in_float64
-from transformer.lessons.sentences import Sentence, source_sentence
-from transformer.lessons.toy import toy_sentences, toy_transformer
+from transformer.lessons.attention import Recipe, attention_board
+from transformer.lessons.board import Board, Matrix
+from transformer.lessons.inside import Run, in_float64
+from transformer.lessons.sentences import Sentence, source_sentence, toy_sentences, toy_transformer
 from transformer.nn.search import DecodingOptions
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.translate import Translation, translate
+from transformer.teaching.data import Question
 
 TOY_TOKENS = 4
 """Words of a toy's own sentence that a question reads, as the lesson does at first."""
@@ -32,6 +35,12 @@ class Table:
     digits: int = 3
 
     @classmethod
+    def of(cls, matrix: Matrix, *rows: int, digits: int = 3) -> "Table":
+        """A matrix of a lesson, or some of its rows: the last one, where it has fewer."""
+        chosen = [min(row, len(matrix.rows) - 1) for row in rows] or list(range(len(matrix.rows)))
+        return cls(tuple(matrix.rows[i] for i in chosen), matrix.columns, matrix.values[chosen], digits)
+
+    @classmethod
     def empty(cls, rows: tuple[str, ...], columns: tuple[str, ...]) -> "Table":
         """Labels alone: the picture of what is asked for."""
         return cls(rows, columns, np.full((len(rows), len(columns)), np.nan))
@@ -42,19 +51,26 @@ class Case:
     """One question about one run.
 
     `asked`, `options` and `given` are shown before the prediction. `answer` is a number, the index of an option,
-    several indices, or the weights of a row; `told` are the fields of the explanation, `scores` one number an option
-    that says how far a wrong choice was from the right one, and `shown` the numbers behind the answer. Options that
-    are cells of a picture, in reading order, have `cells`: the labels of its rows and of its columns.
+    several indices, or the weights of a row; `results` are fields that the explanation has besides `asked`, `scores`
+    one number an option that says how far a wrong choice was from the right one, and `shown` the numbers behind the
+    answer. Options that are cells of a picture, in reading order, have `cells`: the labels of its rows and columns.
     """
 
     answer: tuple[float, ...]
     options: tuple[str, ...] = ()
     asked: Mapping[str, object] = field(default_factory=dict)
-    told: Mapping[str, object] = field(default_factory=dict)
+    results: Mapping[str, object] = field(default_factory=dict)
     scores: tuple[float, ...] = ()
     given: Table | None = None
     shown: Table | None = None
     cells: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+
+    @property
+    def explained(self) -> dict[str, object]:
+        """All fields of the explanation; the `best` option, with its `score`, is among them where options have one."""
+        best = int(self.answer[0]) if self.scores else 0
+        scored = {"best": self.options[best], "score": self.scores[best]} if self.scores else {}
+        return {**self.asked, **self.results, **scored}
 
 
 class Live:
@@ -87,11 +103,7 @@ class Live:
 
     @property
     def toy(self) -> tuple[Sentence, Sentence]:
-        """What a toy reads: the typed words on both sides, else words of its own.
-
-        Raises:
-            InputError: more words than a toy has.
-        """
+        """What a toy reads: the typed words on both sides (at most as many as it has), else words of its own."""
         return toy_sentences(TOY_TOKENS, self.typed, self.typed)
 
     def board(self, d_model: int = 4, n_heads: int = 2, recipe: Recipe | None = None, side: str = "encoder") -> Board:
@@ -107,15 +119,22 @@ class Live:
         """What the checkpoint writes for the sentence."""
         return translate(self.checkpoint, self.text)
 
+    @property
+    def cross(self) -> list[AttentionMap]:
+        """The maps of cross-attention of that run, layer by layer."""
+        record = self.translation.record
+        return [record[site] for site in record.sites if site.kind == "cross"]
+
+    @property
+    def read(self) -> list[int]:
+        """What the decoder reads of it: the start token, and all but the last that it writes."""
+        return [self.checkpoint.translator()[0].config.bos_id, *self.translation.target_ids[:-1]]
+
     @cached_property
     def run(self) -> Run:
         """The sentence and its translation, with all that reached the sub-layers; float64."""
-        model, _, writer = self.checkpoint.translator()
-        read = (model.config.bos_id, *self.translation.target_ids[:-1])
-        exact = in_float64(self.checkpoint.model_as(Seq2Seq))
-        return Run(
-            exact, self.source, Sentence.of(read, writer.labels(list(read))), lambda ids: writer.labels(list(ids))
-        )
+        exact, labels = in_float64(self.checkpoint.model_as(Seq2Seq)), self.checkpoint.translator()[2].labels
+        return Run(exact, self.source, Sentence.of(self.read, labels(self.read)))
 
     @property
     def source(self) -> Sentence:
@@ -128,21 +147,55 @@ class Live:
         return (len(self.translation.steps) - 1) // 2
 
 
-TRUTHS: dict[str, Callable[[Live], Case]] = {}
-"""The functions that know the answers, by name."""
+Fields = Mapping[str, object]
+NONE: Fields = {}
 
 
-def truth(function: Callable[[Live], Case]) -> Callable[[Live], Case]:
-    """Make a function known as one that answers a question."""
-    TRUTHS[function.__name__] = function
-    return function
+def answer(value: Any, asked: Fields = NONE, **more: Any) -> Case:
+    """A case whose answer is one number, or the index of a fixed option."""
+    return Case((float(value),), asked=asked, **more)
 
 
-def choice(options: Sequence[str], scores: Iterable[float], best: int, /, **fields: object) -> Case:
-    """A case whose answer is one of the options, with a number for each of them."""
-    return Case((float(best),), tuple(options), told=fields, scores=tuple(float(one) for one in scores))
+def choice(
+    options: tuple[str, ...], scores: Iterable[float], asked: Fields = NONE, best: int | None = None, **more: Any
+) -> Case:
+    """A case whose answer is one of the options, at first that with the largest of their scores."""
+    numbers = tuple(map(float, scores))
+    right = int(np.argmax(numbers)) if best is None else best
+    return Case((float(right),), options, asked, scores=numbers, **more)
 
 
-def verdict(value: float, than: float, tolerance: float = 1e-9) -> tuple[float, ...]:
-    """0 where `value` is larger, 1 where it is the same, 2 where it is smaller: the order of the fixed options."""
-    return (float(1 if abs(value - than) <= tolerance else 0 if value > than else 2),)
+def comparison(value: float, than: float, asked: Fields = NONE, **more: Any) -> Case:
+    """A case whose answer is 0 where `value` is larger, 1 where it is the same, 2 where it is smaller."""
+    return answer(1 if abs(value - than) <= 1e-9 else 0 if value > than else 2, asked, **more)
+
+
+class Verdict(NamedTuple):
+    """A prediction beside the answer.
+
+    `off` is how far it is: of a number the difference, of a choice that of the scores (NaN where options have none),
+    of a set or an order how many are wrong, of a row its Jensen-Shannon distance.
+    """
+
+    right: bool
+    off: float
+
+
+def judged(question: Question, case: Case, guess: tuple[float, ...]) -> Verdict:
+    """Hold a prediction against the answer; a number may be off by the question's tolerance."""
+    answer = case.answer
+    if question.kind == "choice":
+        best, picked = int(answer[0]), int(guess[0])
+        known = 0 <= picked < len(case.scores)
+        return Verdict(guess[0] == answer[0], abs(case.scores[best] - case.scores[picked]) if known else float("nan"))
+    if question.kind == "row":
+        row, drawn = np.array([answer]), np.array([guess])
+        total = drawn.sum()
+        off = 1 - (float(agreement(row, drawn / total)[0]) if total > 0 and drawn.shape == row.shape else 0.0)
+    elif question.kind == "several":
+        off = float(len(set(answer) ^ set(guess)))
+    elif question.kind == "order":
+        off = float(sum(one != other for one, other in zip_longest(answer, guess)))
+    else:
+        off = abs(guess[0] - answer[0])
+    return Verdict(off <= question.tolerance, off)

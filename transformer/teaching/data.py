@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from urllib.parse import parse_qsl
-
-from transformer.errors import InputError
 
 Kind = Literal["number", "choice", "several", "order", "row"]
 """What is predicted: a number, one option, a set of options, their order, or the weights of a row."""
@@ -16,17 +14,20 @@ Kind = Literal["number", "choice", "several", "order", "row"]
 Reads = Literal["translator", "classifier", "toy", "nothing"]
 """What a question is about: a checkpoint of a kind, a toy on typed words, or a formula."""
 
-TOUR = "tour"
-"""The way through all pages; the other branches begin where it ends."""
 
-
-@dataclass(frozen=True)
-class Question:
-    """A question that is answered by the function of its name; `page` and `address` show what it is about."""
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """What a page shows at an address."""
 
     name: str
     page: str
     address: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(Placed):
+    """A question that is answered by the function of its name; `page` and `address` show what it is about."""
+
     kind: Kind = "number"
     reads: Reads = "translator"
     tolerance: float = 0.0
@@ -36,64 +37,47 @@ class Question:
     """What the answer rests on, for paper: plain text, `_` before what is set lower, `^` before what is higher."""
 
 
-@dataclass(frozen=True)
-class Step:
+@dataclass(frozen=True, kw_only=True)
+class Step(Placed):
     """One step of the tour or of a branch: a page at an address, a sentence, perhaps a question, and what is lit."""
 
-    name: str
     branch: str
     label: str
-    page: str
-    address: Mapping[str, str]
     lit: str = "matrices"
     question: str = ""
     minutes: int = 2
 
 
-@dataclass(frozen=True)
-class Card:
+@dataclass(frozen=True, kw_only=True)
+class Card(Placed):
     """A misconception, and the function whose run contradicts it."""
 
-    name: str
     truth: str
-    page: str
-    address: Mapping[str, str]
     reads: Reads = "translator"
 
 
-@dataclass(frozen=True)
-class Term:
+@dataclass(frozen=True, kw_only=True)
+class Term(Placed):
     """A term of the glossary: how it is written in formulas, its shape, and a page that shows it."""
 
-    name: str
-    page: str
-    address: Mapping[str, str]
     symbol: str = ""
     shape: str = ""
 
 
 @cache
 def questions() -> Mapping[str, Question]:
-    """All questions, by name.
-
-    Raises:
-        InputError: one is of no known kind.
-    """
-    found = {name: Question(name=name, **_placed(one)) for name, one in _read("questions").items()}
-    for one in found.values():
-        if one.kind not in get_args(Kind) or one.reads not in get_args(Reads):
-            raise InputError("teaching_no_such_kind", name=one.name)
-    return found
+    """All questions, by name."""
+    return {name: Question(name=name, **_placed(one)) for name, one in _read("questions").items()}
 
 
 @cache
 def steps() -> tuple[Step, ...]:
     """The steps of the tour, then those of its branches: numbers first, then a letter and a number."""
-    made = []
-    for letter, (branch, listed) in zip(" ABCDEFGH", _read("tour").items(), strict=False):
-        for number, (name, one) in enumerate(listed.items(), 1):
-            made.append(Step(name=name, branch=branch, label=f"{letter}{number}".strip(), **_placed(one)))
-    return tuple(made)
+    return tuple(
+        Step(name=name, branch=branch, label=f"{letter}{number}".strip(), **_placed(one))
+        for letter, (branch, listed) in zip(" ABCDEFGH", _read("tour").items(), strict=False)
+        for number, (name, one) in enumerate(listed.items(), 1)
+    )
 
 
 @cache

@@ -1,10 +1,29 @@
-"""The tree of a beam search: every hypothesis that was considered for a sentence, and what became of it."""
+"""What was written: step by step, and in the tree of a beam search."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from transformer.errors import InputError
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that could be written next, and its probability."""
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One written token: its probability, its rank among all tokens (0 is the likeliest), and the likeliest ones."""
+
+    text: str
+    probability: float
+    rank: int
+    likeliest: tuple[Candidate, ...]
+
 
 Status = Literal["kept", "finished", "pruned", "cut"]
 """What became of a hypothesis: `kept` in the beam for the next step (where the extensions of others may have crowded
@@ -42,6 +61,21 @@ class BeamTree:
     def best(self) -> Node:
         """The hypothesis that decoding answers with: the first of `hypotheses()`."""
         return self.hypotheses()[0]
+
+    @cached_property
+    def ids(self) -> tuple[int, ...]:
+        """The tokens of the best hypothesis, with the end token if it was written."""
+        return tuple(self.path(self.best.id))
+
+    @cached_property
+    def log_probs(self) -> tuple[float, ...]:
+        """Natural logarithm of the probability of each of these tokens."""
+        return tuple(step.log_prob for step in self.lineage(self.best.id))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the end token was written; otherwise the maximum length cut the hypothesis."""
+        return self.best.status == "finished"
 
     def hypotheses(self) -> list[Node]:
         """Complete hypotheses by falling score; the cut ones follow the finished ones, since they lack an end."""

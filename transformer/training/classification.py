@@ -1,25 +1,68 @@
-"""How a k-mer classifier of sequences is made: tables of labelled rows, the untrained model, and how it is measured."""
+"""How a k-mer classifier of sequences is made: tables of labelled rows, the untrained model, the folder it ends in."""
 
 import csv
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.checkpoint import load
-from transformer.checkpoint.ours.folder import fill
+from transformer.checkpoint.ours.folder import CARD, fill, save_folder
 from transformer.errors import TrainingError
 from transformer.nn.kmer import KmerClassifier, KmerConfig
-from transformer.runs.scores import Scores
 from transformer.sequences.alphabet import Alphabet
 from transformer.sequences.task import SequenceTask
-from transformer.training.options import ClassificationOptions
+from transformer.training.run import ClassificationOptions, TrainingRun, markdown_table
 
 ROWS = 256
 """Rows that are answered together."""
+
+EXAMPLE_SET = "examples.fa"
+"""A small set of sequences of every class: examples of an atlas."""
+
+EXAMPLES_EACH, SET_EACH = 2, 60
+"""How many examples of a class the page offers, and how many the set holds."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a confusion matrix (rows: true class, columns: predicted) says."""
+
+    confusion: Int[np.ndarray, "true predicted"]
+
+    @classmethod
+    def of(cls, scores: Float[np.ndarray, "row classes"], labels: Int[np.ndarray, " row"]) -> "Scores":
+        """Scores of the class with the highest probability (or logit)."""
+        n_classes = scores.shape[1]
+        pairs = labels * n_classes + scores.argmax(1)
+        return cls(np.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of rows that are right."""
+        return float(self.confusion.trace() / self.confusion.sum())
+
+    @property
+    def recalls(self) -> tuple[float, ...]:
+        """For each class, the share of its rows that was found."""
+        return tuple((self.confusion.diagonal() / self.confusion.sum(axis=1).clip(min=1)).tolist())
+
+    @property
+    def mcc(self) -> float:
+        """Matthews correlation for any number of classes: 1 is perfect, 0 is no better than chance.
+
+        Source: Gorodkin 2004, "Comparing two K-category assignments by a K-category correlation coefficient".
+        """
+        c = self.confusion.astype(float)
+        total, true, predicted = c.sum(), c.sum(axis=1), c.sum(axis=0)
+        covariance = c.trace() * total - true @ predicted
+        spread = (total**2 - predicted @ predicted) * (total**2 - true @ true)
+        return float(covariance / np.sqrt(spread)) if spread > 0 else 0.0
 
 
 class LabelLoss(nn.Module):
@@ -36,7 +79,7 @@ class LabelLoss(nn.Module):
         return F.cross_entropy(self.model(letters), labels, reduction="sum")
 
 
-class Classification:
+class ClassificationTask:
     """Learning to classify: the task of a run."""
 
     def __init__(self, options: ClassificationOptions, device: torch.device) -> None:
@@ -62,10 +105,7 @@ class Classification:
         if max(options.window_widths) > length:
             raise TrainingError("training_window_too_wide", widest=max(options.window_widths), length=length)
         torch.manual_seed(options.seed)
-        self.model = KmerClassifier(self.config)
-        if options.start is not None:
-            fill(self.model, dict(load(options.start).model_as(KmerClassifier).named_parameters()), options.start.name)
-        self.model.to(device)
+        self.model = KmerClassifier(self.config).to(device)
         self.loss = LabelLoss(self.model, options.hidden, alphabet.unknown_id)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=0.0, weight_decay=options.decay, betas=(0.9, 0.99), fused=True
@@ -75,22 +115,10 @@ class Classification:
     def config(self) -> KmerConfig:
         """The model that the options and the rows ask for."""
         options, task = self.options, self.sequence_task
-        return KmerConfig(
-            vocab=len(task.alphabet),
-            n_classes=len(task.classes),
-            d_model=options.d_model,
-            n_heads=options.n_heads,
-            n_layers=options.n_layers,
-            d_ff=options.d_ff,
-            widths=options.window_widths,
-            dropout=options.dropout,
-            norm_first=True,
-            positions="sinusoidal",
-            max_length=task.length,
-            scale_embedding=False,
-            pooling="attention",
-            n_questions=options.questions,
-        )
+        read = dict(vocab=len(task.alphabet), n_classes=len(task.classes), max_length=task.length)
+        windows = dict(widths=options.window_widths, pooling="attention", n_questions=options.questions)
+        form = dict(norm_first=True, positions="sinusoidal", scale_embedding=False)
+        return KmerConfig.of(**read, **options.sizes.options, **windows, **form)
 
     def batches(self, epoch: int) -> list[list[int]]:
         """Numbers of rows; the few that fill no batch wait for another epoch."""
@@ -154,3 +182,77 @@ def answers(model: nn.Module, letters: Int[Tensor, "row letter"]) -> Float[Tenso
     device = next(model.parameters()).device
     with torch.no_grad():
         return torch.cat([model(rows.to(device)).cpu() for rows in letters.split(ROWS)])
+
+
+def export(run: TrainingRun[ClassificationTask], folder: Path, command: str) -> Scores:
+    """Write the checkpoint of a finished run to `folder`; the scores are those of the files as written."""
+    task = run.task
+    weights, averaged = run.averaged()
+    model = KmerClassifier(task.config)
+    fill(model, weights, "the mean of the saved weights")
+    temperature = fitted_temperature(answers(model, task.valid[0]), task.valid[1])
+    described = replace(task.sequence_task, temperature=round(temperature, 4))
+    of_each = [(task.valid[1] == label).nonzero()[:, 0].tolist() for label in range(len(described.classes))]
+    rows = of_each if task.options.rows_as_examples else []
+    turns = zip(*(one[:EXAMPLES_EACH] for one in rows), strict=False)
+    examples = tuple(_fasta(task, row) for turn in turns for row in turn)
+    save_folder(folder, "kmer", model, examples=examples, task=described)
+    if rows:
+        in_set = "".join(_fasta(task, row) + "\n" for one in rows for row in one[:SET_EACH])
+        (folder / EXAMPLE_SET).write_text(in_set, encoding="utf-8")
+    scores = Scores.of(answers(load(folder).model, task.valid[0]).numpy(), task.valid[1].numpy())
+    parts = _card_parts(task, task.options.title or folder.name, scores, temperature)
+    (folder / CARD).write_text(run.card(parts, command, averaged), encoding="utf-8")
+    return scores
+
+
+def fitted_temperature(logits: Float[Tensor, "row classes"], labels: Int[Tensor, " row"]) -> float:
+    """The number that logits are divided by so that the labels become likeliest; classes keep their order.
+
+    It stays between 1/100 and 100, also where logits say nothing. Source: Guo et al. 2017, section 4.2.
+    """
+    log_temperature = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    logits = logits.detach().double()
+    optimizer = torch.optim.LBFGS([log_temperature], max_iter=100, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        value = F.cross_entropy(logits / log_temperature.exp(), labels)
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    return float(log_temperature.detach().exp().clamp(0.01, 100.0))
+
+
+def _fasta(task: ClassificationTask, row: int) -> str:
+    alphabet, label = task.sequence_task.alphabet, int(task.valid[1][row])
+    text = "".join((alphabet.letters + alphabet.unknown)[i] for i in task.valid[0][row].tolist())
+    return f">{task.ids[row]} {task.sequence_task.classes[label]}\n{text}"
+
+
+def _card_parts(task: ClassificationTask, title: str, scores: Scores, temperature: float) -> dict[str, str]:
+    described = task.sequence_task
+    confusion = [
+        [name, *map(str, row), f"{recall:.3f}"]
+        for name, row, recall in zip(described.classes, scores.confusion.tolist(), scores.recalls, strict=True)
+    ]
+    head = ["true \\ predicted", *described.classes, "recall"]
+    widths = " and ".join(map(str, task.options.window_widths))
+    return dict(
+        title=title,
+        about=f"""A k-mer classifier: windows of {widths} letters attend to each other, then decide together.
+{sum(p.numel() for p in task.model.parameters()):,} parameters. It reads {described.alphabet.name} of \
+{described.length} letters; codes other than
+{", ".join(described.alphabet.letters)} are read as unknown letters, which it met in training.""",
+        scores=f"""On the validation rows, with the files as they are here: accuracy {scores.accuracy:.4f},
+Matthews correlation {scores.mcc:.4f}.
+
+{markdown_table(head, confusion)}
+
+Logits are divided by a temperature of {temperature:.3f}, fitted on the validation rows.""",
+        counts=f"{len(task.train[1]):,} rows were trained on, {len(task.valid[1]):,} validation rows measured.",
+        curve="Loss in nats per row: in training with dropout and hidden letters, in validation with neither.",
+        limits=f"""Only sequences of {described.length} letters like those of the table mean anything to it.
+What was not among the rows, it has not learned to tell.""",
+    )

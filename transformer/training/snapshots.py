@@ -1,14 +1,26 @@
 """A small training as it goes: after chosen updates, the weights, every attention map of one example, and measures.
 
 Measures and maps are those of the weights as they are kept, in half precision: of the model that a page opens.
+
+`python -m transformer.training.snapshots FD` is the process that trains beside a server, which `Child` starts. It has
+its own random numbers and its own interpreter, and runs after everything else that wants the processor. What it is told
+(settings, and the update to train up to) and what it answers (processor seconds, and a recording of at most one
+snapshot) come through one pipe, at whose end it ends. Ended at any moment, it makes the same run again.
 """
 
 import copy
 import io
 import json
+import os
+import subprocess
+import sys
 import zipfile
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -19,10 +31,11 @@ import torch
 from jaxtyping import Float, Int
 from safetensors.torch import load, save
 from torch import Tensor
+from torch.nn import functional as F
 
 from transformer.attention.capture import Recording, recording, watch
 from transformer.checkpoint.ours.folder import CARD, fill, save_folder
-from transformer.training.loop import NextTokenLoss, Trainer
+from transformer.training.run import NextTokenLoss, descend
 from transformer.training.tasks import N_SPECIAL, SMOOTHING, Settings, new_model
 
 SCHEDULE = (*range(0, 100, 10), *range(100, 200, 25), *range(200, 1000, 50), *range(1000, 4001, 100))
@@ -33,6 +46,12 @@ LOOKED_AT = 50
 
 EXAMPLES = 4
 """Unseen sequences that a checkpoint offers as examples."""
+
+KEPT_RUNS = 4
+"""Runs that can go on where they stand; another one begins anew."""
+
+NICENESS = 10
+"""How far it stands back for others."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +103,19 @@ class Learning:
         self.model = new_model(settings)
         self._kept = watch(copy.deepcopy(self.model)).eval()
         trained = [one for one in self.model.parameters() if one.requires_grad]
-        optimizer = torch.optim.Adam(trained, lr=0.0, betas=(0.9, 0.98), fused=True)
-        loss = NextTokenLoss(self.model, SMOOTHING * settings.smoothing)
-        self._trainer = Trainer(loss, optimizer, settings.rate_of, settings.seed)
+        self._optimizer = torch.optim.Adam(trained, lr=0.0, betas=(0.9, 0.98), fused=True)
+        self._loss = NextTokenLoss(self.model, SMOOTHING * settings.smoothing)
         self._losses: list[float] = []
 
     def advance(self, to: int) -> None:
         """Train up to this update."""
-        start = process_time()
+        start, settings = process_time(), self.settings
         while self.update < to:
             self.update += 1
-            tensors = self.settings.tensors(self.settings.batch(self.update))
-            count = tensors[-1][:, 1:].numel()
-            self._losses.append(self._trainer.step(self.update, tensors, count) / count)
+            tensors = settings.tensors(settings.batch(self.update))
+            count, rate = tensors[-1][:, 1:].numel(), settings.rate_of(self.update)
+            seed = (settings.seed, self.update)
+            self._losses.append(descend(self._loss, self._optimizer, tensors, count, rate=rate, seed=seed) / count)
         self.seconds += process_time() - start
 
     def snapshot(self, keeps: bool = True) -> Snapshot:
@@ -109,7 +128,7 @@ class Learning:
         with torch.inference_mode(), recording() as seen:
             logits = self._kept(*source, target[:, :-1]).double()
         labels, right = target[:, 1:], settings.right_places(settings.held_out())
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()).item()
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten()).item()
         most, chosen = logits.softmax(-1).max(-1)
         hits = chosen == labels
         if settings.learned.target is None and right is not None:  # letters that occur for the first time are luck
@@ -208,3 +227,106 @@ a processor. The sequences are drawn from the seed; there are no other data.
 Of 200 sequences that it was not trained on {found.accuracy:.1%} are right, and {found.token_accuracy:.1%} of the \
 tokens; loss {found.loss:.4f} nats a token, mean largest probability {found.top:.3f}.
 """
+
+
+def smoothed_target(smoothing: float, vocab: int) -> Float[np.ndarray, " vocab"]:
+    """The probabilities that training with label smoothing aims at; the right token is the first one.
+
+    Source: Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4.
+    """
+    target = np.full(vocab, smoothing / vocab)
+    target[0] += 1.0 - smoothing
+    return target
+
+
+def smoothed_losses(right: Float[np.ndarray, " point"], smoothing: float, vocab: int) -> Float[np.ndarray, " point"]:
+    """The loss (nats) of a model that gives the right token these probabilities, and the others equal ones."""
+    given = torch.from_numpy(right)[:, None]
+    others = ((1 - given) / (vocab - 1)).expand(-1, vocab - 1)
+    logits = torch.cat([given, others], dim=1).log()
+    labels = torch.zeros(len(right), dtype=torch.long)
+    return F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none").numpy()
+
+
+def at_start(settings: Settings) -> tuple[Snapshot, float]:
+    """A run before its first update, and the length of its first gradient, all weights together."""
+    run = Learning(settings)
+    loss = NextTokenLoss(run.model, SMOOTHING * settings.smoothing).eval()
+    tensors = settings.tensors(settings.batch(1))
+    with torch.enable_grad():
+        (loss(*tensors) / tensors[-1][:, 1:].numel()).backward()
+    squares = [float(one.grad.square().sum()) for one in run.model.parameters() if one.grad is not None]
+    return run.snapshot(keeps=False), float(np.sqrt(sum(squares)))
+
+
+class Child:
+    """The process as its server knows it; started by the first question."""
+
+    def __init__(self) -> None:
+        self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
+
+    def ask(self, settings: Settings, update: int) -> None:
+        """Have it train up to an update; `answer` tells when it did."""
+        if self._running is None:
+            ours, theirs = Pipe()
+            threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+            process = subprocess.Popen(  # noqa: S603  (our own program)
+                [sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **threads, "PYTHONPATH": str(Path(__file__).parents[2])},
+                start_new_session=True,  # the terminal's Ctrl-C is the server's
+            )
+            theirs.close()
+            self._running = process, ours
+        self._running[1].send((settings, update))
+
+    def answer(self, seconds: float) -> tuple[float, Snapshot | None] | None:
+        """Processor seconds that it took, and the snapshot at that update, if one is due; None if it is not done yet.
+
+        Raises:
+            ConnectionError: it has ended.
+        """
+        if self._running is None:
+            raise ConnectionError
+        pipe = self._running[1]
+        try:
+            if not pipe.poll(seconds):
+                return None
+            taken, found = pipe.recv()
+        except EOFError as error:
+            raise ConnectionError from error
+        return taken, unpacked(found)[1][0] if found else None
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        if self._running is not None:
+            process, pipe = self._running
+            process.kill()
+            process.wait()
+            pipe.close()
+        self._running = None
+
+
+def main(pipe: Connection) -> None:
+    """Answer until nobody asks any more."""
+    runs = OrderedDict[Settings, Learning]()
+    with suppress(EOFError, ConnectionError):  # the server has ended
+        while True:
+            settings, update = pipe.recv()
+            run = runs.pop(settings, None)
+            if run is None or run.update > update:
+                run = Learning(settings)
+            runs[settings] = run
+            while len(runs) > KEPT_RUNS:
+                runs.popitem(last=False)
+            before = run.seconds
+            run.advance(update)
+            found = packed(settings, [run.snapshot()]) if run.update in SCHEDULE else b""
+            pipe.send((run.seconds - before, found))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with suppress(OSError):  # where niceness cannot be set, it is as any other process
+        os.nice(NICENESS)
+    main(Connection(int(sys.argv[1])))

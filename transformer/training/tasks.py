@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from transformer.errors import TrainingError
 from transformer.messages import Message
-from transformer.nn.decoder import Decoder, DecoderConfig
 from transformer.nn.masks import Mask
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.text.text import TextTokenizer, train_tokenizer
+from transformer.nn.stacks import Decoder, DecoderConfig
+from transformer.text.tokenizers import TextTokenizer, train_tokenizer
+from transformer.training.run import refused_option
 
 BATCH, UNSEEN = 64, 200
 """Sequences of an update, and sequences that measure the model and are never trained on."""
@@ -84,8 +85,8 @@ def _repeated(count: int, generator: torch.Generator) -> Rows:
     return runs.gather(1, torch.arange(32).expand(count, -1) % periods)
 
 
-def twins(rows: Rows) -> Bool[Tensor, "row position earlier"]:
-    """Where each letter of a repeated pattern was followed before: the positions after its earlier twins."""
+def _after_repeats(rows: Rows) -> Bool[Tensor, "row position earlier"]:
+    """Where each letter of a repeated pattern was followed before: the positions after the same letter."""
     n = rows.shape[1]
     same = (rows[:, :, None] == rows[:, None, :]) & torch.ones(n, n, dtype=torch.bool).tril(-1)
     return same.roll(1, dims=2)
@@ -104,7 +105,7 @@ TASKS: Mapping[str, Task] = {
     "copy": Task("abcdefghij", _letters(10, 8), lambda rows: rows, _one_place(list(range(8)))),
     "sort": Task("abcdefghij", _letters(10, 8), lambda rows: rows.sort(1).values, _same_letter),
     "add": Task("0123456789+", _sum, _added),
-    "repeat": Task("abcdefghijklmnopqrstuvwxyz", _repeated, None, twins),
+    "repeat": Task("abcdefghijklmnopqrstuvwxyz", _repeated, None, _after_repeats),
 }
 """Reverse, copy or sort eight letters, add two numbers of two digits, go on with a pattern that repeats."""
 
@@ -155,10 +156,10 @@ class Settings:
             known = ("true", "false") if isinstance(usual, bool) else CHOICES.get(name, ())
             is_known = value in known if known else value.isdecimal() and int(value) <= LAST_SEED
             if not is_known:
-                raise _refused(name, value, known or ("0", "...", str(LAST_SEED)))
+                raise _no_choice(name, value, known or ("0", "...", str(LAST_SEED)))
             found[name] = value == "true" if isinstance(usual, bool) else type(usual)(value)
         if unknown := said.keys() - found.keys():
-            raise _refused("setting", min(unknown), tuple(found))
+            raise _no_choice("setting", min(unknown), tuple(found))
         return cls(**found)
 
     @property
@@ -189,16 +190,15 @@ class Settings:
 
     def tensors(self, rows: Rows) -> tuple[Tensor, ...]:
         """What the loss takes: source with its end token and target with start and end token, or one text."""
-        ids, task, ends = rows + N_SPECIAL, self.learned, self.learned.tokenizer
+        ids, task, tokenizer = rows + N_SPECIAL, self.learned, self.learned.tokenizer
         if task.target is None:
             return (ids,)
-        start, end = (torch.full((len(rows), 1), token) for token in (ends.bos_id, ends.eos_id))
+        start, end = (torch.full((len(rows), 1), token) for token in (tokenizer.bos_id, tokenizer.eos_id))
         return torch.cat([ids, end], dim=1), torch.cat([start, task.target(rows) + N_SPECIAL, end], dim=1)
 
 
-def _refused(name: str, value: str, choices: tuple[str, ...]) -> TrainingError:
-    remedy = Message("training_remedy_choice", choices=choices)
-    return TrainingError("training_option_makes_no_run", name=name, value=value, remedy=remedy)
+def _no_choice(name: str, value: str, choices: tuple[str, ...]) -> TrainingError:
+    return refused_option(name, value, Message("training_remedy_choice", choices=choices))
 
 
 def noam(update: int, warmup: int) -> float:
@@ -221,13 +221,13 @@ def new_model(settings: Settings) -> Seq2Seq | Decoder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         if settings.learned.target is None:
-            model = Decoder(DecoderConfig(vocab=len(tokenizer), n_layers=settings.n_layers, d_ff=1, **shared))
+            model = Decoder(DecoderConfig.of(vocab=len(tokenizer), n_layers=settings.n_layers, d_ff=1, **shared))
             _initialise(model)
         else:
             shared |= dict(pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
             shared |= dict(n_encoder_layers=settings.n_layers, n_decoder_layers=settings.n_layers)
             shared |= dict(source_vocab=len(tokenizer), target_vocab=len(tokenizer), d_ff=2 * settings.d_model)
-            model = Seq2Seq(Seq2SeqConfig(**shared))
+            model = Seq2Seq(Seq2SeqConfig.of(**shared))
     if not settings.xavier:
         for parameter in model.parameters():
             if parameter.dim() > 1:
@@ -248,7 +248,7 @@ def _initialise(model: Decoder) -> None:
     """Start values as those of an encoder-decoder; feed-forward nets give zero, now and after training."""
     for name, parameter in model.named_parameters():
         if name == "embedding.weight":
-            nn.init.normal_(parameter, std=model.config.d_model**-0.5)
+            nn.init.normal_(parameter, std=model.config.block.d_model**-0.5)
         elif "feed_forward" in name and "norm" not in name:
             nn.init.zeros_(parameter).requires_grad_(False)
         elif parameter.dim() > 1:

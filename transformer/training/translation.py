@@ -1,9 +1,10 @@
-"""How a translator is made: parallel text as batches of like length, the untrained model, and how it is measured.
+"""How a translator is made: parallel text as batches of like length, the untrained model, and the folder it ends in.
 
-Recipe: Wu et al. 2021, "Good for Misconceived Reasons" (Multi30k, the small model); subword sampling after
-Provilkov et al. 2020, "BPE-Dropout".
+Recipe: Wu et al. 2021, "Good for Misconceived Reasons" (Multi30k, the small model).
 """
 
+import json
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +14,20 @@ import torch
 from torch import Tensor
 
 from transformer.checkpoint import load
-from transformer.checkpoint.ours.folder import TOKENIZER, fill
+from transformer.checkpoint.ours.folder import CARD, TOKENIZER, fill, save_folder, save_weights
+from transformer.checkpoint.weight_files import WEIGHTS
 from transformer.errors import TrainingError
+from transformer.nn.common import pad
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
 from transformer.nn.search import DecodingOptions, teacher_forced
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.runs.corpus import bleu, translate_lines
-from transformer.text.batch import pad
-from transformer.text.lines import read_lines
-from transformer.text.text import TextTokenizer, train_tokenizer
-from transformer.training.loop import NextTokenLoss, Translator
-from transformer.training.options import TranslationOptions
+from transformer.runs.corpus import Bleu, bleu, translate_lines
+from transformer.runs.measures import head_agreement
+from transformer.text.base import both_sides, read_lines
+from transformer.text.tokenizers import TextTokenizer, train_tokenizer
+from transformer.training.run import NextTokenLoss, TrainingRun, TranslationOptions, is_snapshot, markdown_table
+
+Translator = Seq2Seq | Recurrent
 
 GREEDY = DecodingOptions(beam=1)
 """How validation translates while the model is trained."""
@@ -31,77 +35,33 @@ GREEDY = DecodingOptions(beam=1)
 VALIDATION_ROWS = 100
 """Validation pairs that pass through the model together."""
 
+LANGUAGES = {"cs": "Czech", "de": "German", "en": "English", "fr": "French"}
+"""Languages by the ending of their files; another ending stands for itself."""
+
 
 @dataclass(frozen=True)
-class Pair:
+class TokenPair:
     """One training example: source with its end token; target with start and end token."""
 
     source: list[int]
     target: list[int]
 
-    @property
-    def n_written(self) -> int:
-        """Tokens that the model has to predict: all of the target but the start token."""
-        return len(self.target) - 1
 
-
-@dataclass(frozen=True)
-class ParallelText:
-    """Two texts: line i of `target` translates line i of `source`."""
-
-    source: list[str]
-    target: list[str]
-
-    @classmethod
-    def read(cls, folder: Path, split: str, languages: tuple[str, str]) -> "ParallelText":
-        """Both sides of `folder/split.LANGUAGE`.
-
-        Raises:
-            InputError: a file is missing or is not UTF-8.
-            TrainingError: the sides differ in length, or are empty.
-        """
-        source, target = (read_lines(folder / f"{split}.{language}") for language in languages)
-        if len(source) != len(target):
-            raise TrainingError(
-                "training_sides_differ",
-                first=f"{split}.{languages[0]}",
-                first_lines=len(source),
-                second=f"{split}.{languages[1]}",
-                second_lines=len(target),
-            )
-        if not source:
-            raise TrainingError("training_empty", name=f"{split}.{languages[0]}")
-        return cls(source, target)
-
-    @property
-    def lines(self) -> list[str]:
-        """All source lines, then all target lines."""
-        return [*self.source, *self.target]
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-
-def pairs(
-    text: ParallelText, tokenizer: TextTokenizer, max_tokens: int, subword_dropout: float = 0.0, seed: int = 0
-) -> list[Pair]:
+def pairs(sources: Sequence[str], targets: Sequence[str], tokenizer: TextTokenizer, max_tokens: int) -> list[TokenPair]:
     """Encode both sides; pairs with an empty or an over-long side teach nothing and are left out.
 
-    With `subword_dropout`, words are cut into pieces at random, as `seed` says.
-
     Raises:
-        TrainingError: subwords are to be dropped, and the tokenizer does not make its pieces by merges.
+        TrainingError: no pair is left.
     """
-    if subword_dropout:
-        encoded = tokenizer.sample(text.lines, subword_dropout, seed)
-    else:
-        encoded = [tokenizer.encode(line) for line in text.lines]
-    both = zip(encoded[: len(text)], encoded[len(text) :], strict=True)
-    framed = (Pair([*s, tokenizer.eos_id], [tokenizer.bos_id, *t, tokenizer.eos_id]) for s, t in both)
-    return [p for p in framed if 1 < len(p.source) <= max_tokens and 2 < len(p.target) <= max_tokens]
+    both = ((tokenizer.encode(s), tokenizer.encode(t)) for s, t in zip(sources, targets, strict=True))
+    framed = (TokenPair([*s, tokenizer.eos_id], [tokenizer.bos_id, *t, tokenizer.eos_id]) for s, t in both)
+    found = [p for p in framed if 1 < len(p.source) <= max_tokens and 2 < len(p.target) <= max_tokens]
+    if not found:
+        raise TrainingError("training_no_pair", most=max_tokens)
+    return found
 
 
-def epoch_batches(data: list[Pair], tokens: int, seed: int, epoch: int) -> Iterator[list[Pair]]:
+def epoch_batches(data: list[TokenPair], tokens: int, seed: int, epoch: int) -> Iterator[list[TokenPair]]:
     """All pairs once, in batches of at most `tokens` source and `tokens` target positions (padding counted).
 
     Lengths are jittered before sorting, so that companions change from epoch to epoch.
@@ -130,76 +90,53 @@ def new_model(options: TranslationOptions, tokenizer: TextTokenizer) -> Translat
     A Transformer has a norm before each sub-layer. Recurrent nets are as in Bahdanau et al. 2015, with either
     attention, so that two runs differ in nothing else.
     """
+    sizes, n_tokens = options.sizes, len(tokenizer)
+    ids = dict(pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
     shared: dict[str, Any] = dict(
-        source_vocab=len(tokenizer),
-        target_vocab=len(tokenizer),
-        dropout=options.dropout,
-        tie_embeddings=True,
-        tie_projection=True,
-        max_length=options.max_tokens,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        eos_id=tokenizer.eos_id,
+        source_vocab=n_tokens, target_vocab=n_tokens, tie_embeddings=True, tie_projection=True, **ids
     )
+    shared |= dict(dropout=sizes.dropout, max_length=options.max_tokens)
     kind, _, attention = options.architecture.partition("-")
     if kind == "rnn":
-        return Recurrent(
-            RecurrentConfig(
-                hidden=options.d_model,
-                d_embedding=options.d_embedding,
-                attention=attention,
-                bidirectional=True,
-                deep_output=True,
-                **shared,
-            )
-        )
-    return Seq2Seq(
-        Seq2SeqConfig(
-            d_model=options.d_model,
-            n_heads=options.n_heads,
-            d_ff=options.d_ff,
-            n_encoder_layers=options.n_layers,
-            n_decoder_layers=options.n_layers,
-            positions=options.positions,
-            norm_first=True,
-            norm_after_stack=True,
-            **shared,
-        )
-    )
+        shared |= dict(hidden=sizes.d_model, d_embedding=options.d_embedding, attention=attention)
+        return Recurrent(RecurrentConfig.of(bidirectional=True, deep_output=True, **shared))
+    shared |= dict(d_model=sizes.d_model, n_heads=sizes.n_heads, d_ff=sizes.d_ff, positions=options.positions)
+    shared |= dict(n_encoder_layers=sizes.n_layers, n_decoder_layers=sizes.n_layers)
+    return Seq2Seq(Seq2SeqConfig.of(norm_first=True, norm_after_stack=True, **shared))
 
 
-class Translation:
+class TranslationTask:
     """Learning to translate: the task of a run."""
 
     def __init__(self, options: TranslationOptions, device: torch.device) -> None:
         """Read the texts, make or take over the tokenizer, and draw the first weights.
 
         Raises:
-            InputError: a text cannot be read.
-            TrainingError: the texts do not match, or the work folder holds another tokenizer.
+            InputError: a text cannot be read or is empty, or the sides differ in length.
+            TrainingError: no pair is short enough.
         """
         self.options, self.device = options, device
-        self.train_text = ParallelText.read(options.data, "train", options.languages)
-        self.valid_text = ParallelText.read(options.data, "val", options.languages)
-        self.tokenizer = self._tokenizer()
-        self.valid = self._pairs(self.valid_text)
+        train, self.valid_text = (
+            both_sides(*(options.data / f"{split}.{language}" for language in options.languages))
+            for split in ("train", "val")
+        )
+        self.n_train_lines = len(train[0])
+        self.tokenizer = self._tokenizer([*train[0], *train[1]])
+        self.train, self.valid = (pairs(*text, self.tokenizer, options.max_tokens) for text in (train, self.valid_text))
         torch.manual_seed(options.seed)
-        self.model: Translator = self._model().to(device)
+        self.model: Translator = new_model(options, self.tokenizer).to(device)
         self.loss = NextTokenLoss(self.model, options.label_smoothing)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), fused=True)
 
-    def batches(self, epoch: int) -> list[list[Pair]]:
-        """Pairs of like length together; early epochs cut words anew."""
-        options = self.options
-        dropout = options.subword_dropout if epoch < options.subword_epochs else 0.0
-        data = self._pairs(self.train_text, dropout, options.seed * 1_000_003 + epoch)
-        return list(epoch_batches(data, options.batch_tokens, options.seed, epoch))
+    def batches(self, epoch: int) -> list[list[TokenPair]]:
+        """Pairs of like length together."""
+        return list(epoch_batches(self.train, self.options.batch_tokens, self.options.seed, epoch))
 
-    def count(self, batch: Sequence[Pair]) -> int:
-        """Tokens to predict."""
-        return sum(pair.n_written for pair in batch)
+    def count(self, batch: Sequence[TokenPair]) -> int:
+        """Tokens to predict: all of a target but the start token."""
+        return sum(len(pair.target) - 1 for pair in batch)
 
-    def tensors(self, rows: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+    def tensors(self, rows: Sequence[TokenPair]) -> tuple[Tensor, Tensor]:
         """Padded source and target."""
         pad_id = self.tokenizer.pad_id
         source, target = pad([row.source for row in rows], pad_id), pad([row.target for row in rows], pad_id)
@@ -207,42 +144,112 @@ class Translation:
 
     def validate(self) -> dict[str, float]:
         """Nats per token of the validation targets, and greedy BLEU."""
-        lines = translate_lines(self.model, self.tokenizer, self.valid_text.source, GREEDY, device=self.device)
-        score = bleu([line.text for line in lines], self.valid_text.target).score
-        return {"valid_loss": self._valid_loss(), "valid_bleu_greedy": score}
+        lines = translate_lines(self.model, self.tokenizer, self.valid_text[0], GREEDY, device=self.device)
+        score, lost = bleu([line.text for line in lines], self.valid_text[1]).score, 0.0
+        with torch.no_grad():
+            for start in range(0, len(self.valid), VALIDATION_ROWS):
+                source, target = self.tensors(self.valid[start : start + VALIDATION_ROWS])
+                lost -= teacher_forced(self.model, source, target).sum().item()
+        return {"valid_loss": lost / self.count(self.valid), "valid_bleu_greedy": score}
 
-    @torch.no_grad()
-    def _valid_loss(self) -> float:
-        total = 0.0
-        for start in range(0, len(self.valid), VALIDATION_ROWS):
-            source, target = self.tensors(self.valid[start : start + VALIDATION_ROWS])
-            total -= teacher_forced(self.model, source, target).sum().item()
-        return total / self.count(self.valid)
-
-    def _tokenizer(self) -> TextTokenizer:
+    def _tokenizer(self, lines: list[str]) -> TextTokenizer:
         """The run's tokenizer: first the one to take over, or one trained on the training text alone."""
-        path, start = self.options.work / TOKENIZER, self.options.start
-        given = start / TOKENIZER if start else self.options.tokenizer
-        taken = TextTokenizer.read(given) if given else None
+        path, given = self.options.work / TOKENIZER, self.options.tokenizer
         if not path.exists():
+            known = TextTokenizer.read(given) if given else train_tokenizer(lines, self.options.vocab_size)
             path.parent.mkdir(parents=True, exist_ok=True)
-            known = taken or train_tokenizer(self.train_text.lines, self.options.vocab_size)
             path.write_bytes(known.model)
-        kept = TextTokenizer.read(path)
-        if taken is not None and taken.model != kept.model:
-            raise TrainingError("training_another_tokenizer", given=given, folder=path.parent)
-        return kept
+        return TextTokenizer.read(path)
 
-    def _model(self) -> Translator:
-        """Random weights, or those of the checkpoint to start from."""
-        model = new_model(self.options, self.tokenizer)
-        if self.options.start is not None:
-            start = load(self.options.start)
-            fill(model, dict(start.model.named_parameters()), start.name)
-        return model
 
-    def _pairs(self, text: ParallelText, subword_dropout: float = 0.0, seed: int = 0) -> list[Pair]:
-        found = pairs(text, self.tokenizer, self.options.max_tokens, subword_dropout, seed)
-        if not found:
-            raise TrainingError("training_no_pair", most=self.options.max_tokens)
-        return found
+def export(run: TrainingRun[TranslationTask], folder: Path, command: str) -> Bleu:
+    """Write the checkpoint of a finished run to `folder`; the score is that of the files as written, default decoding.
+
+    `examples.txt` in the folder of the data holds sentences to try it with; it does not need to be there.
+    """
+    task = run.task
+    weights, averaged = run.averaged()
+    model = new_model(task.options, task.tokenizer)
+    fill(model, weights, "the mean of the saved weights")
+    source, target = (LANGUAGES.get(ending, ending) for ending in task.options.languages)
+    sentences = task.options.data / "examples.txt"
+    examples = tuple(read_lines(sentences)) if sentences.is_file() else ()
+    save_folder(folder, model.architecture, model, task.tokenizer, (source, target), examples)
+    if examples:
+        found = head_agreement.head_agreement(load(folder), examples)
+        head_agreement.FILE.write(folder / head_agreement.FILE.name, found)
+    snapshots = _save_history(run, folder / "history")
+    scores = _scores(task, folder)
+    parts = _card_parts(task, folder, snapshots, scores)
+    (folder / CARD).write_text(run.card(parts, command, averaged), encoding="utf-8")
+    return next(iter(scores.values()))
+
+
+def _save_history(run: TrainingRun[TranslationTask], folder: Path) -> list[int]:
+    """The snapshots in half precision, and an index that says when each was taken and how well it translated."""
+    if folder.is_dir():
+        shutil.rmtree(folder)  # of another run
+    if not run.options.saving.history:
+        return []
+    folder.mkdir()
+    index = []
+    for entry in run.progress.curve:
+        if is_snapshot(entry["update"]):
+            name = f"{entry['update']:06d}.safetensors"
+            save_weights(folder / name, run.weights(entry["update"]))
+            index.append({"file": name, **{key: entry[key] for key in ("update", "epoch", "seconds")},
+                          "bleu_greedy": entry["valid_bleu_greedy"], "loss": entry["valid_loss"]})  # fmt: skip
+    (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+    return [entry["update"] for entry in index]
+
+
+def _scores(task: TranslationTask, folder: Path) -> dict[str, Bleu]:
+    """BLEU by the way to decode, in words; the library's default comes first."""
+    model, tokenizer, _ = load(folder).translator()
+    usual = DecodingOptions()
+    found = {}
+    for how, options in ((f"beam {usual.beam}, length penalty {usual.length_penalty:g}", usual), ("greedy", GREEDY)):
+        lines = translate_lines(model, tokenizer, task.valid_text[0], options, progress=True)
+        found[how] = bleu([line.text for line in lines], task.valid_text[1])
+    return found
+
+
+def _described(model: Translator) -> str:
+    """The model in a few words, and what its architecture cannot do."""
+    config: Any = model.config
+    if not model.abilities.recurrent:
+        block = config.block
+        return (
+            f"A Transformer of {config.n_encoder_layers} encoder and {config.n_decoder_layers} decoder layers "
+            f"(d_model {block.d_model}, {block.attention.n_heads} heads, d_ff {block.d_ff})"
+        )
+    return (
+        f"A recurrent encoder-decoder with {config.attention.kind} attention (GRU: one layer that reads both ways, one "
+        f"that writes; hidden {config.decoder.hidden}, embeddings {config.embedding_size})"
+    )
+
+
+def _card_parts(task: TranslationTask, folder: Path, snapshots: list[int], scores: dict[str, Bleu]) -> dict[str, str]:
+    model, options = task.model, task.options
+    (how, best), n_valid = next(iter(scores.items())), len(task.valid_text[0])
+    source, target = options.languages
+    taken_over = options.tokenizer and options.tokenizer.resolve().parent.name
+    tokenizer = f"that of `{taken_over}`" if taken_over else "trained on the training pairs alone"
+    kept = f" `history/` holds the weights of updates {', '.join(map(str, snapshots))}." if snapshots else ""
+    return dict(
+        title=folder.name,
+        about=f"""{_described(model)}, {model.config.target_vocab:,} pieces,
+{sum(p.numel() for p in model.parameters()):,} parameters, {(folder / WEIGHTS).stat().st_size / 1e6:.1f} MB.
+
+**{best.score:.1f} BLEU** on the validation split ({how}).""",
+        scores=f"""On the {n_valid:,} validation pairs, with the files as they are here:
+
+{markdown_table(["decoding", "BLEU"], [[how, f"{one.score:.2f}"] for how, one in scores.items()])}
+
+Signature: `{best.signature}` (cased, detokenised).""",
+        counts=f"""{task.n_train_lines:,} training pairs and {n_valid:,} validation pairs ({source} to {target}).
+The tokenizer is {tokenizer}; the validation pairs only measure.""",
+        curve=f"""Loss in nats per token: in training with dropout and label smoothing, in validation with neither.
+BLEU is greedy, with the weights of that update, not yet averaged.{kept}""",
+        limits="The model knows only texts like those that it was trained on, and was measured on nothing else.",
+    )

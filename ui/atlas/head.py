@@ -1,36 +1,36 @@
 """One head's own page: its profile, its shares against chance, its examples, its relatives, its history."""
 
-from collections.abc import Sequence
+from functools import partial
+from math import isnan
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from transformer import DecodingOptions
 from transformer.atlas.roles import NAMED_SHARES, line_of, share_name
 from transformer.atlas.statistics import OFFSETS
-from transformer.plots.curves import curves
-from transformer.plots.export import PLOT_CONFIG
-from transformer.plots.file_names import file_name
-from transformer.plots.heads import offset_profile
+from transformer.plots.charts import curves, offset_profile
+from transformer.plots.export import PLOT_CONFIG, file_name
 from transformer.plots.logo import logo
 from transformer.plots.picture import Picture
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
-from ui.atlas import cards, choices, measured, tree, words
-from ui.markdown import as_text
+from ui.atlas import heads
+from ui.atlas.heads import GROUP, HEAD, LAYER, SCREEN, measured, places, words_panel
 from ui.shared import writing
-from ui.shared.address import choice
+from ui.shared.address import choice, put
+from ui.shared.bars import is_dark
+from ui.shared.files import table
 from ui.shared.part import part
 from ui.shared.record_views import matrix
-from ui.shared.theme import is_dark
+from ui.shared.sequence import logo_panel
 from ui.store import atlases, runs, store
 from ui.store.atlases import Atlas, Row
 from ui.store.cache import cached
 from ui.store.refs import Revision
-from ui.texts import KEY, language, plain, said, t
+from ui.texts import KEY, as_text, language, plain, said, t
 
-FOLLOWED = ("confidence", "normalised_entropy", "previous", "same", "next", "special", "advance")
+PLOTTED = ("confidence", "normalised_entropy", "previous", "same", "next", "special", "advance")
 """Measures whose history is drawn, where a head has them."""
 
 N_RELATIVES = 5
@@ -44,15 +44,15 @@ EXAMPLE = "example"
 
 def head_panel(name: str, atlas: Atlas) -> None:
     """Everything that is known of one head."""
-    row = choices.head(atlas)
-    st.markdown(f"**{as_text(choices.head_name(row))}: {as_text(said(line_of(row)))}**")
-    measured.facts(name, atlas, row)
+    row = heads.head(atlas)
+    st.markdown(f"**{as_text(heads.head_name(row))}: {as_text(said(line_of(row)))}**")
+    _facts(name, atlas, row)
     with st.container(key="atlas-columns"):
         left, right = st.columns([4, 5], gap="medium")
     with left:
-        _columns(row) if row["columns"] else _profile(row)
+        _profile(row)
     with right:
-        words.words_panel(atlas, row)
+        words_panel(atlas, row)
         if row["letters"] is not None:
             _shares(row)
     known = [
@@ -69,28 +69,47 @@ def head_panel(name: str, atlas: Atlas) -> None:
             _shares(row)
         _relatives(atlas, row)
     with beside:
-        if row["columns"]:
-            _profile(row)
-        if not choices.is_own(atlas):  # what ships is of another corpus
+        if not heads.is_own(atlas):  # what ships is of another corpus
             _history(name, row)
 
 
-def _columns(row: Row) -> None:
-    """Which letters the windows have that rows look at most, column by column."""
-    width, letters = row["pattern_width"], row["alphabet"]
-    shares = np.array(row["columns"]).reshape(width, len(letters)).T
-    bits = shares * (np.log2(len(letters)) + (shares * np.log2(np.maximum(shares, TINY))).sum(0))
-    st.html(f'<div class="atlas"><div>{cards.places(row)}</div></div>')
-    positions, title = [str(i + 1) for i in range(width)], plain("atlas.columns")
-    figure = logo(letters, bits.clip(min=0.0), positions, title=title, dark=is_dark())
-    st.plotly_chart(figure, key="atlas-logo", config=PLOT_CONFIG)
-    st.caption(t("atlas.columns_note", width=row["pattern_width"]))
+def _facts(name: str, atlas: Atlas, row: Row) -> None:
+    """What was measured of one head in sentences, and where cross-attention can be looked at as an alignment."""
+    found = measured(name)
+    if found.about is not None and not isnan(found.of(row)):
+        st.caption(
+            t("atlas.importance", nats=found.of(row), place=found.place(row), count=len(found.lost)),
+            help=t("atlas.importance_help", pairs=found.about.pairs, source=found.about.source),
+        )
+    read = row.get("error_read")
+    if read is not None and not isnan(read):
+        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+            st.caption(
+                t("atlas.errors", written=row["error_written"], read=read), width="content",
+                help=t("atlas.errors_help", sentences=atlas.about["linked"]),
+            )  # fmt: skip
+            st.page_link(
+                "pages/align.py", label=t("atlas.open_align"), width="content",
+                query_params={"model": name, "head1": f"{row['layer']}.{row['head']}", KEY: language()},
+            )  # fmt: skip
 
 
 def _profile(row: Row) -> None:
+    """The mean weight on each offset from the query; of a classifier's head, also on letters.
+
+    That is on each letter of a sequence of the trained length, and which letters the windows have that rows look at.
+    """
+    if row["columns"]:
+        width, letters = row["pattern_width"], row["alphabet"]
+        shares = np.array(row["columns"]).reshape(width, len(letters)).T
+        bits = shares * (np.log2(len(letters)) + (shares * np.log2(np.maximum(shares, TINY))).sum(0))
+        st.html(f'<div class="atlas"><div>{places(row)}</div></div>')
+        picture = logo(letters, bits.clip(min=0.0), [str(i + 1) for i in range(width)])
+        stem = file_name(str(row["site"]), f"head-{row['head']}-logo")
+        logo_panel(picture, t("atlas.columns_note", width=width), stem)
     if row["offsets"] is None:
         return
-    share, spread, chance = (_numbers(row[key]) for key in ("offsets", "offsets_spread", "offsets_chance"))
+    share, spread, chance = (np.array(row[key], float) for key in ("offsets", "offsets_spread", "offsets_chance"))
     figure = offset_profile(
         OFFSETS, share, spread / np.sqrt(row["sentences"]), chance,
         names=(plain("atlas.share"), plain("atlas.chance")), axis=plain("atlas.offset"),
@@ -111,16 +130,9 @@ def _shares(row: Row) -> None:
             for one in NAMED_SHARES
             if row[one] is not None and not np.isnan(row[one]) and row[f"{one}_chance"] > 0
         ]
-    rows = [(name, share, share / chance if chance else None) for name, share, chance in known]
-    table = pd.DataFrame(rows, columns=["on", "share", "ratio"])
-    formats = {"share": "%.3f", "ratio": "%.2f"}
-    st.dataframe(
-        table,
-        hide_index=True,
-        placeholder="-",
-        column_config={"on": st.column_config.TextColumn(plain("atlas.on"))}
-        | {one: st.column_config.NumberColumn(plain(f"atlas.{one}"), format=form) for one, form in formats.items()},
-    )
+    on, share, ratio = (plain(f"atlas.{one}") for one in ("on", "share", "ratio"))
+    rows = [(name, value, value / chance if chance else None) for name, value, chance in known]
+    table(rows, [on, share, ratio], {share: "%.3f", ratio: "%.2f"})
     note = "atlas.shares_note" if row["letters"] is None else "atlas.shares_note_letters"
     st.caption(t(note, keys=f"{row['effective_keys']:.1f}", confidence=f"{row['confidence']:.2f}"))
 
@@ -134,29 +146,26 @@ def _examples(name: str, known: list[Row], row: Row, corpus: str) -> None:
     def text(key: str) -> str:
         one = labels[key]
         score = "" if one["kind"] == "ordinary" else f"{one['score']:.2f} "
-        return f"{score}{one['source']}"
+        return f"{plain('atlas.' + one['kind'])}: {score}{one['source']}"
 
-    best = [key for key in labels if key.startswith("best")]
-    picked = choice(
-        t("atlas.example"), [*best, *(key for key in labels if key not in best)], key=EXAMPLE, form="list",
-        width="stretch", text=lambda key: f"{plain('atlas.' + labels[key]['kind'])}: {text(key)}",
-    )  # fmt: skip
+    best_first = sorted(labels, key=lambda key: not key.startswith("best"))
+    picked = choice(t("atlas.example"), best_first, key=EXAMPLE, form="list", width="stretch", text=text)
     one = labels[picked]
     measure = plain(f"atlas.shown_{row['shown_by']}")
     st.caption(t(f"atlas.examples_note{of}", measure=measure, text=corpus))
     picture = _map(name, row, one)
     stem = file_name(name, str(row["site"]), f"head-{row['head']}")
     matrix(picture, key="atlas-example", stem=stem, relative=row["letters"] is not None)  # a row has many windows
-    if row["letters"] is not None:
-        st.page_link(
-            "pages/sequences.py",
-            label=t("atlas.open_sequences"),
-            query_params={"sequence": one["source"], "model": name, KEY: language()},
-        )
-    elif store.architecture(name) in store.TRANSLATORS:
-        choices.open_in_translate(name, row, one["source"], one["target"])
-    else:
+    letters, is_translator = row["letters"] is not None, store.architecture(name) in store.TRANSLATORS
+    if not (letters or is_translator):
         writing.lead_to_map(name, store.checkpoint(name))
+        return
+    page, query = "sequences", {"model": name, "sequence": one["source"], KEY: language()}
+    if is_translator:
+        layer = {} if row["layer"] is None else {"layer": str(row["layer"])}
+        at = {"kind": row["group"], **layer, "head": str(row["head"]), KEY: language()}
+        page, query = "translate", {"model": name, "text": one["source"], "force": one["target"], **at}
+    st.page_link(f"pages/{page}.py", label=t(f"atlas.open_{page}"), query_params=query)
 
 
 def _map(name: str, row: Row, example: Row) -> Picture:
@@ -181,16 +190,18 @@ def _relatives(atlas: Atlas, row: Row) -> None:
     rows = atlas.groups[row["group"]]
     if len(rows) < 2:
         return
-    distances = tree.distances_of(atlas, rows)[rows.index(row)]
+    from scipy.spatial.distance import squareform  # late: it would hold up the start of every page
+
+    pairs = [pair["distance"] for pair in atlas.pairs if pair["group"] == row["group"]]
+    distances = squareform(pairs)[rows.index(row)]
     nearest = [i for i in np.argsort(distances, kind="stable") if rows[i] is not row][:N_RELATIVES]
     st.markdown(f"**{t('atlas.relatives')}**")
     for i in nearest:
         other = rows[int(i)]
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.button(
-                t("atlas.relative", name=choices.short_name(other), distance=f"{distances[i]:.3f}"),
-                key=f"relative-{other['site']}-{other['head']}", on_click=choices.open_head, args=(other,),
-            )  # fmt: skip
+            there = {SCREEN: "head", GROUP: other["group"], LAYER: other["layer"], HEAD: other["head"]}
+            label = t("atlas.relative", name=heads.head_name(other, short=True), distance=f"{distances[i]:.3f}")
+            st.button(label, key=f"relative-{other['site']}-{other['head']}", on_click=partial(put, **there))
     st.caption(t("atlas.relatives_note"))
 
 
@@ -199,11 +210,8 @@ def _history(name: str, row: Row) -> None:
     if not moments:
         return
     rows = [atlas.of(row["site"], row["head"]) for _, atlas in moments]
-    series = {
-        plain(f"atlas.measure_{measure}"): _numbers([one[measure] for one in rows])
-        for measure in FOLLOWED
-        if not np.isnan(_numbers([one[measure] for one in rows])).all()
-    }
+    found = {measure: np.array([one[measure] for one in rows], float) for measure in PLOTTED}
+    series = {plain(f"atlas.measure_{name}"): values for name, values in found.items() if not np.isnan(values).all()}
     st.markdown(f"**{t('atlas.history')}**")
     figure = curves(
         series, plain("atlas.update"), plain("atlas.value"), x=[_moment(label) for label, _ in moments],
@@ -215,7 +223,3 @@ def _history(name: str, row: Row) -> None:
 
 def _moment(label: str) -> str:
     return str(int(label)) if label.isdecimal() else plain("atlas.shipped")
-
-
-def _numbers(values: Sequence[float | None]) -> np.ndarray:
-    return np.array([np.nan if value is None else value for value in values])

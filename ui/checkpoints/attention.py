@@ -1,31 +1,60 @@
-"""What a checkpoint attends to: tokens or ids in, the same views as everywhere out. For any architecture."""
+"""What a checkpoint attends to: tokens or ids in, what the model makes of them, and the heads of the run."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
+from itertools import count
+from typing import Literal, TypeVar
+from weakref import ref
 
+import numpy as np
 import streamlit as st
+from jaxtyping import Float
 
-from transformer import Checkpoint, DecodingOptions
-from transformer.checkpoint.foreign.samples import sample_ids
+from transformer import Checkpoint, DecodingOptions, Record
+from transformer.attention.record import AttentionMap
+from transformer.attention.zoom import Zoom
 from transformer.errors import CheckpointError
-from transformer.runs.any_model import MAX_POSITIONS, ModelRun
-from transformer.runs.continuing import continues
-from transformer.runs.filling import mask_of
+from transformer.plots.canvas.views import About, AxesTexts
+from transformer.plots.export import csv
+from transformer.runs.any_model import (
+    MAX_POSITIONS,
+    ModelRun,
+    Predictions,
+    continues,
+    numbers_of,
+    predictions_of,
+    read,
+    sample_text,
+)
+from transformer.runs.concurrency import forward_slot, letting_others
+from transformer.runs.continuing import mask_of
+from transformer.runs.translate import Translation
+from transformer.safe.contents import shape_text
 from transformer.sequences.task import SequenceTask
-from transformer.text.vocabulary import IdTokenizer
-from ui.checkpoints import heads, long, results, why
-from ui.shared import address, record_views, writing
+from transformer.text.tokenizers import IdTokenizer
+from ui.components.views import LARGEST_SIDE, all_heads, heatmap_window
+from ui.shared import address, controls, files, record_views, writing
+from ui.shared.controls import MEAN, kind_name, kinds, layer_and_head
+from ui.shared.files import Provenance, save_button, table
+from ui.shared.part import in_page, part
+from ui.shared.writing import token_strip
 from ui.store import runs, store
-from ui.texts import plain, t
+from ui.store.progress import with_progress
+from ui.texts import plain, said, t
+
+Shown = TypeVar("Shown")
 
 INPUT = "input"
 """The query parameter of what is read."""
 
-SAMPLE = 8
 LONGEST_IN_ADDRESS = 8_192
 """Characters of a text that the address holds: more than proxies let pass would make a link that leads nowhere."""
 
 LONGEST_OUTPUT = 40
 """Tokens that a model writes at most here: one that was never trained does not stop by itself."""
+
+MOST_CLASSES = 12
+"""Classes of a token that have a column of their own; the likeliest one is always named."""
 
 
 def attention_panel(name: str, checkpoint: Checkpoint) -> None:
@@ -37,73 +66,313 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     if checkpoint.tokenizer is None and checkpoint.task is not None:
         _sequence_classifier(checkpoint.task)
         return
-    text, forced = _asked(name, checkpoint)
-    if long.is_long(checkpoint, text):
-        if continues(checkpoint):
+    text = _typed(name, checkpoint)
+    key: tuple[Hashable, ...] = (store.revision(name), text)
+    whole, writes, is_long = None, continues(checkpoint), _is_long(checkpoint, text)
+    if is_long:
+        if writes:
             st.caption(t("checkpoints.long_read_alone", most=MAX_POSITIONS))
-        long.long_panel(name, text, lambda run: results.told(run, checkpoint))
-        return
-    if continues(checkpoint):
-        shown, whole, key = _continued(name, text)
+        shown = runs.long_run_of_any(name, text)
+        if shown is None:
+            return
+    elif writes:
+        st.subheader(t("writing.continue_title"), anchor=False)
+        options = writing.options_form()
+        found = runs.continuation(name, text, options)
+        step = writing.step_choice(len(found.written), (name, text, options))
+        writing.step_panel(found, step, options)
+        shown, whole, key = found.at(step), found.run, (*key, options, len(found.written), step)
     else:
-        key = (store.revision(name), text, forced)
-        shown = whole = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), forced)
-        results.result(shown, checkpoint)
-        why.why_panel(name, checkpoint, shown)
-        if mask_of(checkpoint):
-            writing.gaps_panel(name, checkpoint, text, lambda filled: address.put(**{INPUT: filled}))
+        shown = runs.any_run(name, text, DecodingOptions(beam=1, max_length=LONGEST_OUTPUT), None)
+    if is_long or not writes:
+        _result(shown, checkpoint)
+    if mask_of(checkpoint) and not (is_long or writes):
+        st.subheader(t("writing.gaps_title"), anchor=False)
+        put = partial(address.set_parameter, INPUT)
+        writing.words_to_hide(checkpoint, text, put)
+        writing.words_for_gaps(name, checkpoint, text, put)
     record_views.record_notes(shown.record)
-    heads.heads_panel(shown, whole, key)
-    results.known(shown, checkpoint)
-
-
-def _continued(name: str, text: str) -> tuple[ModelRun, ModelRun, Hashable]:
-    """What comes next, written as far as asked for. Two runs: as far as the step that is looked at, and the whole one.
-
-    Raises:
-        InputError: the text cannot be read, or leaves no room.
-    """
-    st.subheader(t("writing.continue_title"), anchor=False)
-    options = writing.options_form()
-    found = runs.continuation(name, text, options)
-    step = writing.step_choice(len(found.written), (name, text, options))
-    writing.written_panel(found, step)
-    writing.next_panel(found, step, options)
-    return found.at(step), found.run, (store.revision(name), text, options, len(found.written), step)
+    maps_panel(shown, key, whole)
+    _known(shown, checkpoint)
 
 
 def _sequence_classifier(task: SequenceTask) -> None:
     """Say what it is, and lead to the page that reads its sequences: it needs no tokenizer."""
     classes = plain("checkpoints.or").join(task.classes)
-    st.info(
-        t("checkpoints.sequence_classifier", alphabet=task.alphabet.name, classes=classes), icon=":material/genetics:"
-    )
+    about = t("checkpoints.sequence_classifier", alphabet=task.alphabet.name, classes=classes)
+    st.info(about, icon=":material/genetics:")
     if st.button(t("checkpoints.to_sequences"), key="to-sequences", type="primary", icon=":material/arrow_forward:"):
         st.switch_page("pages/sequences.py")
 
 
-def _asked(name: str, checkpoint: Checkpoint) -> tuple[str, str | None]:
-    """What is read, and for an encoder-decoder perhaps a target that is walked through."""
-    by_id, reader = isinstance(checkpoint.tokenizer, IdTokenizer), checkpoint.tokenizer
+def _typed(name: str, checkpoint: Checkpoint) -> str:
+    """What is read."""
+    reader = checkpoint.tokenizer
     if reader is None:
         raise CheckpointError("tokenizer_not_brought", name=name)
-    length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
-    sample = sample_ids(checkpoint.model.config, length, len(reader))
-    start = checkpoint.examples[0] if checkpoint.examples else reader.decode(sample)
-    address.belong_to((name, by_id), INPUT, "forced")
-    with st.container(key="look-area"), st.form("look", border=False):
-        widths = [5, 4, 2] if checkpoint.translates else [9, 2]
-        first, *others, last = st.columns(widths, gap="small", vertical_alignment="bottom")
-        label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
-        with first:
-            text = address.line(label, start, key=INPUT, placeholder=t("checkpoints.text_hint"))
-        forced = ""
-        for place in others:
-            with place:
-                forced = address.line(
-                    t("checkpoints.forced"), "", key="forced", placeholder=t("checkpoints.forced_hint")
-                )
-        with last:
-            st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
-    address.keep_out(INPUT, len(text or "") > LONGEST_IN_ADDRESS)
-    return text or "", forced if forced and forced.strip() else None
+    by_id = isinstance(reader, IdTokenizer)
+    address.belong_to((name, by_id), INPUT)
+    label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
+    with st.container(key="look-area"):
+        text = text_form(label, sample_text(checkpoint), t("checkpoints.text_hint"))
+    address.keep_out(INPUT, len(text) > LONGEST_IN_ADDRESS)
+    return text
+
+
+def text_form(label: str, sample: str, hint: str = "") -> str:
+    """What is read, and the button that runs it."""
+    with st.form("look", border=False), st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        text = address.line(label, sample, key=INPUT, placeholder=hint)
+        st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+    return text
+
+
+def _result(shown: ModelRun, checkpoint: Checkpoint) -> None:
+    """What was written, or what the model ends with."""
+    if shown.translation is not None:
+        with st.container(key="result-area"):
+            _written(shown.translation, checkpoint.languages[1])
+        return
+    answers, numbers = predictions_of(checkpoint, shown.outputs), numbers_of(checkpoint, shown.outputs)
+    if numbers:
+        st.markdown(f"**{t('checkpoints.numbers')}**")
+        table([list(numbers.values())], list(numbers), key="numbers")
+    elif answers is not None and answers.is_whole:  # under the names that the checkpoint says, and calibrated
+        label = t("checkpoints.classes_each" if answers.each else "checkpoints.classes")
+        if answers.temperature != 1.0:
+            label = t("checkpoints.classes_calibrated", temperature=answers.temperature)
+        st.markdown(f"**{label}**")
+        table([answers.odds(0).tolist()], list(answers.names), key="classes")
+    elif answers is not None and getattr(checkpoint.model.config, "head", "") == "tokens":
+        _token_classes(answers, shown)
+    else:
+        for output, values in shown.outputs.items():
+            st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
+
+
+def _written(shown: Translation, language: str) -> None:
+    """What was written, token by token, and how likely it was."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption(t("translate.what_in", what=plain("translate.what_best"), language=language), width="content")
+        st.text(shown.text, width="content")
+        st.caption(
+            t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content",
+            help=t("checkpoints.written_help"),
+        )  # fmt: skip
+    token_strip(shown.steps)
+    if shown.tree is not None and shown.node is not None and shown.tree.nodes[shown.node].status == "cut":
+        st.caption(t("checkpoints.cut", longest=len(shown.steps)))
+
+
+def _known(shown: ModelRun, checkpoint: Checkpoint) -> None:
+    """What has to be known of the maps: what was assumed of a folder, and which tokens nobody typed."""
+    for assumption in checkpoint.assumptions:
+        if checkpoint.is_of_other_library and assumption not in shown.record.notes:
+            st.caption(controls.sentence(assumption))
+    reader = checkpoint.tokenizer
+    ids = list(shown.ids if shown.translation is None else shown.translation.source_ids)
+    typed = [] if reader is None else reader.encode(shown.input)
+    starts = [i for i in range(len(ids) - len(typed) + 1) if ids[i : i + len(typed)] == typed]
+    if reader is None or not starts or len(ids) == len(typed) or continues(checkpoint):
+        return
+    before, after = (reader.labels(part) for part in (ids[: starts[0]], ids[starts[0] + len(typed) :]))
+    st.caption(t("checkpoints.added", tokens=" ".join([*before, "\N{HORIZONTAL ELLIPSIS}", *after])))
+
+
+def _token_classes(found: Predictions, shown: ModelRun) -> None:
+    """Of each token the likeliest class, and the probabilities of all."""
+    keys = next(iter(shown.record.values())).keys
+    rows = range(len(found.scores))
+    odds, best = np.stack([found.odds(row) for row in rows]), [found.likeliest(row, 1)[0] for row in rows]
+    columns = {
+        t("map.token"): [writing.readable(text) for text in keys.texts],
+        t("checkpoints.token_class"): [found.names[i] for i in best],
+        t("writing.next_probability"): odds[rows, best],
+    }
+    named = {f"p({name})": odds[:, i] for i, name in enumerate(found.names[:MOST_CLASSES])}
+    st.markdown(f"**{t('checkpoints.token_classes')}**")
+    table(columns | named, key="token-classes")
+
+
+ROWS, COLUMNS = "rows", "columns"
+"""The query parameters of the window: first and last row and column, counted from 1."""
+
+DOWNLOADS = "downloads"
+"""The view that the server draws, and that follows the chosen head."""
+
+AT_ONCE = 60_000_000
+"""Weights of a record that is shown as short texts are, whose maps are computed whole."""
+
+MOST_SMALL, MOST_PASSED = 1_024, 10**11
+"""Heads that are seen all at once, and weights that are computed for it."""
+
+
+def maps_panel(shown: ModelRun, key: tuple[Hashable, ...], whole: ModelRun | None = None) -> None:
+    """Every head of a run, small, and one of them large: at first the surest of the `whole`, whichever step is shown.
+
+    Maps that are long, or too many, are looked at through a window. `key` names the run, as caches do.
+    """
+    if is_wide(shown.record):
+        _window_panel(shown, key)
+        return
+    first = controls.surest((whole or shown).record)
+    _part_of(shown, lambda run: _draw(run, first, key))
+
+
+def _part_of(shown: Shown, draw: Callable[[Shown], None]) -> None:
+    """A part that outlives the run that drew it, and keeps no record or map: once it is gone, the page draws."""
+    alive = ref(shown)
+
+    def drawn() -> None:
+        found = alive()
+        if found is None:
+            in_page()
+        else:
+            draw(found)
+
+    part(drawn)
+
+
+def _draw(shown: ModelRun, first: tuple[int, int], key: Hashable) -> None:
+    origin = Provenance(shown.checkpoint, shown.input, shown.record.interventions)
+    with st.container(key="columns"):
+        small, detail = st.columns([7, 11], gap="small")
+    with small:
+        overview = st.container(key="overview")
+    with overview:
+        chooser, all_heads_at = st.container(), st.container()
+        words, special = controls.form_of_maps(has_scores=True)
+    browser = record_views.bring(shown.record, key, first, words, special)
+    panels: dict[str, Callable[[], None]] = {
+        "heatmap": lambda: record_views.heatmap_panel(browser, origin),
+        "head_view": lambda: record_views.head_view_panel(browser, origin),
+        "measures": lambda: record_views.measures_panel(shown.record, key, origin),
+        DOWNLOADS: lambda: files.downloads_panel(shown, browser.choice),
+    }
+    with detail:
+        opened = address.choice(
+            t("translate.view"), list(panels), key="map", bare=True, text=lambda one: plain(f"checkpoints.view_{one}")
+        )
+        place = st.container()
+    with all_heads_at:
+        record_views.all_heads_panel(browser, origin)
+    with place:
+        panels[opened]()
+    with chooser:  # after the view, whose switch of scores it follows
+        record_views.head_panel(browser, reruns=opened == DOWNLOADS)
+
+
+def _is_long(checkpoint: Checkpoint, text: str) -> bool:
+    """Whether a text is seen here: of a model that reads one text, and only where that text has many tokens.
+
+    Raises:
+        InputError: nothing to read, or what has no id.
+        CheckpointError: the checkpoint has no tokenizer.
+    """
+    if checkpoint.translates or len(text) <= MAX_POSITIONS:  # a token has at least one character
+        return False
+    return len(read(checkpoint, text, None)[0]) > MAX_POSITIONS
+
+
+def is_wide(record: Record) -> bool:
+    """Whether a record's maps are seen here: they are long, or too many to be computed at one time."""
+    longest = max(max(one.shape) for one in record.values())
+    return longest > MAX_POSITIONS or sum(map(_numbers, record.values())) > AT_ONCE
+
+
+def _window_panel(shown: ModelRun, key: tuple[Hashable, ...]) -> None:
+    """All heads of a kind small, in blocks, and one of them through a window; `key` names the run, as caches do."""
+    record = shown.record
+    available = kinds(record)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        kind = next(iter(available))
+        if len(available) > 1:
+            kind = address.choice(t("translate.attention"), list(available), key="kind", form="list", text=kind_name)
+        sites = available[kind]
+        called, head = layer_and_head(record, {str(i): site for i, site in enumerate(sites)}, ("0", "0"))
+    layer = int(called)
+    maps = [record[site] for site in sites]
+    n_heads, attention = sum(one.n_heads for one in maps), maps[layer]
+    overview, detail = st.columns([1, 2], gap="medium")
+    if n_heads > MOST_SMALL or sum(map(_numbers, maps)) > MOST_PASSED:
+        overview.info(t("your_model.many_heads", heads=n_heads, positions=max(attention.shape)))
+    else:
+        small = with_progress("long_thumbnails", (*key, kind), plain("checkpoints.thumbnails"), partial(_small, maps))
+        if small is None:
+            return
+        with overview:
+            all_heads(
+                small, None, None if head == MEAN else (layer, head), key="all-heads",
+                on_pick=lambda *one: address.put(layer=one[0], head=one[1]),
+            )  # fmt: skip
+    with detail:
+        zoom = _zoomed(key, attention, head)
+        if zoom is None:
+            return
+        stem = Provenance(shown.checkpoint, shown.input).stem(str(attention.site), f"head-{head}")
+        facts = [plain("checkpoints.long_tokens", count=len(attention.queries)), shown.checkpoint]
+        about = About(f"{attention.site}, {head}", facts)
+        _part_of(zoom, lambda zoom: _draw_window(zoom, key, stem, about))
+        files.record_button(shown)
+
+
+def _zoomed(key: tuple[Hashable, ...], attention: AttentionMap, head: int | Literal["mean"]) -> Zoom | None:
+    """A head that can be looked at near and far; passed over once, with a bar and a button that stops it, then None."""
+    if attention.n_heads == 1:
+        head = 0  # which is their mean
+    label = plain("zooming.passing", site=attention.site, head=said(attention.head_name(head)))
+
+    def compute(progress: Callable[[float], None]) -> Zoom:
+        with forward_slot():
+            return Zoom.of(attention, head, letting_others(progress))
+
+    return with_progress("zoom", (*key, str(attention.site), head), label, compute)
+
+
+def _draw_window(zoom: Zoom, owner: Hashable, stem: str, about: About) -> None:
+    """A head through its window, and again whenever that moves; of another `owner` the whole at first."""
+    address.belong_to(owner, ROWS, COLUMNS)
+    relative = address.switch(t("zooming.relative"), False, key="relative-zoom", help=t("zooming.relative_help"))
+    attention = zoom.attention
+    rows, keys = (
+        _span(address.parameter(key), length) for key, length in zip((ROWS, COLUMNS), attention.shape, strict=True)
+    )
+    heatmap_window(
+        zoom, rows, keys,
+        axes=AxesTexts(said(attention.queries.name), said(attention.keys.name), t("zooming.exact"), about.lines),
+        title=about.title, key="tokens-tiles", relative=relative, file_name=stem,
+        on_window=lambda *found: _look(found, attention.shape),
+    )  # fmt: skip
+    save_button(
+        t("zooming.download"), lambda: csv(zoom.picture(zoom.view(rows, keys))), f"{stem}.csv",
+        help=t("zooming.download_help"), key="tokens-tiles-csv",
+    )  # fmt: skip
+
+
+def _look(window: tuple[slice, ...], shape: tuple[int, int]) -> None:
+    """Look through another window from the next run on."""
+    for key, span, length in zip((ROWS, COLUMNS), window, shape, strict=True):
+        is_all = (span.start, span.stop) == (0, length)
+        address.set_parameter(key, None if is_all else f"{span.start + 1}-{span.stop}")
+
+
+def _span(text: str | None, length: int) -> slice:
+    """Rows or columns that the address holds; all where it holds none that lie within."""
+    first, last = address.whole_numbers(text, 2) or (1, length)
+    return slice(first - 1, last) if 1 <= first <= last <= length else slice(0, length)
+
+
+def _numbers(attention: AttentionMap) -> int:
+    return attention.n_heads * attention.shape[0] * attention.shape[1]
+
+
+def _small(maps: list[AttentionMap], progress: Callable[[float], None]) -> Float[np.ndarray, "layer head row column"]:
+    """Every head in blocks, others first between two of them."""
+    report, heads, done = letting_others(progress), sum(one.n_heads for one in maps), count()
+
+    def overview(one: AttentionMap, head: int) -> Float[np.ndarray, "row column"]:
+        report(next(done) / heads)
+        return one.overview(head, LARGEST_SIDE)
+
+    with forward_slot():
+        return np.array([[overview(one, head) for head in range(one.n_heads)] for one in maps])

@@ -1,34 +1,91 @@
-"""The page Checkpoints: bring files, choose one, see what it is taken for."""
+"""The page Your model: bring files, choose one, see what it is taken for, and answer what it does not say."""
 
-import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final
 
 import streamlit as st
 
-from transformer.attention.record_files.contents import ENDING, is_record
-from transformer.checkpoint.foreign.recognition import Recognition
+from transformer import Checkpoint
+from transformer.attention.record_files import ENDING, is_record
+from transformer.checkpoint.foreign.bundle import Bundle
+from transformer.checkpoint.foreign.report import RECORD_FILE, Question, Report
 from transformer.errors import CheckpointError, HeedmapError
+from transformer.messages import Message, say
+from transformer.runs.any_model import continues
+from transformer.runs.continuing import mask_of
+from transformer.safe.contents import shape_text
 from transformer.safe.limits import MEGABYTE
-from ui.checkpoints import ways
-from ui.markdown import as_text
+from transformer.safe.zips import free_bytes
 from ui.shared import address, controls, subject
-from ui.store import live, records, store, upload_guard, uploads, user_folder
-from ui.store.refs import CheckpointRef, Origin
-from ui.store.upload_quota import UploadLimits
-from ui.texts import plain, said, t
+from ui.shared.files import save_button, table
+from ui.store import limits, live, store, upload_guard, uploads
+from ui.store.refs import CheckpointRef, RefSource
+from ui.texts import as_text, plain, said, t
 
-ROUND, PROBLEM = "upload.round", "upload.problem"
 SHOW = "show"
 """The query parameter of the panel that is open."""
 
 LIVE = live.NAME
 """What the list calls the user's own code, in addresses."""
 
-ORDER = (Origin.UPLOAD, Origin.USER_FOLDER, Origin.SHIPPED)
+ORDER = (RefSource.UPLOAD, RefSource.USER_FOLDER, RefSource.SHIPPED)
 """The user's own checkpoints stand first in this page's lists."""
+
+RECORD_IT: Final = """\
+from transformer import recording
+with recording(model) as seen: model(x)
+seen.record().save("run.heedmap")"""
+
+RUN_IT: Final = """\
+def make(): return model, read
+def read(text): return text.split(), ids(text)
+make run MODEL=my_model.py:make"""
+
+SAVE_IT: Final = """\
+import torch
+weights = model.state_dict()
+torch.save(weights, "model.pt")"""
+
+EXAMPLE: Final = """\
+import torch
+from torch import nn
+
+def make():
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    model = nn.Sequential(nn.Embedding(997, 32), nn.TransformerEncoder(layer, 2)).eval()
+
+    def read(text):
+        words = text.split()
+        return words, torch.tensor([[sum(word.encode()) % 997 for word in words]])
+
+    return model, read"""
+"""A file for `make run MODEL=my_model.py:make`."""
+
+
+def uploader(
+    title: str, key: str, endings: Sequence[str], most: int, take: Callable[[Any], list[Message]], **form: Any
+) -> None:
+    """An uploader of files of at most so many bytes, which are taken at once; `take` gives what is refused.
+
+    Then it is a new one, so that the browser's copy is let go.
+    """
+    round_, problems = f"{key}.round", f"{key}.problems"
+    number = st.session_state.setdefault(round_, 0)
+    largest = max(1, most // MEGABYTE)
+    files = st.file_uploader(title, endings, key=f"{key}-{number}", max_upload_size=largest, **form)
+    if files:
+        with st.spinner(t("checkpoints.reading")):
+            st.session_state[problems] = take(files)
+        st.session_state[round_] = number + 1
+        st.rerun()
+    for problem in st.session_state.pop(problems, ()):
+        sentence, _, lines = said(problem).partition("\n")
+        st.warning(as_text(sentence) if lines else controls.sentence(problem), icon=":material/block:")
+        if lines:
+            st.code(lines, language="python")
 
 
 def bring_panel() -> None:
@@ -37,54 +94,38 @@ def bring_panel() -> None:
     Raises:
         CheckpointError: the limits that the environment gives are no numbers.
     """
-    round_ = st.session_state.setdefault(ROUND, 0)
-    limits = UploadLimits.of(os.environ)
-    upload_guard.expect(max(uploads.room(limits), limits.file_bytes))  # one too many gets a sentence
-    files = st.file_uploader(
-        t("checkpoints.bring"),
-        type=[ENDING.removeprefix("."), *uploads.ENDINGS],
-        accept_multiple_files=True,
-        key=f"upload-{round_}",
-        max_upload_size=max(1, limits.file_bytes // MEGABYTE),
-        help=f"{t('checkpoints.bring_note')} {t('checkpoints.bring_help')}",
-    )
-    if files:
-        with st.spinner(t("checkpoints.reading")):
-            _take(files)
-        st.session_state[ROUND] += 1  # a new uploader, so that the browser's copy is let go
-        st.rerun()
-    for problem in st.session_state.pop(PROBLEM, ()):
-        sentence, _, lines = said(problem).partition("\n")
-        st.warning(as_text(sentence) if lines else controls.sentence(problem), icon=":material/block:")
-        if lines:
-            st.code(lines, language="python")
-    now = uploads.may_arrive(limits)
-    if now < limits.file_bytes:
+    most = limits.n_bytes(limits.UPLOAD)
+    upload_guard.expect(max(uploads.room(), most))  # one too many gets a sentence
+    uploader(
+        t("checkpoints.bring"), "upload", [ENDING.removeprefix("."), *uploads.ENDINGS], most, _take,
+        accept_multiple_files=True, help=f"{t('checkpoints.bring_note')} {t('checkpoints.bring_help')}",
+    )  # fmt: skip
+    now, unpacked = uploads.may_arrive(), min(limits.n_bytes(limits.SESSION), free_bytes())
+    if now < most:
         st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
-    unpacked = uploads.folder_may_hold(limits)
     if unpacked < now:
         less = t("checkpoints.less_room_unpacked", megabytes=unpacked // MEGABYTE)
         st.warning(less, icon=":material/hourglass_empty:")
-    for refused in user_folder.own_paths()[1]:
+    for refused in store.own_paths()[1]:
         st.warning(controls.sentence(refused), icon=":material/block:")
 
 
 def is_recorded(name: str) -> bool:
     """Whether a name is that of the live model or of a record, not of a checkpoint."""
-    return name == LIVE or name in records.names()
+    return name == LIVE or name in store.records()
 
 
-def choice() -> str | None:
+def choice() -> str:
     """What is looked at: a record, the live model, an upload, a checkpoint of the user's folder, or a shipped one.
 
-    At first the live model, where the server was started with one.
+    At first the live model, where the server was started with one. The page ends where there is nothing.
     """
     lively, known = [LIVE] if live.named() else [], store.names(*ORDER)
-    names = [*records.names(), *lively, *known]
+    names = [*store.records(), *lively, *known]
     if not names:
-        ways.ways_panel()
+        _ways_panel()
         st.info(t("checkpoints.none"))
-        return None
+        address.stop()
     if address.parameter(subject.MODEL) not in names:
         controls.warn_of_unknown()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="chosen"):
@@ -95,10 +136,21 @@ def choice() -> str | None:
         )  # fmt: skip
         if store.is_upload(name):
             st.button(t("checkpoints.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
-        ways.ways_panel()
+        _ways_panel()
     if name in known:
         subject.show(name)
     return name
+
+
+def _ways_panel() -> None:
+    """A record file, the user's own code, weights alone: what to write in each case."""
+    with st.popover(t("your_model.ways"), icon=":material/login:"):
+        for name, lines in (("record", RECORD_IT), ("live", RUN_IT), ("weights", SAVE_IT)):
+            st.markdown(f"**{t(f'your_model.way_{name}')}**")
+            st.code(lines, language=None)
+        with st.expander(t("your_model.example"), icon=":material/code:"):
+            st.caption(t("your_model.example_note"))
+            st.code(EXAMPLE, language=None)
 
 
 def _called(name: str) -> str:
@@ -106,55 +158,43 @@ def _called(name: str) -> str:
     return plain("your_model.live_name", name=Path(live.named()).name) if name == LIVE else name
 
 
-class Recognised(NamedTuple):
-    """What a checkpoint is taken for (None: its own config says everything), and an answer that cannot be right."""
+def recognition(name: str) -> tuple[Report | None, CheckpointError | None]:
+    """What a checkpoint is taken for (None: its own config says everything), and an answer that cannot be right.
 
-    found: Recognition | None
-    wrong: CheckpointError | None = None
-
-
-def recognition(name: str) -> Recognised:
-    """What a checkpoint is taken for. With an answer that cannot be right, what it is without that answer.
+    Then it is taken for what it is without that answer.
 
     Raises:
         CheckpointError: it is refused, whatever is answered.
     """
     found, answers = store.bundle(name), dict(store.answers_for(name))
-    if found is None:
-        return Recognised(None)
     try:
-        return Recognised(found.recognised(answers))
+        return None if found is None else found.recognised(answers), None
     except CheckpointError as error:
-        if not answers:
+        if found is None or not answers:
             raise
-        wrong = error.fields.get("name")
-        others = {question: answer for question, answer in answers.items() if question != wrong}
-        return Recognised(found.recognised(others if len(others) < len(answers) else {}), error)
+        others = {question: answer for question, answer in answers.items() if question != error.fields.get("name")}
+        return found.recognised(others if len(others) < len(answers) else {}), error
 
 
-def _take(files: Sequence[uploads.File]) -> None:
-    """Take each record, and the other files together; what is refused is told, and keeps no other from being taken."""
-    found = [file for file in files if is_record(file.name)]
-    others = [file for file in files if file not in found]
-    problems = st.session_state.setdefault(PROBLEM, [])
-    for take in [*(partial(_take_record, file) for file in found), *([partial(_take_files, others)] if others else [])]:
+def _take(files: Sequence[Any]) -> list[Message]:
+    """Take each record, and the other files together; what is refused keeps no other from being taken."""
+    records = [[file] for file in files if is_record(file.name)]
+    others = [file for file in files if not is_record(file.name)]
+    problems = []
+    for together in filter(None, [*records, others]):
+        beside = None
+        if together is others and (names := store.names(*ORDER)):
+            before = str(address.parameter(subject.MODEL))
+            beside = CheckpointRef.parse(before if before in names else subject.usual(names))
         try:
-            take()
+            name = str(uploads.take(together, beside))
         except HeedmapError as error:
             problems.append(error.message)
-
-
-def _take_record(file: uploads.File) -> None:
-    address.put(**{subject.MODEL: records.take(file)})
-
-
-def _take_files(files: Sequence[uploads.File]) -> None:
-    names = store.names(*ORDER)
-    before = address.parameter(subject.MODEL)
-    shown = before if before in names else subject.usual(names) if names else None
-    name = str(uploads.take(files, CheckpointRef.parse(shown) if shown else None))
-    address.put(**{subject.MODEL: name})
-    subject.show(name)
+            continue
+        address.put(**{subject.MODEL: name})
+        if together is others:
+            subject.show(name)
+    return problems
 
 
 def _remove(name: str) -> None:
@@ -162,14 +202,209 @@ def _remove(name: str) -> None:
     address.put(**{subject.MODEL: None})
 
 
-def screen(panels: list[str]) -> str:
-    """Which panel is open."""
-    return address.choice(
-        t("checkpoints.screen"), panels, key=SHOW, bare=True, text=lambda panel: plain(f"checkpoints.screen_{panel}")
-    )
+HEADS = ("n_heads", "num_attention_heads", "encoder_attention_heads", "n_head", "num_heads")
+WIDTHS = ("d_model", "hidden_size", "hidden", "n_embd", "dim")
+"""What configs call the number of heads, and the width of a position's vector."""
 
 
-def forget_answers(name: str) -> None:
-    """A way out where answers do not suit a file."""
-    if store.answers_for(name):
-        st.button(t("checkpoints.forget"), on_click=store.set_answers, args=(name, {}), key="forget-all-answers")
+def report_panel(report: Report) -> None:
+    """How surely and why; and what does not fit.
+
+    Green is a file of which all is known; amber is one whose maps rest on an assumption, on tensors that were left out,
+    or on an answer that is still to come.
+    """
+    _banner(report)
+    with st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
+        _details(report)
+    if report.is_ready:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key="prove"):
+            st.caption(t("checkpoints.prove"), width="content")
+            st.button(
+                t("checkpoints.prove_open"), key="open-check", type="tertiary", icon=":material/rule:",
+                on_click=address.put, kwargs={SHOW: "check"},
+            )  # fmt: skip
+
+
+def _banner(report: Report) -> None:
+    title = said(report.title)
+    sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
+    if not report.layout:
+        st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
+        return
+    if not report.fits:
+        st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
+        return
+    known = f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}"
+    if report.open:
+        needed = t("checkpoints.unanswered", names=", ".join(question.name for question in report.open))
+        why = as_text(", ".join(said(question.why) for question in report.open if question.why))
+        st.warning(f"{known} · {needed} ({why})" if why else f"{known} · {needed}", icon=":material/quiz:")
+    elif report.guesses:
+        unsure = as_text("".join(f" · {said(guess)}" for guess in report.guesses))
+        st.warning(f"{known}{unsure}", icon=":material/warning:")
+    else:
+        st.success(known, icon=":material/check_circle:")
+
+
+def _details(report: Report) -> None:
+    for reason in (*report.reasons, *report.assumptions):
+        st.text(f"· {said(reason)}")
+
+    def listed(title: str, rows: Sequence[tuple[str, ...]], columns: Sequence[str], **form: Any) -> None:
+        if rows:
+            st.markdown(f"**{title}**")
+            table(rows, [t(f"checkpoints.{column}") for column in columns], **form)
+
+    tensors: dict[str, list[tuple[Any, ...]]] = {
+        "missing": [(name, shape, None) for name, shape in report.missing.items()],
+        "wrong": [(name, *shapes) for name, shapes in report.wrong_shape.items()],
+        "unexpected": [(name, None, shape) for name, shape in report.unexpected.items()],
+    }
+    for code, found in tensors.items():
+        shapes = [(name, *("" if one is None else said(shape_text(one)) for one in both)) for name, *both in found]
+        height = "content" if len(found) < 9 else 320
+        listed(f"{t(f'checkpoints.{code}')} ({len(found)})", shapes, ("tensor", "needed", "found"), height=height)
+    if report.doubt:
+        st.text(f"· {said(report.doubt)}")
+    ignored = [(name, said(why)) for name, why in report.ignored.items()]
+    listed(t("checkpoints.ignored"), ignored, ("tensor", "reason"), key="ignored")
+    if not report.fits:
+        st.markdown(f"**{t('checkpoints.changes')}**")
+        for change in report.changes:
+            st.text(f"· {said(change)}")
+    if report.record:
+        st.markdown(t("checkpoints.record", file=RECORD_FILE))
+        st.code("\n".join(report.record), language="python")
+    save_button(t("checkpoints.report_file"), said(report.text) + "\n", "report.txt", "text/plain")
+
+
+def identity_panel(checkpoint: Checkpoint) -> None:
+    """The line."""
+    layers = Counter(site.group for site in checkpoint.sites)
+    config: Any = checkpoint.model.config
+    net = getattr(checkpoint.model, "net", None)  # another library's
+    own = config.options if net is None else {one: getattr(net.config, one, None) for one in (*HEADS, *WIDTHS)}
+    family = getattr(config, "family", "") or said(Message(f"noun_{checkpoint.architecture}"))
+    sizes = [plain("your_model.layers", count=layers.get("encoder.self", 0) or max(layers.values(), default=0))]
+    if "encoder.self" in layers and "decoder.self" in layers:
+        both = {"encoder": layers["encoder.self"], "decoder": layers["decoder.self"]}
+        sizes = [plain("your_model.layers_both", **both)]
+    for name, known in (("heads", HEADS), ("width", WIDTHS)):
+        size = next((own[one] for one in known if isinstance(own.get(one), int)), None)
+        sizes += [plain(f"your_model.{name}", count=size)] if size else []
+    numbers = plain("your_model.parameters", count=checkpoint.n_parameters)
+    parts = [plain("your_model.times").join(sizes), numbers, _can(checkpoint)]
+    rest = " · ".join(parts)
+    st.markdown(f"**{as_text(family)}** · {as_text(rest)}")
+
+
+def _can(checkpoint: Checkpoint) -> str:
+    """What it can do with an input."""
+    if checkpoint.translates:
+        return plain("your_model.can_translate", source=checkpoint.languages[0], target=checkpoint.languages[1])
+    if checkpoint.task is not None:
+        return plain("your_model.can_classify", classes=plain("checkpoints.or").join(checkpoint.task.classes))
+    if continues(checkpoint):
+        return plain("your_model.can_write")
+    if mask_of(checkpoint):
+        return plain("your_model.can_fill")
+    classes = plain("checkpoints.or").join(getattr(checkpoint.model.config, "labels", ()))
+    return plain("your_model.can_classify", classes=classes) if classes else plain("your_model.can_read")
+
+
+RARE = "rare-questions"
+FEW = 8
+"""So many options are shown side by side; more become a list."""
+
+
+def questions_panel(name: str, found: Bundle, report: Report, *, is_wrong: bool) -> None:
+    """Every question about a file, the special ids together.
+
+    It is folded once the model can be run: its title says what is assumed. `is_wrong` says that an answer is.
+    """
+    if not report.questions:
+        return
+    given, of_this = dict(store.answers_for(name)), f"ask.{found.fingerprint[:16]}."
+    assumed = {one.name: one.default for one in report.questions if one.assumption}
+    defaults = {one.name: None if one.is_open else one.default for one in report.questions}
+    now = defaults | found.special_ids | given
+    usual = [question for question in report.questions if not (question.rare or question.place)]
+    rare = [question for question in report.questions if question not in usual]
+    taken = ", ".join(f"{one.name}={_option(now[one.name])}" for one in usual)
+    title = t("checkpoints.questions", count=len(usual), taken=taken) if usual else t("checkpoints.questions_none")
+    key = f"questions.{found.fingerprint[:16]}"
+    is_open = is_wrong or not report.is_ready or bool(report.doubt)
+
+    def ask(question: Question) -> None:
+        label = t(f"checkpoints.ask_{question.name}")
+        if mark := t("checkpoints.assumed") if question.name in assumed else "?" if now[question.name] is None else "":
+            label = f"{label} :orange[{mark}]"
+        _ask(name, question, label, f"{of_this}{question.name}", now[question.name])
+
+    def forget() -> None:
+        store.set_answers(name, {})
+        for one in [key for key in st.session_state if str(key).startswith(of_this)]:
+            del st.session_state[one]
+
+    with st.expander(title, expanded=is_open, icon=":material/quiz:", key=key, on_change="rerun"):
+        st.caption(t("checkpoints.questions_note"))
+        with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+            for question in usual:
+                ask(question)
+            if rare:  # drawn once they are asked for: the browser forgets values that it has not shown yet
+                popover = st.popover(t("checkpoints.rare"), icon=":material/tune:", key=RARE, on_change="rerun")
+                for question in rare if popover.open else ():
+                    with popover:
+                        ask(question)
+        with st.container(horizontal=True, gap="small"):
+            if assumed:
+                st.button(
+                    t("checkpoints.confirm"), on_click=store.set_answers, args=(name, {**assumed, **given}),
+                    key="confirm-answers", help=t("checkpoints.confirm_help"), icon=":material/done_all:",
+                )  # fmt: skip
+            if given:
+                st.button(t("checkpoints.forget"), on_click=forget, key="forget-answers")
+
+
+def _ask(name: str, question: Question, label: str, key: str, now: Any) -> None:
+    """A widget for a question; `now` is what counts as its answer, None where there must be one."""
+    st.session_state[key] = f"{now:g}" if question.is_number and now is not None else now
+    help_code = "checkpoints.ask_help_open" if question.is_open else "checkpoints.ask_help"
+    why = say(question.why) or ("" if question.is_open else "—")
+    answered: dict[str, Any] = {
+        "key": key,
+        "help": t(help_code, name=question.name, why=why, default=question.default),
+        "on_change": partial(_answered, name, key, question),
+    }
+    if question.is_number:
+        st.text_input(label, width=170, **answered)
+    elif not question.options:
+        st.number_input(label, min_value=question.least, step=1, width=170, **answered)
+    elif len(question.options) <= FEW:
+        st.segmented_control(
+            label, question.options, required=True, format_func=lambda one: as_text(_option(one)), **answered
+        )
+    else:
+        st.selectbox(label, question.options, index=None, placeholder="?", format_func=_option, width=170, **answered)
+
+
+def _answered(name: str, key: str, question: Question) -> None:
+    """Remember an answer, also one that was assumed before; runs before the page does."""
+    value = st.session_state[key]
+    if question.is_number:
+        try:
+            value = float(value)
+        except ValueError:
+            value = question.default
+    answers = {**dict(store.answers_for(name)), question.name: value}
+    if value is None:
+        del answers[question.name]
+    store.set_answers(name, answers)
+
+
+def _option(value: Any) -> str:
+    if value is None:
+        return "?"
+    if isinstance(value, bool):
+        return plain("checkpoints.yes") if value else plain("checkpoints.no")
+    return str(value)

@@ -1,24 +1,25 @@
-"""A record that was brought: all views of it, and others beside it."""
+"""A record: a file that was brought, or a run of the user's own model, live; its views, and others beside it."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Record
+from transformer.attention.interventions.value import to_text
 from transformer.errors import RecordError
 from transformer.messages import Message
-from transformer.plots.picture import UNSURE, Picture
-from transformer.plots.quantity import Quantity
+from transformer.plots.picture import UNSURE, Picture, Quantity
 from transformer.runs.any_model import MAX_POSITIONS, ModelRun
 from transformer.runs.what_if import map_difference
-from ui.checkpoints import bring, heads, long
-from ui.markdown import as_text
-from ui.shared import address, controls, record_views
-from ui.shared.files import Origin, head_stem
-from ui.store import records
-from ui.texts import plain, said, t
+from ui.checkpoints import attention as heads
+from ui.checkpoints import bring
+from ui.shared import address, changes, controls, files, record_views
+from ui.shared.files import Provenance, head_prefix
+from ui.store import live, store
+from ui.texts import as_text, plain, said, t
 
 OTHER = "other"
 """The query parameter of the records that are seen beside the chosen one."""
@@ -33,15 +34,63 @@ def record_panel(name: str) -> None:
     Raises:
         CheckpointError: it is here no more.
     """
-    shown = records.run(name)
-    panels_of_run(shown, records.revision(name), name)
+    shown = store.record(name)
+    _panels(shown, store.record_revision(name), name)
 
 
-def panels_of_run(
-    shown: ModelRun,
-    key: Hashable,
-    name: str,
-    more: Mapping[str, Callable[[], None]] | None = None,
+def live_panel() -> None:
+    """Type, run, look, switch heads off.
+
+    Raises:
+        InputError: the user's code fails, with file and line.
+        RecordError: no attention was seen.
+    """
+    text = heads.text_form(t("your_model.text"), plain("your_model.sample"))
+    with st.spinner(t("store.running")):
+        found = live.run(text)
+    _panels(found.run, live.key(text), live.NAME, {"off": lambda: _off(text, found)})
+    for note in found.notes:
+        st.info(controls.sentence(note), icon=":material/info:")
+
+
+def _off(text: str, before: live.LiveRun) -> None:
+    """The switchboard, and the map of a head before and after; what the module gives moves so far."""
+    record = before.run.record
+    if heads.is_wide(record):
+        st.info(t("your_model.too_long", most=MAX_POSITIONS), icon=":material/info:")
+        return
+    force = changes.in_force(changes.asked(), lambda some: live.run(text, to_text(some)))
+    after = live.run(text, to_text(force.changes))
+    choice = controls.selection(record, controls.surest(record))
+    origin = Provenance(after.run.checkpoint, text, after.run.record.interventions)
+    board, effects = st.columns([2, 3], gap="large")
+    with board:
+        changes.switchboard(after.run.record, choice, force.changes, "zero", origin)
+    with effects:
+        changes.chips(force)
+        if force.changes:
+            _moved(before, after)
+        files.record_button(after.run)
+    changes.map_panel(
+        record, after.run.record, choice.site, choice.head, changes.from_everybody(record, choice.site),
+        owner=(live.NAME, text), origin=origin, hiding="token_for_nobody",
+    )  # fmt: skip
+
+
+def _moved(before: live.LiveRun, after: live.LiveRun) -> None:
+    """How far the output moved."""
+    was, now = before.output, after.output
+    if was is None or now is None or was.shape != now.shape:
+        st.caption(t("your_model.other_output"))
+    elif bool((was == now).all()):
+        st.caption(t("your_model.not_moved"))
+    else:
+        share, most = float((now - was).norm() / was.norm()), float((now - was).abs().max())
+        st.markdown(t("your_model.moved", share=share, most=most))
+
+
+def _panels(
+    shown: ModelRun, key: Hashable, name: str, more: Mapping[str, Callable[[], None]] = MappingProxyType({})
 ) -> None:
     """The views of a run, `more` that its page has, and records beside it; `key` names it, as caches do."""
     record = shown.record
@@ -50,7 +99,7 @@ def panels_of_run(
         return
     about = {"sites": len(record.sites), "heads": sum(one.n_heads for one in record.values())}
     st.caption(t("your_model.about", model=shown.checkpoint, **about))
-    if shown.input and more is None:
+    if shown.input and not more:
         st.text(shown.input)
     if record.interventions:
         done = plain("files.about_separator").join(said(one.message) for one in record.interventions)
@@ -58,21 +107,19 @@ def panels_of_run(
     for note in record.notes:
         if isinstance(note, Message) and note.code in UNSURE:
             st.warning(controls.sentence(note), icon=":material/warning:")
+
+    def views() -> None:
+        heads.maps_panel(shown, (key,))
+        if not heads.is_wide(record):
+            st.caption(t("your_model.first_head"))
+
     panels: dict[str, Callable[[], None]] = {
-        "attention": lambda: _views(shown, key),
-        **(more or {}),
-        "beside": lambda: _beside(name, shown, [other for other in records.names() if other != name]),
+        "attention": views,
+        **more,
+        "beside": lambda: _beside(name, shown, [other for other in store.records() if other != name]),
     }
-    panels[bring.screen(list(panels))]()
+    panels[address.named("checkpoints.screen", list(panels), key=bring.SHOW, bare=True)]()
     record_views.record_notes(record)
-
-
-def _views(shown: ModelRun, key: Hashable) -> None:
-    if long.is_wide(shown.record):
-        long.views(shown, (key,))
-    else:
-        heads.heads_panel(shown, shown, key)
-        st.caption(t("your_model.first_head"))
 
 
 def _beside(name: str, shown: ModelRun, others: Sequence[str]) -> None:
@@ -81,8 +128,8 @@ def _beside(name: str, shown: ModelRun, others: Sequence[str]) -> None:
         st.info(t("your_model.no_other"), icon=":material/info:")
         return
     beside = address.several(t("your_model.other"), others, key=OTHER, default=others[:USUAL], most=MOST_BESIDE)
-    runs = {name: shown} | {other: records.run(other) for other in beside}
-    drawn = {one: run for one, run in runs.items() if not long.is_wide(run.record)}
+    runs = {name: shown} | {other: store.record(other) for other in beside}
+    drawn = {one: run for one, run in runs.items() if not heads.is_wide(run.record)}
     if len(drawn) < len(runs):
         st.info(t("your_model.too_long", most=MAX_POSITIONS), icon=":material/info:")
     if name not in drawn:
@@ -98,26 +145,25 @@ def _beside(name: str, shown: ModelRun, others: Sequence[str]) -> None:
                 st.info(t("your_model.no_such_site", name=one, site=choice.site, head=choice.head))
                 continue
             _drawn(pictures[one], one, run)
-    apart = dict[str, tuple[str, str, Picture | None]]()
+    differences = dict[str, tuple[str, str, Picture | None]]()
     for one in [other for other in pictures if other != name]:
         before, after = sorted((name, one), key=lambda run: bool(runs[run].record.interventions))
         was, now = runs[before].record, runs[after].record
         same = all(getattr(was[choice.site], side) == getattr(now[choice.site], side) for side in ("queries", "keys"))
-        apart[one] = before, after, map_difference(was, now, choice.site, choice.head) if same else None
-    ends = [np.abs(one.values[one.visible]).max(initial=0.0) for *_, one in apart.values() if one is not None]
-    for place, (one, (before, after, picture)) in zip(_places(len(apart)), apart.items(), strict=True):
+        differences[one] = before, after, map_difference(was, now, choice.site, choice.head) if same else None
+    bounds = [np.abs(one.values[one.visible]).max(initial=0.0) for *_, one in differences.values() if one is not None]
+    for place, (one, (before, after, picture)) in zip(_places(len(differences)), differences.items(), strict=True):
         if picture is None:
             place.info(t("your_model.other_axes", after=after, before=before), icon=":material/info:")
             continue
         with place:
             st.markdown(f"**{t('your_model.difference', after=after, before=before)}**")
-            _drawn(picture, f"difference-{one}", runs[after], float(max(ends)) or None)
-    if apart:
+            _drawn(picture, f"difference-{one}", runs[after], float(max(bounds)) or None)
+    if differences:
         st.caption(t("your_model.most_different"))
 
 
 def _places(count: int) -> list[DeltaGenerator]:
-    """Places for so many maps, at most `A_ROW` side by side."""
     return [place for _ in range(0, count, A_ROW) for place in st.columns(min(A_ROW, count))][:count]
 
 
@@ -129,13 +175,13 @@ def _most_different(one: Record, others: Sequence[Record]) -> tuple[int, int]:
         mine = one[site]
         for theirs in (other.maps[site] for other in others if site in other.maps):
             if (mine.n_heads, mine.shape) == (theirs.n_heads, theirs.shape):
-                apart = np.abs(mine.all_weights() - theirs.all_weights()).max(axis=(1, 2))
-                if apart.max() > found[0]:
-                    found = float(apart.max()), layer, int(apart.argmax())
+                distance = np.abs(mine.all_weights() - theirs.all_weights()).max(axis=(1, 2))
+                if distance.max() > found[0]:
+                    found = float(distance.max()), layer, int(distance.argmax())
     return found[1:]
 
 
 def _drawn(picture: Picture, key: str, run: ModelRun, end: float | None = None) -> None:
-    origin = Origin(run.checkpoint, run.input, run.record.interventions)
-    stem = origin.stem(*head_stem(picture), *(["difference"] if picture.quantity is Quantity.DIFFERENCE else []))
+    origin = Provenance(run.checkpoint, run.input, run.record.interventions)
+    stem = origin.stem(*head_prefix(picture), *(["difference"] if picture.quantity is Quantity.DIFFERENCE else []))
     record_views.matrix(picture, key=f"beside-{key}", stem=stem, facts=origin.facts(), end=end)

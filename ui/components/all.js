@@ -4,15 +4,14 @@ import canvas from "./built/canvas.css";
 import styles from "./built/components.css";
 import allHeads from "../../transformer/plots/canvas/all_heads/all_heads.js";
 import headChoice from "../../transformer/plots/canvas/head_choice/head_choice.js";
-import headView from "../../transformer/plots/canvas/head_view/head_view.js";
 import heatmap from "../../transformer/plots/canvas/heatmap/heatmap.js";
+import { bitext, headView } from "../../transformer/plots/canvas/lines/lines.js";
 import alignments from "./alignments/alignments.js";
-import bitext from "./bitext/bitext.js";
 import map from "./map/map.js";
 import matrices from "./matrices/matrices.js";
 import rowBars from "./row_bars/row_bars.js";
 import tracks from "./tracks/tracks.js";
-import { arrived } from "./shared/scripts.js";
+import { arrived } from "./shared/arrivals.js";
 
 const DRAWN = {
   alignments,

@@ -1,16 +1,20 @@
-"""What the map shows: of which checkpoint, of which text, at which word, with which part open."""
+"""What the map shows: of which text and what was written after it, at which word, with which part open."""
+
+from functools import partial
 
 import streamlit as st
 
 from transformer import Checkpoint
-from transformer.checkpoint.foreign.samples import sample_ids
-from transformer.explain.diagrams.diagram import Node
+from transformer.explain.diagram import Node
 from transformer.plots.axes import Axis
-from transformer.text.vocabulary import IdTokenizer
+from transformer.runs.any_model import continues, sample_text
+from transformer.runs.continuing import mask_of
+from transformer.text.tokenizers import IdTokenizer
 from ui.components.map.component import ALL
+from ui.map import runs
 from ui.map.runs import Shown
-from ui.shared import address, controls, subject
-from ui.shared.address import choice, line
+from ui.shared import address, controls, subject, writing
+from ui.shared.address import line
 from ui.shared.subject import TEXT, WORD, letters, show
 from ui.texts import t
 
@@ -22,25 +26,37 @@ means all words; older addresses count it from 1."""
 WHOLE = "all"
 """What stands in the address where every layer is drawn, however many there are."""
 
-SAMPLE = 8
-"""Tokens of a text for a checkpoint that brings no example."""
-
 
 def text(name: str, checkpoint: Checkpoint) -> str:
     """What is read: a line, and examples to take."""
-    examples = [letters(example) for example in checkpoint.examples]
-    address.renamed(sentence=TEXT)
     address.belong_to(name if not checkpoint.translates else checkpoint.languages, TEXT)
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        with (
-            st.form("read", border=False, width="stretch"),
-            st.container(horizontal=True, vertical_alignment="bottom", gap="small"),
-        ):
-            found = line(t(_label(checkpoint)), examples[0] if examples else _sample(checkpoint), key=TEXT, bare=True)
+    label = t("map.ids" if isinstance(checkpoint.tokenizer, IdTokenizer) else "map.sentence")
+    if checkpoint.task is not None and checkpoint.tokenizer is None:
+        label = t("map.sequence")
+    row = partial(st.container, horizontal=True, vertical_alignment="bottom", gap="small")
+    with row():
+        with st.form("read", border=False, width="stretch"), row():
+            found = line(label, letters(sample_text(checkpoint)), key=TEXT, bare=True)
             st.form_submit_button(t("map.run"), type="primary", icon=":material/play_arrow:")
         controls.examples_menu(checkpoint, lambda example: take(letters(example)))
     show(name, found)
     return found
+
+
+def run(name: str, checkpoint: Checkpoint, text: str) -> Shown:
+    """The run of a text: with all that was written after it, where that is asked for.
+
+    Raises:
+        InputError: the text cannot be read, or leaves no room.
+        CheckpointError: the checkpoint has no way to read a text.
+    """
+    if not continues(checkpoint):
+        if mask_of(checkpoint):
+            writing.words_to_hide(checkpoint, text, take)
+        return runs.shown(name, text)
+    options = writing.options_form()
+    address.belong_to((name, text, options), STEP, WORD, PIECE)
+    return runs.continued(name, text, options)
 
 
 def step(shown: Shown) -> int:
@@ -57,12 +73,10 @@ def step(shown: Shown) -> int:
         usual = shown.hidden[0]
     marked = subject.marked(shown.axis)
     if marked is not None:
-        piece = address.whole_numbers(address.parameter(PIECE) or "", "-") or (1,)
-        return marked + min(piece[0], shown.axis.words.count(shown.axis.words[marked])) - 1
-    asked = address.whole_numbers(address.parameter(STEP) or "", "-")
-    if asked is None or not (1 if written else 0) <= asked[0] <= count:
-        return usual
-    return asked[0] - 1
+        piece, *_ = address.whole_numbers(address.parameter(PIECE)) or (1,)
+        return marked + min(piece, shown.axis.words.count(shown.axis.words[marked])) - 1
+    asked, *_ = address.whole_numbers(address.parameter(STEP)) or (-1,)
+    return asked - 1 if (1 if written else 0) <= asked <= count else usual
 
 
 def to_step(axis: Axis, number: int) -> None:
@@ -74,38 +88,16 @@ def to_step(axis: Axis, number: int) -> None:
     address.put(**{STEP: None, WORD: subject.word_at(axis, number), PIECE: piece + 1 if piece else None})
 
 
-def source(shown: Shown) -> int | None:
-    """The source word that was clicked, in a translation of two towers."""
-    labels, asked = source_labels(shown), address.parameter(SOURCE)
+def source(shown: Shown, labels: tuple[str, ...]) -> int | None:
+    """The source word that was clicked, in a translation of two towers; `labels` are what the address calls them."""
+    asked = address.parameter(SOURCE)
     return labels.index(asked) if asked in labels and shown.translation is not None else None
 
 
-def to_source(labels: tuple[str, ...], number: int | None) -> None:
-    """Let the encoder speak of another word in the next run, or of the one that is looked at most."""
-    address.set_parameter(SOURCE, None if number is None else labels[number])
-
-
-def source_labels(shown: Shown) -> tuple[str, ...]:
-    """What the address calls the words that were read."""
-    return Axis.of_tokens("", shown.source).labels
-
-
 def opened(shown: Shown) -> Node | None:
-    """The part that the address opens, if the model has it; decoders alone were once drawn as encoders."""
-    asked, diagram = address.parameter(PART) or "", shown.flow.diagram
-    names = {asked, asked.replace("encoder", "decoder", 1) if diagram.kind == "decoder" else asked}
-    return next((node for node in diagram.nodes if node.name in names), None)
-
-
-def head(n_heads: int, usual: int) -> int:
-    """Which head of the open part is shown."""
-    heads = [str(number) for number in range(n_heads)]
-    return int(choice(t("translate.head"), heads, default=heads[usual], key=HEAD, text=str))
-
-
-def open_part(part: str, head: int | None) -> None:
-    """Open a part in the next run, with one of its heads."""
-    address.put(**{PART: part, HEAD: head})
+    """The part that the address opens, if the model has it."""
+    asked = address.parameter(PART)
+    return next((node for node in shown.flow.diagram.nodes if node.name == asked), None)
 
 
 def close_part() -> None:
@@ -113,30 +105,6 @@ def close_part() -> None:
     address.put(**{PART: None, HEAD: None})
 
 
-def every_layer() -> bool:
-    """Whether every layer is drawn whole."""
-    return address.parameter(LAYERS) == WHOLE
-
-
-def turn_layers() -> None:
-    """Fold the layers, or draw every one."""
-    address.set_parameter(LAYERS, None if every_layer() else WHOLE)
-
-
 def take(example: str) -> None:
     """Read another text in the next run."""
     address.put(**{TEXT: example, STEP: None, WORD: None, PIECE: None, SOURCE: None})
-
-
-def _label(checkpoint: Checkpoint) -> str:
-    if checkpoint.task is not None and checkpoint.tokenizer is None:
-        return "map.sequence"
-    return "map.ids" if isinstance(checkpoint.tokenizer, IdTokenizer) else "map.sentence"
-
-
-def _sample(checkpoint: Checkpoint) -> str:
-    reader = checkpoint.tokenizer
-    if reader is None:
-        return ""
-    length = max(SAMPLE, *getattr(checkpoint.model.config, "widths", ()), 0)  # a window needs as many tokens
-    return reader.decode(sample_ids(checkpoint.model.config, length, len(reader)))

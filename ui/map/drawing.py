@@ -1,18 +1,30 @@
-"""The map of one run: its towers as the component draws them, from the diagram and from what flowed."""
+"""The map of one run: its towers from the diagram and from what flowed, and what is said of each part.
 
-from collections.abc import Mapping, Sequence
+Parts stand in rows from the bottom up, in the order in which they run. A sub-layer takes a row with its norm and its
+residual sum; what stands around the layers shares rows. Of many layers some are slim: one row each, which shows only
+how much each of their sub-layers adds.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from transformer.attention.record import AttentionMap
-from transformer.explain.diagrams.diagram import Diagram, Node
+from transformer.explain.diagram import Diagram, Node, Shape
 from transformer.plots.axes import WORD_START
-from ui.components.map import component as drawn
-from ui.map.descriptions import axis_lengths, described, tower_title, where
-from ui.map.rows import Row, Tower, towers
+from ui.components.map.component import ALL, Heads, MapSteps, Part, Row, Tower, sure_heads
 from ui.map.runs import MOST_DECIDED, Shown
+from ui.shared.writing import readable
 from ui.texts import language, plain
+
+MOST_ROWS = 12
+"""Rows of sub-layers in a tower up to which every layer is drawn whole."""
+
+ABREAST = 3
+"""Boxes of parts around the layers that share a row."""
+
+ALONE = frozenset(("attention", "feed_forward", "recurrence", "other"))
+"""Kinds that take a row for themselves."""
 
 CODES = 60_000
 """Cells of all thumbnails together, at most: a byte each."""
@@ -20,16 +32,20 @@ CODES = 60_000
 LARGEST_SIDE = 40
 """Cells along a thumbnail's side, at most."""
 
+OUTPUTS = 4
+"""Outputs that stand above the last tower."""
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What the component draws; by a part's name, `numbers` is its place in `parts`, `wheres` says where it stands."""
+    """What the component draws; by a part's name, `parts` and where each of them stands."""
 
-    towers: tuple[drawn.Tower, ...]
-    parts: tuple[drawn.Part, ...]
-    numbers: Mapping[str, int]
+    towers: tuple[Tower, ...]
+    parts: Mapping[str, Part]
     wheres: Mapping[str, str]
-    steps: drawn.Steps
+    steps: MapSteps
     can_fold: bool
 
     @property
@@ -43,23 +59,22 @@ class Drawing:
             "lights": crosses,
             "decided": any(self.steps.decided),
             "undecided": crosses and not self.steps.decided,
-            "bars": any(row.strengths is not None for row in rows),
-            "chain": any(row.chain for row in rows),
+            "active": any(row.active is not None for row in rows),
         }
         return " ".join(plain(f"map.legend_{name}", most=MOST_DECIDED) for name, is_drawn in shown.items() if is_drawn)
 
     def is_last(self, part: str) -> bool:
         """Whether a part stands in the last tower."""
-        return self.numbers[part] >= self.towers[-1].reads
+        return any(node.name == part for node in self.towers[-1].nodes)
 
     def source_at(self, step: int) -> int:
-        """The source word that a step looks at most: by the surest heads of all cross-attentions; -1 for none."""
-        crossing = [row.heads.sure for row in self.towers[-1].rows if row.heads is not None and row.crosses]
+        """The source word that a step looks at most: by the surest heads of all cross-attentions; `ALL` for none."""
         lights = np.zeros(len(self.towers[0].words))
-        for sure in crossing:
-            if 0 <= step < len(sure):
-                lights[int(sure[step, 1])] += sure[step, 2]
-        return int(lights.argmax()) if lights.any() else drawn.ALL
+        for row in self.towers[-1].rows:
+            if row.heads is not None and row.crosses and 0 <= step < len(row.heads.sure):
+                _, key, weight = row.heads.sure[step]
+                lights[int(key)] += weight
+        return int(lights.argmax()) if lights.any() else ALL
 
 
 def drawing(shown: Shown, whole: bool, opened: str) -> Drawing:
@@ -67,50 +82,41 @@ def drawing(shown: Shown, whole: bool, opened: str) -> Drawing:
 
     A step changes nothing of it, so it is made once.
     """
-    layer = next((node.block for node in shown.flow.diagram.nodes if node.name == opened), "")
+    layer = next((node.layer for node in shown.flow.diagram.nodes if node.name == opened), "")
     asked = (whole, layer, language())
     if asked not in shown.drawings:
-        shown.drawings[asked] = _drawing(shown, whole, opened)
+        shown.drawings[asked] = _drawing(shown, whole, layer)
     found: Drawing = shown.drawings[asked]
     return found
 
 
 def _drawing(shown: Shown, whole: bool, opened: str) -> Drawing:
     diagram = shown.flow.diagram
-    found = towers(diagram, whole, opened)
-    nodes = [node for tower in found for node in (tower.read, *(one for row in tower.rows for one in row.nodes))]
-    lengths = axis_lengths(shown)
-    parts = tuple(described(node, diagram, lengths) for node in nodes)
-    numbers = {node.name: number for number, node in enumerate(nodes)}
-    side = _side(found, shown)
-    last = len(found) - 1
+    nodes = {stack: [node for node in diagram.nodes if node.stack == stack] for stack in diagram.stacks}
+    rows = {stack: list(_rows([node for node in those if node.kind != "input"])) for stack, those in nodes.items()}
+    many = {stack for stack, those in rows.items() if sum(row.layer != "" for row in those) > MOST_ROWS}
+    for stack in set() if whole else many:
+        layers = diagram.layers(stack)
+        rows[stack] = list(_folded(rows[stack], {layers[0], layers[-1], opened}))
+    heads = sum(shown.record[site].n_heads for those in rows.values() for row in those if (site := _site(row, shown)))
+    side = max(4, min(LARGEST_SIDE, int((CODES / max(heads, 1)) ** 0.5)))
+    last, towers = diagram.stacks[-1], []
+    for stack, those in rows.items():
+        read = next(node for node in nodes[stack] if node.kind == "input")
+        towers.append(_tower(shown, stack, read, those, side, is_last=stack == last))
+    ordered = [node for tower in towers for node in tower.nodes]
+    axis_lengths = {
+        "source": len(shown.source), "target": len(shown.read or shown.source), "letter": len(shown.source),
+        "window": len(shown.steps) if shown.translation is None else 0,
+    }  # fmt: skip
+    likeliest = [[(readable(one.text), one.probability) for one in row[:OUTPUTS]] for row in shown.next]
     return Drawing(
-        tuple(_tower(tower, shown, numbers, side, number, last) for number, tower in enumerate(found)),
-        parts,
-        numbers,
-        {node.name: where(node, diagram) for node in nodes},
-        _steps(shown),
-        any(tower.folded for tower in (found if not whole else towers(diagram))),
+        tuple(towers),
+        {node.name: _part(node, diagram, axis_lengths) for node in ordered},
+        {node.name: _where(node, diagram) for node in ordered},
+        MapSteps(*_words(shown.steps), likeliest, plain(shown.what), shown.translation is not None, shown.decided),
+        bool(many),
     )
-
-
-def _steps(shown: Shown) -> drawn.Steps:
-    written = shown.translation is not None
-    if shown.said is not None and shown.said.numbers:
-        title = plain("map.ends_with_numbers")
-    elif not shown.next:
-        title = plain("map.ends_with_states")
-    elif shown.classes:
-        title = plain("map.classes")
-    else:
-        title = plain("map.word_here" if shown.said is not None and shown.said.fills else "map.next_word")
-    rows = [[(readable(one.text), one.probability) for one in row[:TOP]] for row in shown.next]
-    return drawn.Steps(*_words(shown.steps), rows, title, written, shown.decided)
-
-
-def readable(piece: str) -> str:
-    """A piece without the mark of a word's start; a lone mark stays, since there is nothing else to see."""
-    return piece.replace(WORD_START, "") or piece
 
 
 def _words(pieces: Sequence[str]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
@@ -120,94 +126,174 @@ def _words(pieces: Sequence[str]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     return tuple(map(readable, pieces)), tuple(attached)
 
 
-TOP = 4
-"""Outputs that stand above the last tower."""
-
-
-def _side(stacks: tuple[Tower, ...], shown: Shown) -> int:
-    """Cells along a thumbnail's side, so that all thumbnails together stay small."""
-    rows = [row for tower in stacks for row in tower.rows if not row.slim]
-    heads = sum(found.n_heads for row in rows if (found := _map(row, shown)) is not None)
-    return max(4, min(LARGEST_SIDE, int((CODES / max(heads, 1)) ** 0.5)))
-
-
-def _map(row: Row, shown: Shown) -> AttentionMap | None:
-    """The attention of a row, if it ran."""
-    return next((shown.record[node.site] for node in row.boxes if node.site and node.site in shown.record), None)
-
-
-def _tower(tower: Tower, shown: Shown, numbers: Mapping[str, int], side: int, number: int, last: int) -> drawn.Tower:
-    flow = shown.flow
-    names = [node.name for row in tower.rows for node in row.nodes]
-    shares = {name: flow.shares[name] for name in names if name in flow.shares}
+def _tower(shown: Shown, stack: str, read: Node, rows: list[Row], side: int, *, is_last: bool) -> Tower:
+    flow, name, count = shown.flow, plain(f"map.{stack}"), len(shown.flow.diagram.layers(stack))
+    parts = [node.name for row in rows for node in row.nodes]
+    shares = {part: flow.shares[part] for part in parts if part in flow.shares}
     # Of another library's model whole layers are known: the share stands at the layer's last sum, or its last part.
-    for row, after in zip(tower.rows, (*tower.rows[1:], Row()), strict=True):
+    for row, after in zip(rows, (*rows[1:], Row()), strict=True):
         if row.layer in flow.shares and after.layer != row.layer:
             shares[(row.sums or row.boxes)[-1].name] = flow.shares[row.layer]
-    words = shown.read if number == last and shown.read else shown.source
-    return drawn.Tower(
-        tower_title(tower),
-        numbers[tower.read.name],
-        *_words(words),
-        [_row(row, tower, shown, numbers, side) for row in tower.rows],
-        {numbers[name]: share.found for name, share in shares.items()},
-        {numbers[name]: share.state for name, share in shares.items()},
-        {numbers[name]: flow.scales[name] for name in names if name in flow.scales},
-        stepped=number == last,
+        if not row.slim:
+            row.heads = _heads(row, shown, side)
+            row.active = next((flow.activity[one.name].active for one in row.boxes if one.name in flow.activity), None)
+    return Tower(
+        plain("map.tower", stack=name, count=count) if count else name,
+        read,
+        *_words(shown.read if is_last and shown.read else shown.source),
+        rows,
+        {part: share.found for part, share in shares.items()},
+        {part: share.state for part, share in shares.items()},
+        {part: flow.scales[part] for part in parts if part in flow.scales},
+        stepped=is_last,
     )
 
 
-def _row(row: Row, tower: Tower, shown: Shown, numbers: Mapping[str, int], side: int) -> drawn.Row:
-    def of(nodes: list[Node]) -> list[int]:
-        return [numbers[node.name] for node in nodes]
-
-    layers = list(dict.fromkeys(one.layer for one in tower.rows if one.layer))
-    flow, crosses = shown.flow, _crosses(row, shown.flow.diagram)
-    place = layers.index(row.layer) if row.layer else -1
-    if row.slim:
-        return drawn.Row(place, of(row.boxes), sums=of(row.sums), slim=True, crosses=crosses)
-    net = next((node.name for node in row.boxes if node.name in flow.activity), None)
-    return drawn.Row(
-        place,
-        of(row.boxes),
-        of(row.before),
-        of(row.after),
-        of(row.sums),
-        crosses=crosses,
-        feeds=_feeds(row, shown.flow.diagram),
-        chain=_chain(row, shown),
-        heads=_heads(_map(row, shown), side),
-        active=None if net is None else flow.activity[net].active,
-        strengths=None if net is None else flow.strengths[net],
-    )
+def _site(row: Row, shown: Shown) -> str:
+    """The attention of a row, if it ran and the row is not slim."""
+    return "" if row.slim else next((one.site for one in row.boxes if one.site and one.site in shown.record), "")
 
 
-def _crosses(row: Row, diagram: Diagram) -> bool:
-    """Whether a part of the row reads the tower before."""
-    names = {node.name for node in row.boxes}
-    return any(edge.kind == "cross" and edge.end in names for edge in diagram.edges)
-
-
-def _feeds(row: Row, diagram: Diagram) -> bool:
-    """Whether the next tower reads what a part of the row gives."""
-    names = {node.name for node in row.boxes}
-    return any(edge.kind == "cross" and edge.start in names for edge in diagram.edges)
-
-
-def _chain(row: Row, shown: Shown) -> int:
-    """Time steps of a recurrent net; 0 for all else."""
-    net = next((node for node in row.boxes if node.kind == "recurrence"), None)
-    if net is None:
-        return 0
-    return len(shown.read if net.gives[0] == "target" else shown.source)
-
-
-def _heads(found: AttentionMap | None, side: int) -> drawn.Heads | None:
-    if found is None:
+def _heads(row: Row, shown: Shown, side: int) -> Heads | None:
+    if not (site := _site(row, shown)):
         return None
-    every = found.all_weights()
-    small = max(found.shape) <= side
-    heads = range(found.n_heads)
-    weights = every if small else np.stack([found.overview(head, side) for head in heads])
+    found = shown.record[site]
+    every, small = found.all_weights(), max(found.shape) <= side
+    weights = every if small else np.stack([found.overview(head, side) for head in range(found.n_heads)])
     visible = found.mask() if small else found.overview_mask(side)
-    return drawn.Heads(weights, visible, found.shape[0], drawn.sure_heads(every), _words(found.keys.texts)[0])
+    return Heads(weights, visible, found.shape[0], sure_heads(every), _words(found.keys.texts)[0])
+
+
+def _rows(nodes: Sequence[Node]) -> Iterator[Row]:
+    """Rows of the parts of one stack; each part stands in exactly one."""
+    row = Row()
+    for node in (*nodes, None):
+        if row.nodes and (node is None or not _joins(row, node)):
+            if not row.boxes:  # norms that stand before nothing, where their order is not known
+                row.boxes, row.before = row.before, []
+            yield row
+            row = Row()
+        if node is None:
+            return
+        row.layer = node.layer
+        if node.kind == "norm" and node.layer:
+            (row.after if row.boxes else row.before).append(node)
+        else:
+            (row.sums if node.kind == "sum" else row.boxes).append(node)
+
+
+def _joins(row: Row, node: Node) -> bool:
+    """Whether a part stands in the same row as those before it."""
+    if node.layer != row.layer:
+        return False
+    if not node.layer:
+        kinds = {one.kind for one in row.boxes}
+        same = not (ALONE & {*kinds, node.kind}) and ("convolution" in kinds) == (node.kind == "convolution")
+        return same and len(row.boxes) < ABREAST
+    if node.kind == "norm":  # after the sum, or the first of a sub-layer that follows
+        return not row.boxes or (bool(row.sums) and not row.before)
+    return node.kind == "sum" or not row.boxes
+
+
+def _folded(rows: Sequence[Row], kept: set[str]) -> Iterator[Row]:
+    """The same rows with one slim row for each layer that is not kept."""
+    slim = Row()
+    for row in (*rows, Row()):
+        if slim.boxes and slim.layer != row.layer:
+            yield slim
+            slim = Row()
+        if row.layer and row.layer not in kept:
+            slim = Row(row.layer, [*slim.boxes, *row.nodes], sums=[*slim.sums, *row.sums], slim=True)
+        elif row.nodes:
+            yield row
+
+
+def _part(node: Node, diagram: Diagram, lengths: Mapping[str, int]) -> Part:
+    """One part in words: its name, what it does with this model's sizes, its shapes in this run, its parameters."""
+    sizes = dict(node.sizes)
+    kind: str = node.kind
+    if kind == "attention" and node.site is not None:
+        form = node.site.kind if node.site.kind in {"self", "cross"} else "pooling"
+        kind = f"{'masked' if _is_masked(node, diagram) else form}_attention"
+    facts = [plain("map.shapes", reads=_shape(node.reads, lengths), gives=_shape(node.gives, lengths))]
+    facts += [plain(f"map.{code}", count=sizes[name]) for name, code in FACTS.items() if name in sizes]
+    if node.parameters:
+        facts.append(plain("map.parameters", count=node.parameters))
+    if node.shares:
+        facts.append(plain("map.shared", names=", ".join(node.shares)))
+    facts.append(plain("map.module", name=node.name))
+    title, does = node.name, ""
+    if kind != "other":
+        title = plain(f"map.kind_{kind}")
+        does = plain(f"map.does_{kind}", size=node.gives[-1] if node.gives else "", **sizes)
+    return Part(node.name, node.kind, title, does, _formula(node, diagram), tuple(facts))
+
+
+FACTS = {"n_heads": "heads", "d_ff": "hidden_units"}
+"""Sizes that a part's facts say, and the texts that do."""
+
+
+def _formula(node: Node, diagram: Diagram) -> str:
+    """What a part computes, in plain characters, with this model's sizes; empty where that is not known."""
+    sizes = dict(node.sizes)
+    code, fields = "", dict[str, object]()
+    match node.kind:
+        case "attention" if node.form in {"additive", "location", "dot", "general"}:
+            code = node.form
+        case "attention":
+            code = "masked" if _is_masked(node, diagram) else "attention"
+            fields = {"d_k": sizes.get("divides_by", sizes.get("d_k", "d_k"))}
+        case "norm" if node.form in {"torch", "annotated"}:
+            code = f"norm_{node.form}"
+        case "sum":
+            code = "sum_after" if diagram.norms == "after" else "sum_before"
+        case "feed_forward" if node.form:
+            code, fields = "feed_forward", {"activation": node.form}
+        case "embedding" if node.form == "scaled":
+            code, fields = "embedding_scaled", {"d_model": node.gives[-1]}
+        case "linear" if node.form:
+            code, fields = "linear_bent", {"activation": node.form}
+        case "convolution":
+            code, fields = "convolution", {"width": sizes["width"]}
+        case "output" if node.form == "softmax":
+            code = "output"
+        case "embedding" | "positions" | "linear" | "recurrence":
+            code = node.kind
+    return plain(f"map.formula_{code}", **fields) if code else ""
+
+
+def _is_masked(node: Node, diagram: Diagram) -> bool:
+    """Whether the future is hidden from an attention."""
+    is_own = node.site is not None and node.site.kind == "self" and diagram.causal
+    return is_own and node.site is not None and (node.site.stack == "decoder" or diagram.kind == "encoder")
+
+
+def _shape(shape: Shape, lengths: Mapping[str, int]) -> str:
+    named = (f"{plain(f'map.axis_{axis}')} {lengths[axis]}" if isinstance(axis, str) else str(axis) for axis in shape)
+    return f" {TIMES} ".join(named)
+
+
+def _where(node: Node, diagram: Diagram) -> str:
+    """The stack, and the layer, in which a part stands."""
+    name = plain(f"map.{node.stack}")
+    if not node.layer:
+        return name
+    return plain("map.layer_of", stack=name, layer=diagram.layers(node.stack).index(node.layer))
+
+
+def headline(diagram: Diagram, languages: tuple[str, str], answer: str) -> str:
+    """What goes in and what comes out, with a place for the word that is being written; `answer` is a class."""
+    if diagram.kind in {"seq2seq", "recurrent"}:
+        return plain(f"map.headline_{diagram.kind}", read=languages[0], written=languages[1], word="{word}")
+    return plain(f"map.headline_{'answer' if answer else diagram.kind}", answer=answer)
+
+
+def identity(diagram: Diagram) -> str:
+    """What the model is, in one line: its stacks, where its norms stand, what its mask hides, how large it is."""
+    hides = "map.causal" if diagram.causal else f"map.not_causal_{diagram.kind}"
+    said = [plain(f"map.is_{diagram.kind}")]
+    if diagram.norms != "none":
+        said.append(plain(f"map.norms_{diagram.norms}"))
+    said.append(plain("map.no_mask_needed" if diagram.kind == "recurrent" else hides))
+    said.append(plain("map.parameters", count=diagram.parameters))
+    return plain("map.comma").join(said)

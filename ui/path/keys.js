@@ -36,8 +36,8 @@
     const keys = [...Array(rows * columns).fill(way[0]), ...Array(cell).fill(way[1]), "Enter"];
     for (const key of keys) canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
   };
-  const TYPING = "input, textarea, select, [contenteditable=true]";
-  const MOVING = "canvas, svg, [role=slider], [role=tab], [role=radio], [role=grid], [role=listbox], [role=option]";
+  const TYPING = "input:not([type=radio]), textarea, select, [contenteditable=true]";
+  const MOVING = "canvas, svg, input, [role=slider], [role=tab], [role=radio], [role=grid], [role=listbox], [role=option]";
   /** @param {KeyboardEvent} event */
   const done = (event) => {
     const { key } = event;

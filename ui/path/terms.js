@@ -5,15 +5,17 @@
   /** The terms by their names in every language, in small letters. */
   const NAMES = /** @type {Record<string, string>} */ (/* names */ {});
   const LINK = "heedmap-term";
+  /** What words consist of in languages that put spaces between them. */
+  const SPACED = "[[\\p{L}\\p{N}_\\-]--[\\p{sc=Han}\\p{sc=Hira}\\p{sc=Kana}\\p{sc=Thai}]]";
   if (!globalThis.CSS?.highlights) return;
   const PLACES = "[data-testid=stCaptionContainer], .st-key-path-strip [data-testid=stMarkdownContainer]";
   const marked = new Highlight();
   CSS.highlights.set("heedmap-term", marked);
   const written = Object.keys(NAMES)
     .sort((one, other) => other.length - one.length)
-    .map((name) => name.replace(/[^\p{L}\p{N} -]/gu, "\\$&"))
-    .map((name) => (/^[\x20-\x7e]+$/.test(name) ? `(?<![\\w-])${name}s?(?![\\w-])` : name));
-  const pattern = new RegExp(written.join("|"), "gi");
+    .map((name) => name.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"))
+    .map((name) => (new RegExp(SPACED, "v").test(name) ? `(?<!${SPACED})${name}s?(?!${SPACED})` : name));
+  const pattern = new RegExp(written.join("|"), "giv");
   const termOf = (/** @type {string} */ name) => NAMES[name.toLowerCase()] ?? NAMES[name.toLowerCase().replace(/s$/, "")];
   /** The first place of each term in a caption. */
   const found = (/** @type {Element} */ caption) => {

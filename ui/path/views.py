@@ -1,6 +1,7 @@
 """The page "Tour and questions": steps, all questions on any sentence, misconceptions, the glossary, the handout."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from html import escape
 from urllib.parse import urlencode
 
@@ -9,10 +10,11 @@ import streamlit as st
 from transformer.errors import HeedmapError
 from transformer.messages import LANGUAGES
 from transformer.teaching.case import Table
-from transformer.teaching.data import Card, Term, cards, questions, steps, terms
+from transformer.teaching.data import Card, cards, questions, steps, terms
 from transformer.teaching.handout import Sheet, handout
-from ui.path import asking, picture, place, strip
+from ui.path import strip
 from ui.shared import address, controls
+from ui.shared.files import save_button
 from ui.texts import KEY, in_language, language, plain, t
 
 TERM = "term"
@@ -26,43 +28,45 @@ def tour_view() -> None:
         for one in (one for one in steps() if one.branch == branch):
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.page_link(
-                    f"pages/{one.page}.py", label=t("tour.to_step", label=one.label), query_params=place.link_to(one),
+                    f"pages/{one.page}.py", label=t("tour.to_step", label=one.label), query_params=strip.link_to(one),
                     width=150,
                 )  # fmt: skip
                 st.markdown(strip.sentence_of(one), width="stretch")
                 st.caption(
-                    t("tour.done") if place.is_done(one) else t("tour.minutes", count=one.minutes), width="content"
+                    t("tour.done") if strip.is_done(one) else t("tour.minutes", count=one.minutes), width="content"
                 )
 
 
 def questions_view() -> None:
     """One question, on the lesson's sentence or the reader's own."""
-    names = list(questions())
-    shown = {name: f"{i} · {plain(f'{questions()[name].page}.title')}" for i, name in enumerate(names, 1)}
+    shown = {name: f"{i} · {plain(f'{one.page}.title')}" for i, (name, one) in enumerate(questions().items(), 1)}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = address.choice(
-            t("questions.pick"), names, key="question", form="list", text=shown.__getitem__, width=260
+            t("questions.pick"), list(shown), key="question", form="list", text=shown.__getitem__, width=260
         )
         question = questions()[name]
         text = ""
         if question.reads in {"toy", "translator"}:
             text = address.line(t("questions.sentence"), "", key="text", help=t("questions.sentence_help"), width=420)
-    address.belong_to((name, text), place.GUESS, place.SHOWN)
-    asking.panel(question, text, None)
-    if not asking.is_open(name):
+    address.belong_to((name, text), strip.GUESS, strip.SHOWN)
+    strip.panel(question, text, None)
+    if not strip.is_open(name):
         with st.container(horizontal=True):
-            st.button(t("questions.again"), key="path-again", on_click=_ask_again)
+            st.button(
+                t("questions.again"), key="path-again",
+                on_click=lambda: address.put(**{strip.GUESS: None, strip.SHOWN: None}),
+            )  # fmt: skip
             _open(question.page, question.address, t("questions.open"))
     st.caption(t("questions.keys"))
 
 
-def _ask_again() -> None:
-    address.put(**{place.GUESS: None, place.SHOWN: None})
-
-
 def _open(page: str, where: Mapping[str, str], label: str) -> None:
-    spoken = {KEY: language()} if language() != "en" else {}
-    st.page_link(f"pages/{page}.py", label=label, query_params={**where, **spoken}, width="content")
+    st.page_link(f"pages/{page}.py", label=label, query_params={**where, **_spoken()}, width="content")
+
+
+def _spoken() -> dict[str, str]:
+    """What keeps the language in a link."""
+    return {KEY: language()} if language() != "en" else {}
 
 
 def cards_view() -> None:
@@ -73,20 +77,17 @@ def cards_view() -> None:
             if address.parameter("card") == one.name:
                 _contradicted(one)
             else:
-                st.button(t("tour.card_show"), key=f"path-card-{one.name}", on_click=_turn_card, args=(one.name,))
-
-
-def _turn_card(name: str) -> None:
-    address.put(card=name)
+                turn = partial(address.put, card=one.name)
+                st.button(t("tour.card_show"), key=f"path-card-{one.name}", on_click=turn)
 
 
 def _contradicted(one: Card) -> None:
     try:
-        found = asking.case(one.truth, one.reads, "")
+        found = strip.case(one.truth, one.reads, "")
     except HeedmapError as error:
         controls.explain(error)
         return
-    st.markdown(f"**{t('tour.card_here')}** · {t(f'cards.{one.name}_here', answer=found.answer[0], **found.told)}")
+    st.markdown(f"**{t('tour.card_here')}** · {t(f'cards.{one.name}_here', answer=found.answer[0], **found.explained)}")
     st.markdown(f"**{t('tour.card_so')}** · {t(f'cards.{one.name}_so')}")
     _open(one.page, one.address, t("questions.open"))
 
@@ -94,25 +95,18 @@ def _contradicted(one: Card) -> None:
 def glossary_view() -> None:
     """Every term with its symbol, shape and sentence; a text finds terms in every language."""
     text = address.line(t("tour.term_find"), "", key=TERM, width=320)
-    found = [one for one in terms().values() if _has(one, text)]
-    if found:
-        st.html(f'<div class="path-table path-terms"><table>{"".join(map(_row, found))}</table></div>')
+    wanted, rows, spoken = text.strip().lower(), "", _spoken()
+    for one in terms().values():
+        names = (one.name, *(in_language(code, f"glossary.{one.name}") for code in LANGUAGES))
+        if any(wanted in name.lower() for name in names):
+            where = escape(f"{strip.page_path(one.page) or '.'}?{urlencode({**one.address, **spoken})}")
+            cells = (plain(f"glossary.{one.name}"), one.symbol, one.shape, plain(f"glossary.{one.name}_is"))
+            link = f'<a href="{where}" data-ours>{escape(plain("tour.term_open"))}</a>'
+            rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in (*map(escape, cells), link))}</tr>"
+    if rows:
+        st.html(f'<div class="path-table path-terms"><table>{rows}</table></div>')
     else:
         st.caption(t("tour.term_none", text=text))
-
-
-def _row(one: Term) -> str:
-    """A term as a row of HTML, with a link that keeps the language."""
-    spoken = {KEY: language()} if language() != "en" else {}
-    where = escape(f"{place.page_path(one.page) or '.'}?{urlencode({**one.address, **spoken})}")
-    cells = (plain(f"glossary.{one.name}"), one.symbol, one.shape, plain(f"glossary.{one.name}_is"))
-    told = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-    return f'<tr>{told}<td><a href="{where}" data-ours>{escape(plain("tour.term_open"))}</a></td></tr>'
-
-
-def _has(one: Term, text: str) -> bool:
-    names = (one.name, *(in_language(code, f"glossary.{one.name}") for code in LANGUAGES))
-    return any(text.strip().lower() in name.lower() for name in names)
 
 
 def handout_view() -> None:
@@ -123,42 +117,33 @@ def handout_view() -> None:
         t("tour.handout_which"), branches, key="branch", text=lambda one: plain(f"tour.branch_{one}"), form="list"
     )
     if address.parameter("made") != which:
-        st.button(t("tour.handout_make"), key="path-make", on_click=_make, args=(which,))
+        st.button(t("tour.handout_make"), key="path-make", on_click=partial(address.put, made=which))
         return
-    st.download_button(
-        t("tour.handout_download"), document(which), f"handout-{which}-{language()}.html",
-        "application/octet-stream",
-        key="path-handout", on_click="ignore", icon=":material/print:",
+    save_button(
+        t("tour.handout_download"), document(which), f"handout-{which}-{language()}.html", "application/octet-stream",
+        key="path-handout", icon=":material/print:",
     )  # fmt: skip
-
-
-def _make(which: str) -> None:
-    address.put(made=which)
 
 
 def document(branch: str) -> str:
     """The handout of a branch: a page a question, on the sentences of the lesson."""
     sheets = []
     for one in (one for one in steps() if one.branch == branch and one.question):
-        question, where = questions()[one.question], place.url(one.page, {**one.address, KEY: language()})
-        title = f"{one.label} · {plain('questions.pick')}"
-        sentence = plain(f"tour.at_{one.name}")
+        question, where = questions()[one.question], strip.url(one.page, {**one.address, KEY: language()})
+        title, sentence = f"{one.label} · {plain('questions.pick')}", plain(f"tour.at_{one.name}")
+        text = one.address.get("text") or one.address.get("source", "")
         try:
-            text = one.address.get("text") or one.address.get("source", "")
-            found = asking.case(question.name, question.reads, text, one.address.get("model"))
+            found = strip.case(question.name, question.reads, text, one.address.get("model"))
         except HeedmapError as error:
             reason = controls.plain_sentence(error.message)
             sheets.append(Sheet(title, sentence, plain("tour.handout_missing", reason=reason), "", where))
             continue
-        answer = asking.answer_text(question, found, found.answer)
-        why = asking.text_of(question, found, "_why")
-        asked = asking.text_of(question, found)
+        asked = strip.Asked(question, found)
         drawn = [] if found.given is None else [found.given]
-        if picture.clickable(question.kind, found):
+        if asked.clickable:
             drawn.append(Table.empty(*(found.cells or ((plain("questions.predict"),), found.options))))
-        options = () if found.cells else asking.options_of(question, found)
-        told = f"{answer}. {why}"
-        sheets.append(Sheet(title, sentence, asked, told, where, options, tuple(drawn), question.formula))
+        answer, options = f"{asked.words(found.answer)}. {asked.why}", () if found.cells else asked.options
+        sheets.append(Sheet(title, sentence, asked.text, answer, where, options, tuple(drawn), question.formula))
     return handout(plain("tour.handout_answers" if not sheets else "tour.title"), sheets, language())
 
 

@@ -1,47 +1,43 @@
 """The panel of a long sequence: its track with known exons, the sites that were called, changes, and files."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-import numpy as np
+import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.plots.canvas.about import About
-from transformer.runs.sequences.held_out import THRESHOLDS, HeldOut, known_held_out
-from transformer.runs.sequences.scan import ScanPlan, ScanTrack, Strands, find_hits, plan_scan
-from transformer.runs.sequences.variants import Delta, changed_sites, deltas
-from transformer.sequences.annotation import Place, is_known, judged, known_sites
-from transformer.sequences.hits import Hit, place_of, site_of
+from transformer.plots.canvas.views import About
+from transformer.runs.measures.held_out import THRESHOLDS, HeldOut, known_held_out
+from transformer.runs.sequences.scan import ScanPlan, ScanTrack, find_hits, plan_scan
+from transformer.runs.sequences.variants import CALLED, Delta, changed_sites, deltas, read_changes
+from transformer.sequences.hits import (
+    GFF3_START,
+    Hit,
+    Place,
+    bed,
+    gff3,
+    is_known,
+    judged,
+    known_sites,
+    place_of,
+    site_of,
+)
 from transformer.sequences.task import SequenceTask
 from transformer.sequences.tracks import intervals, track_line
-from transformer.sequences.variants import read_changes
-from ui.components.tracks.component import Arrow, Axis, Mark, Series, Stretch, Track, tracks
-from ui.markdown import as_text
-from ui.sequences.logos import known_and_new
-from ui.sequences.sites import (
-    MOST_HITS,
-    SHOWN,
-    SITE,
-    TRACK,
-    changes_table,
-    downloads,
-    point_out,
-    signed,
-    sites_table,
-    stem_of,
-)
-from ui.sequences.source import Brought
-from ui.shared.address import belong_to, choice, line, parameter, put, switch, whole_numbers
-from ui.shared.files import Origin
+from ui.components.tracks.component import Arrow, LetterAxis, Mark, Series, Stretch, Track, tracks
+from ui.sequences.source import WINDOW, Brought
+from ui.shared.address import belong_to, choice, line, parameter, put, whole_numbers
+from ui.shared.files import Provenance, frame_csv, save_button, table
 from ui.store import store
 from ui.store.cache import cached_result, in_session, store_of
-from ui.store.sliced import SlicedWork
-from ui.texts import language, plain, said, t
+from ui.store.progress import SlicedWork
+from ui.texts import as_text, language, plain, said, t
 
 MAX_LETTERS = 4_000_000
 """Longest sequence that the page scans; the command line has no limit."""
@@ -52,17 +48,26 @@ WORKERS = 2
 AT_ONCE = 6_000
 """A scan of more windows waits for its button."""
 
-BINS, STEMS = 1_200, 9_600
+BINS, SINGLE_WINDOWS = 1_200, 9_600
 """Most points of a line, since a screen has no more; and most windows of which each read one has its own stem."""
 
 LETTERS_SHOWN = 100
 """Up to so many letters are written under the axis."""
 
-MOST_ASKED = 20
-"""Most changes that the page computes; the command line takes more."""
+MOST_ASKED, MOST_HITS = 20, 2_000
+"""Most changes that the page computes, and most hits of table and picture; the command line and the files hold all."""
+
+SAME = 1e-6
+"""Probabilities of one window that came by different ways differ by less."""
 
 JOB, WHOLE = "scan-job", "scan"
 """The kinds of results that a scan on its way is, in one session, and what a finished one has read, for all of them."""
+
+ROWS, TRACK = "scan-hits", "scan-track"
+"""The keys of table and picture."""
+
+SITE, SHOWN = "site", "letters"
+"""What the address calls the site that is pointed out, and the letters of the picture."""
 
 
 @dataclass(kw_only=True)
@@ -78,17 +83,9 @@ class Job(SlicedWork):
     reads: int
 
     @classmethod
-    def of(
-        cls,
-        checkpoint: Checkpoint,
-        task: SequenceTask,
-        text: str,
-        strands: Strands,
-        every: bool,
-        read: ScanTrack | None,
-    ) -> "Job":
+    def of(cls, checkpoint: Checkpoint, task: SequenceTask, text: str, signs: str, read: ScanTrack | None) -> "Job":
         """A scan of which nothing is read yet, or, of a finished one, all."""
-        plan = plan_scan(checkpoint, task.alphabet.read(text), strands, every)
+        plan = plan_scan(checkpoint, task.alphabet.read(text), signs)
         track = read or ScanTrack(plan, tuple(map(task.classes.index, task.findable)))
         return cls(
             steps=map(track.add, plan.blocks(WORKERS)), total=plan.n_windows, done=track.read, plan=plan, track=track,
@@ -117,9 +114,38 @@ class Job(SlicedWork):
         values, first = self.track.known.probabilities, self.plan.centre(0)
         return "".join(
             track_line(f"{name} {sign}") + intervals(sequence, values[row, :, column], first)
-            for row, sign in enumerate(self.plan.strands.signs)
+            for row, sign in enumerate(self.plan.signs)
             for column, name in enumerate(self.classes)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """A sequence as far as it is scanned: its known sites, the hits above the threshold, and what changes do."""
+
+    name: str
+    task: SequenceTask
+    source: Brought
+    job: Job
+    known: set[Place]
+    threshold: float
+    hits: list[Hit]
+    found: list[Delta]
+
+    @property
+    def length(self) -> int:
+        """Letters of the sequence."""
+        return len(self.source.record.sequence)
+
+    @property
+    def stem(self) -> str:
+        """The name of the sequence as a file may be called."""
+        return "".join(one if one.isalnum() or one in "-_." else "-" for one in self.source.record.id)[:60]
+
+    @property
+    def chosen(self) -> Hit | None:
+        """The site that is pointed out."""
+        return next((hit for hit in self.hits if hit.window == parameter(SITE)), None)
 
 
 def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Brought, row: DeltaGenerator) -> None:
@@ -132,70 +158,38 @@ def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Br
         raise InputError("scan_long", found=len(record.sequence), most=MAX_LETTERS)
     known = known_sites(source.genes)
     with row:
+        asked_help = t("sequences.changes_help", most=MOST_ASKED)
         written = line(
-            t("sequences.changes"),
-            "",
-            key="variant",
-            width=180,
-            placeholder=_suggestion(source),
-            help=t("sequences.changes_help", most=MOST_ASKED),
-        )
+            t("sequences.changes"), "", key="variant", width=180, placeholder="568 G>A", help=asked_help
+        )  # fmt: skip
         least = [f"{one:g}" for one in THRESHOLDS]
         threshold = float(
             choice(t("sequences.scan_threshold"), least, default="0.9", key="least", form="list", width=100, text=str)
         )
-        first, after = _shown(source)
-        with st.popover(t("sequences.more"), key="gene-more"):
-            of_one_strand = bool(known) and {strand for _, strand, _ in known} == {"+"}
-            strands = _strands(task, Strands.GIVEN if of_one_strand else Strands.BOTH)
-            every = switch(t("sequences.every"), False, key="every", help=t("sequences.every_help"))
-            _say_errors(task, known_held_out(checkpoint), threshold)
+        shown = _shown(source)
         files = st.empty()
-    key = (name, store.revision(name), source.digest, strands, every)
+    is_on_one_strand = not task.alphabet.complement or {strand for _, strand, _ in known} == {"+"}
+    signs = "+" if is_on_one_strand else "+-"
+    key = (name, store.revision(name), source.digest, signs)
     whole = store_of(WHOLE, key)
     job = in_session(
-        JOB, key, lambda: Job.of(checkpoint, task, record.sequence, strands, every, whole.find(key)), 1, pinned=True
+        JOB, key, lambda: Job.of(checkpoint, task, record.sequence, signs, whole.find(key)), 1, pinned=True
     )
     if not _is_begun(job):
         return
     if job.done == job.total and key not in whole:
         whole.put(key, job.track)
-    hits = job.hits(threshold)
-    found = _deltas(name, source, written, job) if not job.going else []
-    chosen = next((hit for hit in hits if hit.window == parameter(SITE)), None)
-    _picture(name, source, job, hits, found, chosen, threshold, (first, after), task)
-    _say(job, hits, known, source)
+    found = [] if job.going else _deltas(name, source, written, job.plan)
+    seen = _Seen(name, task, source, job, known, threshold, job.hits(threshold), found)
+    _picture(seen, shown)
+    _say(seen, known_held_out(checkpoint))
     if found:
-        changes_table(found, record.id)
-    sites_table(hits, known, chosen, bool(source.genes), len(record.sequence))
-    if known and not job.going:
-        known_and_new(name, job.plan, hits, known, chosen)
+        _changes_table(found, record.id)
+    _sites_table(seen)
     with files.popover(t("sequences.files"), key="gene-files"):
-        downloads(source, hits, known, name, partial(job.bedgraph, record.id))
+        _downloads(seen)
     if job.going:
         st.rerun()
-
-
-def _strands(task: SequenceTask, usual: Strands) -> Strands:
-    known = [one.value for one in Strands] if task.alphabet.complement else [Strands.GIVEN.value]
-    return Strands(
-        choice(
-            t("sequences.scan_strands"),
-            known,
-            key="strands",
-            default=usual.value if len(known) > 1 else known[0],
-            text=lambda one: plain(f"sequences.scan_{one}"),
-        )
-    )
-
-
-def _suggestion(source: Brought) -> str:
-    """A change that can be tried: the first letter of the first known intron on the given strand."""
-    places = sorted(place for _, strand, place in known_sites(source.genes) if strand == "+")
-    if not places:
-        return "568 G>A"
-    letter = source.record.sequence[places[0] - 1].upper()
-    return f"{places[0]} {letter}>{'A' if letter != 'A' else 'G'}"
 
 
 def _shown(source: Brought) -> tuple[int, int]:
@@ -203,15 +197,14 @@ def _shown(source: Brought) -> tuple[int, int]:
     length = len(source.record.sequence)
     belong_to(source.digest, SHOWN, SITE)
     written = line(t("sequences.letters_shown"), f"1-{length}", key=SHOWN, width=130)
-    found = whole_numbers(re.sub("[, ]", "", written), "-") or ()
-    first, last = (*found, 1, length)[:2] if len(found) == 2 else (1, length)
+    first, last = whole_numbers(re.sub("[, ]", "", written), 2) or (1, length)
     first, last = max(1, min(first, last, length)), min(length, max(first, last))
-    middle, half = (first + last) // 2, max(LETTERS_SHOWN, last - first + 1) // 2
-    for text, size in (("scan_zoom_in", max(LETTERS_SHOWN // 2, half // 4)), ("scan_zoom_out", 4 * half)):
-        ends = f"{max(1, middle - size)}-{min(length, middle + size)}"
-        icon = ":material/zoom_in:" if text == "scan_zoom_in" else ":material/zoom_out:"
-        shown = None if size >= length else ends
-        st.button(t(f"sequences.{text}"), icon=icon, key=text, on_click=put, kwargs={SHOWN: shown})
+    size = 2 * max(LETTERS_SHOWN, last - first + 1)
+    wider = f"{max(1, (first + last) // 2 - size)}-{min(length, (first + last) // 2 + size)}"
+    st.button(
+        t("sequences.scan_zoom_out"), icon=":material/zoom_out:", key="scan_zoom_out", on_click=put,
+        kwargs={SHOWN: None if size >= length else wider}, disabled=(first, last) == (1, length),
+    )  # fmt: skip
     return first, last
 
 
@@ -233,12 +226,11 @@ def _is_begun(job: Job) -> bool:
     return True
 
 
-def _deltas(name: str, source: Brought, written: str, job: Job) -> list[Delta]:
+def _deltas(name: str, source: Brought, written: str, plan: ScanPlan) -> list[Delta]:
     """What the changes do that were written or dropped; what is wrong with them is said here."""
     text = "\n".join(filter(None, [written, source.changes]))
     if not text.strip():
         return []
-    plan = job.plan
 
     def compute() -> list[Delta]:
         asked = read_changes(text, source.record.id, plan.letters)
@@ -254,111 +246,195 @@ def _deltas(name: str, source: Brought, written: str, job: Job) -> list[Delta]:
         return []
 
 
-def _picture(
-    name: str,
-    source: Brought,
-    job: Job,
-    hits: Sequence[Hit],
-    found: Sequence[Delta],
-    chosen: Hit | None,
-    threshold: float,
-    shown: tuple[int, int],
-    task: SequenceTask,
-) -> None:
-    plan, half = job.plan, job.plan.width // 2
-    first = min(max(0, shown[0] - 1 - half - 1), max(0, job.done - 1))
-    after = max(first + 1, min(job.done, shown[1] - half + 2))
-    bins = STEMS if plan.is_sparse else BINS
-    starts, values = job.track.maxima(first, after, bins)
-    places = np.empty(values.shape, int)
-    for row, sign in enumerate(plan.strands.signs):
-        for column, label in enumerate(job.classes):
-            mark = task.landmark(label)
-            offset = half + 1
-            if mark is not None:
-                offset = place_of(site_of(0, plan.width, sign, mark), sign, mark.term)
-            places[row, column] = starts + offset
-    known, signs, length = known_sites(source.genes), plan.strands.signs, len(plan.letters)
+def _signed(strand: str, probability: Any) -> Any:
+    """The height at which the picture shows a probability: that of the other strand downwards."""
+    return probability if strand == "+" else -probability
+
+
+def _picture(seen: _Seen, shown: tuple[int, int]) -> None:
+    """Known exons above the probabilities of each strand and class, with the calls and what changes do to them."""
+    job, plan, record, signs = seen.job, seen.job.plan, seen.source.record, seen.job.plan.signs
+    chosen = seen.chosen
     calls = [
         Mark(
-            hit.place, signed(hit.strand, hit.probability), f"{said(hit.said())}: {hit.probability:.3f}",
-            job.classes.index(hit.label), is_known(hit, known), hit == chosen,
+            hit.place, _signed(hit.strand, hit.probability), f"{said(hit.said())}: {hit.probability:.3f}",
+            job.classes.index(hit.label), is_known(hit, seen.known), hit == chosen,
         )
-        for hit in sorted(hits, key=lambda hit: -hit.probability)[:MOST_HITS]
+        for hit in sorted(seen.hits, key=lambda hit: -hit.probability)[:MOST_HITS]
     ]  # fmt: skip
-    changed = [(one, signed(one.site.strand, one.before), signed(one.site.strand, one.after)) for one in found]
     arrows = [
-        Arrow(one.place, before, after, f"{one.change}: {one.before:.2f} → {one.after:.2f}")
-        for one, before, after in changed
+        Arrow(
+            one.place, _signed(one.site.strand, one.before), _signed(one.site.strand, one.after),
+            f"{one.change}: {one.before:.2f} → {one.after:.2f}",
+        )
+        for one in seen.found
         if one.site.strand in signs
-    ]
+    ]  # fmt: skip
     genes = [
         [
             Stretch(begin + 1, end, plain("sequences.scan_exon", exon=f"{gene.name}: {begin + 1:,}-{end:,}"))
             for begin, end in gene.exons
         ]
-        for gene in source.genes
+        for gene in seen.source.genes
         if gene.exons
     ]
     drawn = Track(
-        "stems" if plan.is_sparse else "steps", plain("sequences.scan_probability"),
-        _series(job, [_class_name(task, one) for one in job.classes], places, values, -(-(after - first) // bins)),
-        (-1.0 * ("-" in signs), 1.0 * ("+" in signs)), [signed(sign, threshold) for sign in signs], calls, arrows,
+        "stems" if plan.is_sparse else "steps", plain("sequences.scan_probability"), _series(seen, shown),
+        (-1.0 * ("-" in signs), 1.0 * ("+" in signs)), [_signed(sign, seen.threshold) for sign in signs], calls, arrows,
     )  # fmt: skip
     letters = plan.letters.text[shown[0] - 1 : shown[1]] if shown[1] - shown[0] < LETTERS_SHOWN else ""
-    title = plain("sequences.scan_axis", sequence=source.record.id)
+    title = plain("sequences.scan_axis", sequence=record.id)
     tracks(
-        [*([Track("boxes", boxes=genes)] if genes else []), drawn], Axis(*shown, title, letters), key=TRACK,
-        file_name=f"{stem_of(source)}-scan", about=About(title, Origin(name).facts()),
-        on_pick=partial(point_out, hits, length), on_drag=lambda begin, end: put(**{SHOWN: f"{begin}-{end}"}),
+        [*([Track("boxes", boxes=genes)] if genes else []), drawn], LetterAxis(*shown, title, letters), key=TRACK,
+        file_name=f"{seen.stem}-scan", about=About(title, Provenance(seen.name).facts()),
+        on_pick=partial(_point_out, seen.hits, seen.length),
+        on_drag=lambda begin, end: put(**{SHOWN: f"{begin}-{end}"}),
     )  # fmt: skip
 
 
-def _series(job: Job, names: Sequence[str], places: np.ndarray, values: np.ndarray, together: int) -> list[Series]:
-    """The probabilities of each class on each strand, each the largest of so many windows `together`."""
+def _series(seen: _Seen, shown: tuple[int, int]) -> list[Series]:
+    """The probabilities of each class on each strand in the letters shown, each the largest of some windows."""
+    job, plan, task, half = seen.job, seen.job.plan, seen.task, seen.job.plan.width // 2
+    first = min(max(0, shown[0] - 1 - half - 1), max(0, job.done - 1))
+    after = max(first + 1, min(job.done, shown[1] - half + 2))
+    bins = SINGLE_WINDOWS if plan.is_sparse else BINS
+    starts, values = job.track.maxima(first, after, bins)
+    together = -(-(after - first) // bins)
     read = plain("sequences.scan_largest", count=together) if together > 1 else plain("sequences.scan_window")
     found = []
-    for row, sign in enumerate(job.plan.strands.signs):
+    for row, sign in enumerate(plan.signs):
         strand = plain("sequences.scan_up" if sign == "+" else "sequences.scan_down")
-        for column, name in enumerate(names):
-            told = plain("sequences.scan_series", name=name, strand=strand, read=read)
-            height = signed(sign, values[row, column])
-            found.append(Series(f"{name} {sign}", places[row, column], height, told, column, sign == "-"))
+        for column, label in enumerate(job.classes):
+            mark, offset, name = task.landmark(label), half + 1, label
+            if mark is not None:
+                offset = place_of(site_of(0, plan.width, sign, mark), sign, mark.term)
+                name = f"{label}, {task.in_language(mark.name, language())}"
+            note = plain("sequences.scan_series", name=name, strand=strand, read=read)
+            height = _signed(sign, values[row, column])
+            found.append(Series(f"{name} {sign}", starts + offset, height, note, column, sign == "-"))
     return found
 
 
-def _class_name(task: SequenceTask, label: str) -> str:
-    """A class with the name of its landmark: `EI, donor GT`."""
-    mark = task.landmark(label)
-    return f"{label}, {task.in_language(mark.name, language())}" if mark else label
+def _point_out(hits: Sequence[Hit], length: int, place: int, height: float) -> None:
+    """Point out the site whose value was clicked in the picture, if it is a call."""
+    same = [hit for hit in hits if abs(_signed(hit.strand, hit.probability) - height) < SAME]
+    if same:  # a stem may stand for several windows, of which the first gives its place
+        _show(min(same, key=lambda hit: abs(hit.place - place)), length)
 
 
-def _say(job: Job, hits: Sequence[Hit], known: set[Place], source: Brought) -> None:
-    """How many sites were called, how many of the known ones are among them, and what was read."""
-    signs = job.plan.strands.signs
-    kilobases = max(1, job.done) * len(signs) / 1_000
-    numbers = dict(hits=len(hits), rate=len(hits) / kilobases)
-    found = judged(hits, known, signs)
-    if source.genes and found.n_known and found.precision is not None:
+def _show(hit: Hit | None, length: int) -> None:
+    """Say in the address which site is pointed out, and bring it into the picture where only a part is shown."""
+    moved = {}
+    shown = whole_numbers(parameter(SHOWN), 2)
+    if hit is not None and shown and not shown[0] <= hit.place <= shown[1]:
+        half = (shown[1] - shown[0]) // 2
+        moved = {SHOWN: f"{max(1, hit.place - half)}-{min(length, hit.place + half)}"}
+    put(**{SITE: None if hit is None else hit.window}, **moved)
+
+
+def _say(seen: _Seen, measured: HeldOut | None) -> None:
+    """How many sites were called, how many of the known ones are among them, what was read, and how often it errs."""
+    job, plan, hits = seen.job, seen.job.plan, seen.hits
+    errors = t("sequences.scan_not_measured")
+    if measured is not None:  # on held-out rows, and what that makes in a kilobase
+        errors = "\n\n".join(
+            t(
+                "sequences.scan_errors" if point.false else "sequences.scan_no_errors",
+                name=name, threshold=seen.threshold, rows=measured.rows, found=point.found, false=point.false,
+                kilobase=1_000 * point.false,
+            )
+            for name in seen.task.findable
+            for point in measured.points.get(name, ())
+            if point.threshold == seen.threshold
+        )  # fmt: skip
+    numbers = dict(hits=len(hits), rate=len(hits) / (max(1, job.done) * len(plan.signs) / 1_000))
+    found = judged(hits, seen.known, plan.signs)
+    if seen.source.genes and found.n_known and found.precision is not None:
         ranks = ", ".join(map(str, found.ranks)) or "-"
-        told = dict(found=len(found.ranks), known=found.n_known, ranks=ranks, share=found.precision)
-        st.markdown(t("sequences.judged", **told, **numbers))
+        fields = dict(found=len(found.ranks), known=found.n_known, ranks=ranks, share=found.precision)
+        st.markdown(t("sequences.judged", **fields, **numbers), help=errors)
     else:
-        st.markdown(t("sequences.called", **numbers))
-    if job.plan.letters.notes:
-        st.caption(as_text("; ".join(map(said, job.plan.letters.notes))))
+        st.markdown(t("sequences.called", **numbers), help=errors)
+    if plan.letters.notes:
+        st.caption(as_text("; ".join(map(said, plan.letters.notes))))
     if job.cancelled:
         st.caption(t("sequences.scan_cancelled", share=job.done / job.total))
 
 
-def _say_errors(task: SequenceTask, known: HeldOut | None, threshold: float) -> None:
-    """How often the threshold errs on held-out rows, and what that makes in a kilobase."""
-    if known is None:
-        st.caption(t("sequences.scan_not_measured"))
+def _changes_table(found: Sequence[Delta], name: str) -> None:
+    """Sites that changes gain and lose, with both probabilities."""
+    names = [plain(f"sequences.change_{one}") for one in ("change", "site", "letters", "before", "after", "delta")]
+    rows = [
+        (
+            str(one.change), said(one.site.said()), f"{one.was} → {one.found or '-'}",
+            *(round(number, 3) for number in (one.before, one.after, one.delta)),
+        )
+        for one in found
+    ]  # fmt: skip
+    frame = table(rows, names, key="changes-table", column_config=_narrow(names))
+    for one in found:
+        if one.is_broken and one.after >= CALLED:
+            fields = dict(change=str(one.change), before=one.was, after=one.found, probability=one.after)
+            st.warning(t("sequences.change_broken", **fields), icon=":material/warning:")
+    save_button(t("sequences.changes_file"), frame, f"{name}-changes.csv")
+
+
+def _sites_table(seen: _Seen) -> None:
+    """Sites by probability; a tick points one out, and a button reads the window of the one that is pointed out."""
+    if not seen.hits:
         return
-    for name in task.findable:
-        for point in known.points.get(name, ()):
-            if point.threshold == threshold:
-                told = dict(name=name, threshold=threshold, rows=known.rows, found=point.found, false=point.false)
-                code = "scan_errors" if point.false else "scan_no_errors"
-                st.caption(t(f"sequences.{code}", kilobase=1_000 * point.false, **told))
+    chosen, shown = seen.chosen, sorted(seen.hits, key=lambda hit: (-hit.probability, hit.start))[:MOST_HITS]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if chosen is not None:
+            st.button(
+                t("sequences.open_window", site=said(chosen.said()), window=chosen.window), type="primary",
+                icon=":material/search:", on_click=put, kwargs={WINDOW: chosen.window}, key="open-window",
+            )  # fmt: skip
+        else:
+            st.caption(t("sequences.scan_open"))
+        if len(shown) < len(seen.hits):
+            st.caption(t("sequences.scan_most", count=len(shown)))
+
+    def choose() -> None:
+        rows = st.session_state[ROWS].selection.rows
+        _show(shown[rows[0]] if rows else None, seen.length)
+
+    frame = _frame(shown, seen)
+    st.dataframe(
+        frame, hide_index=True, height=280, key=ROWS, selection_mode="single-row", column_config=_narrow(frame.columns),
+        on_select=choose,
+    )  # fmt: skip
+
+
+def _narrow(names: Iterable[str]) -> dict[str, Any]:
+    """Columns as wide as what stands in them needs: the site, wide; the rest, small."""
+    wide = plain("sequences.hit_site"), plain("sequences.change_site")
+    return {name: st.column_config.Column(width="medium" if name in wide else "small") for name in names}
+
+
+def _frame(hits: Sequence[Hit], seen: _Seen) -> pd.DataFrame:
+    """A row a hit; whether it is known, where anything is."""
+    known = [plain("sequences.is_known" if is_known(hit, seen.known) else "sequences.is_new") for hit in hits]
+    columns: dict[str, list[Any]] = {
+        "site": [said(hit.said()) for hit in hits],
+        "probability": [round(hit.probability, 4) for hit in hits],
+        "letters": [hit.found or "-" for hit in hits],
+        **({"known": known} if seen.source.genes else {}),
+        "near": [plain("sequences.is_weaker") if hit.weaker else "" for hit in hits],
+        "window": [hit.window for hit in hits],
+    }
+    return pd.DataFrame({plain(f"sequences.hit_{name}"): values for name, values in columns.items()})
+
+
+def _downloads(seen: _Seen) -> None:
+    """Sites and the track as files, in the letters of the sequence."""
+    name, hits = seen.source.record.id, seen.hits
+    files = {
+        "sites.csv": (t("sequences.scan_table"), lambda: frame_csv(_frame(hits, seen))),
+        "sites.bed": (as_text("BED"), lambda: bed(name, hits)),
+        "sites.gff3": (as_text("GFF3"), lambda: GFF3_START + gff3(name, hits, seen.name)),
+        "scan.bedgraph": (as_text("bedGraph"), lambda: seen.job.bedgraph(name)),
+    }
+    for file, (label, data) in files.items():
+        kind = "text/csv" if file.endswith("csv") else "text/plain"
+        save_button(label, data, f"{seen.stem}-{file}", kind, key=f"scan-{file}", width="stretch")

@@ -1,34 +1,117 @@
-"""The control that a sequence comes through: pasted, dropped or an example, with known exons and changes."""
+"""What the page Sequences is about, pasted, dropped or an example, and the runs of it that it remembers."""
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
 import streamlit as st
+from jaxtyping import Float
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
+from transformer.runs.sequences.classify import Classification, Mutations, classifier, classify, mutations
 from transformer.safe.limits import MEGABYTE
-from transformer.sequences.annotation import FASTA_BEGINS, Gene, read_genes
-from transformer.sequences.fasta import GZIP, FastaRecord, fasta_of, parse_fasta
-from ui.markdown import as_text
-from ui.sequences import runs
-from ui.shared.address import belong_to, choice, lines, parameter, set_parameter
-from ui.shared.sequence_controls import LONGEST_NAME, MAX_ADDRESS, MAX_PASTED, RECORD, SEQUENCE, taken_example
+from transformer.sequences.fasta import GZIP, FastaRecord, fasta_of, label_of, parse_fasta
+from transformer.sequences.hits import FASTA_BEGINS, Gene, read_genes
+from transformer.sequences.task import SequenceTask
+from ui.shared.address import parameter, put, set_parameter
+from ui.shared.sequence import MAX_RECORDS, chosen_record, example_buttons, header_of, sequence_field
 from ui.store import store, upload_guard
-from ui.store.cache import cached
+from ui.store.cache import cached_result
+from ui.store.progress import with_progress
 from ui.store.refs import Revision
-from ui.texts import t
+from ui.store.store import of_checkpoint
+from ui.texts import plain, t
+
+LONGEST = 1_024
+"""Longest sequence that the page reads as one: whatever the model, its record then fits into what a run may take."""
+
+EXAMPLE_SET = "examples.fa"
+"""The file of a checkpoint that holds sequences of every class."""
+
+
+@of_checkpoint(spinner="sequences.reading")
+def classification(revision: Revision, text: str, places: range | None) -> Classification:
+    """A sequence's run; it runs once, whatever is looked at. `places` are its letters in a longer one.
+
+    Raises:
+        InputError: the sequence cannot be read, or is too long to be read as one.
+    """
+    return classify(store.load(revision), text, LONGEST, places)
+
+
+def thumbnails(run: Classification, sites: tuple[str, ...], size: int) -> Float[np.ndarray, "layer head row column"]:
+    """Block maxima of every head of some sites, at most `size` to a side; computed once a run.
+
+    A site of fewer queries than windows, which is the pooling, has each of them over several rows.
+    """
+
+    def compute() -> Float[np.ndarray, "layer head row column"]:
+        maps = [run.record[site] for site in sites]
+        small = [np.array([one.overview(head, size) for head in range(one.n_heads)]) for one in maps]
+        rows = max(one.shape[1] for one in small)
+        return np.array([one[:, np.arange(rows) * one.shape[1] // rows] for one in small])
+
+    return cached_result("thumbnails", (*key_of(run), sites, size), compute)
+
+
+def other_strand(name: str, task: SequenceTask, run: Classification) -> Classification | None:
+    """The run of the other strand; None where there is none."""
+    alphabet = task.alphabet
+    return classification(name, alphabet.reverse_complement(run.letters.text), None) if alphabet.complement else None
+
+
+def key_of(run: Classification) -> tuple[Revision, str, int, int]:
+    """What tells this run from all others, in plain values."""
+    return store.revision(run.checkpoint), run.letters.text, run.places.start, run.places.step
+
+
+def effects(name: str, run: Classification, target: int) -> Mutations | None:
+    """What every letter did for a class; the first time with a bar and a button that stops it, then None."""
+    checkpoint = store.checkpoint(name)
+
+    def compute(progress: Callable[[float], None]) -> Mutations:
+        return mutations(checkpoint, run.letters, target, progress)
+
+    key = (store.revision(name), run.letters.text, target)
+    label = plain("sequences.changing")
+    return with_progress("effects", key, plain("sequences.effects"), compute, label=label)
+
+
+@of_checkpoint()
+def examples_of(revision: Revision, label: str) -> list[str]:
+    """The sequences of a class, of the length that was trained on, which lie beside a checkpoint."""
+    checkpoint = store.load(revision)
+    _, task = classifier(checkpoint)
+    records = (one for one in fasta_of(_shipped_file(checkpoint, EXAMPLE_SET)) if len(one.sequence) == task.length)
+    return [one.sequence for one in records if label_of(one, task.classes) == label]
+
+
+def _shipped_file(checkpoint: Checkpoint, file: str) -> bytes:
+    """A file that came with a checkpoint's weights; empty where it brought none of this name."""
+    path = checkpoint.folder / file if checkpoint.folder else None
+    return path.read_bytes() if path is not None and path.is_file() else b""
+
 
 GENES = "genes.gff3"
 """The file of a checkpoint that holds real genes: their exons, and their letters behind `##FASTA`."""
 
-MAX_UPLOAD_MB, MAX_RECORDS = 20, 1_000
-"""Largest file, and most records of it to choose from."""
+MAX_UPLOAD_MB = 20
+"""Largest file."""
 
 DROPPED, UPLOADED = "dropped", "sequence-files"
 """The query parameter that says that a file was dropped, which nobody else has, and the key of the uploader."""
+
+LONGER = 1.5
+"""A sequence of more than so many times the letters that a classifier was trained on is scanned, not read as one."""
+
+WINDOW = "window"
+"""What the address calls the letters that are read (`538-597(+)`)."""
+
+_WINDOW = re.compile(r"(\d{1,9})-(\d{1,9})\(([+-])\)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -41,51 +124,66 @@ class Brought:
     digest: str
 
 
+@dataclass(frozen=True)
+class Reading:
+    """The letters `text` of a record as they are read: from letter `first` to `last` (from 1), on one strand of it."""
+
+    record: str
+    text: str
+    first: int
+    last: int
+    strand: str
+    is_part: bool
+
+    @property
+    def places(self) -> range:
+        """The letter of the record (from 1) that each letter read is."""
+        return range(self.first, self.last + 1) if self.strand == "+" else range(self.last, self.first - 1, -1)
+
+    @property
+    def fasta(self) -> str:
+        """The letters read, under the name of their record and their place in it."""
+        place = f":{self.first}-{self.last}({self.strand})" if self.is_part else ""
+        return f">{self.record}{place}\n{self.text}"
+
+    @property
+    def stem(self) -> str:
+        """The record in the name of a file, with the place of its part."""
+        return f"{self.record}-{self.first}-{self.last}{self.strand}" if self.is_part else self.record
+
+
 def brought(name: str, checkpoint: Checkpoint, background: str) -> Brought:
     """The sequence that the page is about; examples whose header names the `background` class come last.
 
     Raises:
         InputError: there is none, or what was brought cannot be read.
     """
-    shipped, known = _shipped(store.revision(name), checkpoint)
+    shipped, known = _shipped(name)
     examples = [f">{one.id} {one.description}\n{one.sequence}" for one in shipped]
     examples += sorted(checkpoint.examples, key=lambda one: one.partition("\n")[0].endswith(f" {background}"))
     files = st.session_state.get(UPLOADED) or []
+    names = [f"{one.id} ({len(one.sequence):,})" for one in shipped]
     with st.popover(t("sequences.bring"), icon=":material/genetics:", key="bring-sequence"):
-        with st.form("sequence-form", border=False):
-            text = lines(
-                t("sequences.sequence"), examples[0] if examples else "", key=SEQUENCE, height=130, longest=MAX_ADDRESS,
-                most=MAX_PASTED, help=t("sequences.sequence_help"),
-            )  # fmt: skip
-            st.form_submit_button(t("sequences.run"), type="primary", icon=":material/play_arrow:")
+        text = sequence_field(examples[0] if examples else "")
         upload_guard.expect(4 * MAX_UPLOAD_MB * MEGABYTE)  # the next file comes before the last one goes
         files = st.file_uploader(
             t("sequences.drop"), key=UPLOADED, max_upload_size=MAX_UPLOAD_MB, accept_multiple_files=True,
             on_change=_say_dropped,
         )  # fmt: skip
-        for i, example in enumerate(examples):
-            header = example.partition("\n")[0].removeprefix(">").strip()
-            named = f"{header.split()[0]} ({len(shipped[i].sequence):,})" if i < len(shipped) else header
-            st.button(as_text(named[:LONGEST_NAME]), key=f"sequence-{i}", on_click=taken_example, args=(example,))
+        example_buttons(examples, [*names, *map(header_of, examples[len(shipped) :])])
     if not files and parameter(DROPPED):
         st.warning(t("sequences.not_here"), icon=":material/info:")
     records, annotations, changes = list[FastaRecord](), list[str](), list[str]()
     for file in files:
         data = file.getvalue()
-        kind = _kind(data)
-        if kind == "annotation":
-            written = data.decode("utf-8", "replace")
-            annotations.append(written)
-            if FASTA_BEGINS in written:
-                records += islice(parse_fasta(written.partition(FASTA_BEGINS)[2].splitlines()), MAX_RECORDS)
-        elif kind == "changes":
-            changes.append(data.decode("utf-8", "replace"))
-        else:
+        kind, written = _kind(data), data.decode("utf-8", "replace")
+        if kind == "sequence":
             records += islice(fasta_of(data), MAX_RECORDS)
-    records = records or list(islice(parse_fasta(text.split("\n")), MAX_RECORDS))
-    if not records:
-        raise InputError("no_sequence")
-    record = _chosen(records)
+            continue
+        (annotations if kind == "annotation" else changes).append(written)
+        if kind == "annotation" and FASTA_BEGINS in written:
+            records += islice(parse_fasta(written.partition(FASTA_BEGINS)[2].splitlines()), MAX_RECORDS)
+    record = chosen_record(records or list(islice(parse_fasta(text.split("\n")), MAX_RECORDS)))
     genes = [gene for written in annotations for gene in read_genes(written).get(record.id, ())]
     same = (one.id for one in shipped if one.sequence == record.sequence)
     genes = genes or list(known.get(next(same, ""), ()))
@@ -93,21 +191,37 @@ def brought(name: str, checkpoint: Checkpoint, background: str) -> Brought:
     return Brought(record, tuple(genes), "\n".join(changes), digest)
 
 
-def _chosen(records: Sequence[FastaRecord]) -> FastaRecord:
-    if len(records) == 1:
-        return records[0]
-    belong_to(tuple(one.id for one in records), RECORD)
-    names = {str(i): f"{i}: {one.id[:LONGEST_NAME]} ({len(one.sequence):,})" for i, one in enumerate(records, 1)}
-    return records[int(choice(t("sequences.record"), list(names), key=RECORD, form="list", text=names.__getitem__)) - 1]
+def asked_for(record: FastaRecord, task: SequenceTask) -> Reading | None:
+    """What is read as one; None where a long sequence is to be scanned.
+
+    Raises:
+        InputError: the window that the address names does not lie within the sequence.
+    """
+    length = len(record.sequence)
+    written = parameter(WINDOW)
+    if written is None:
+        whole = Reading(record.id, record.sequence, 1, length, "+", is_part=False)
+        return None if length > LONGER * task.length else whole
+    found = _WINDOW.fullmatch(written)
+    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+    if found is None or not 1 <= first <= last <= length:
+        raise InputError("window_elsewhere", window=f"{written:.40}", length=length)
+    text = record.sequence[first - 1 : last]
+    if found[3] == "-":
+        text = task.alphabet.reverse_complement(task.alphabet.read(text).text)
+    return Reading(record.id, text, first, last, found[3], is_part=True)
 
 
-@cached()
-def _shipped(
-    revision: Revision,  # noqa: ARG001  (part of the cache key)
-    _checkpoint: Checkpoint,
-) -> tuple[list[FastaRecord], dict[str, list[Gene]]]:
+def way_back(here: Reading) -> None:
+    """The button that leads back to the whole sequence, and whose letters are read."""
+    st.button(t("sequences.back", name=here.record), icon=":material/arrow_back:", on_click=put, kwargs={WINDOW: None})
+    st.markdown(t("sequences.part", name=here.record, first=here.first, last=here.last, strand=here.strand))
+
+
+@of_checkpoint()
+def _shipped(revision: Revision) -> tuple[list[FastaRecord], dict[str, list[Gene]]]:
     """The genes that lie beside a checkpoint, with their exons."""
-    text = runs.shipped_file(_checkpoint, GENES).decode("utf-8", "replace")
+    text = _shipped_file(store.load(revision), GENES).decode("utf-8", "replace")
     return list(parse_fasta(text.partition(FASTA_BEGINS)[2].splitlines())), read_genes(text)
 
 

@@ -1,4 +1,4 @@
-"""Bar charts as HTML tables, drawn without a script: a name, a bar and a number in each row."""
+"""Charts: whether they are drawn for a dark page; bars as HTML tables, without a script: name, bar and number a row."""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,14 +9,18 @@ import streamlit as st
 
 from transformer.messages import words
 from transformer.plots.labels import visible
-from transformer.text.steps import Step
+from transformer.text.beams import Step
 
 LEAST_SCALE = 0.5
 """Nats that a scale of changes shows on both sides at least, so that next to nothing looks like next to nothing."""
 
-Look = Literal["", "second", "faint", "falls", "rises", "split", "masked", "missing", "point", "line"]
-"""What a bar stands for: `split` has the rest of the scale in a second colour, `masked` is hatched. The last two are
-how a legend names points, as diamonds or as a line."""
+Look = Literal["", "second", "faint", "falls", "rises", "split", "line"]
+"""What a bar stands for: `split` has the rest of the scale in a second colour. A `line` names points in a legend."""
+
+
+def is_dark() -> bool:
+    """Whether pages are light on dark, so that figures are drawn so too."""
+    return st.context.theme.type == "dark"
 
 
 class Bar(NamedTuple):
@@ -41,25 +45,23 @@ def bars(
     title: str,
     *,
     key: str,
-    heading: str = "",
     high: float = 1.0,
     signed: bool = False,
     legend: Sequence[tuple[Look, str]] = (),
 ) -> None:
     """Draw rows on a scale from 0 (`signed`: from -`high`) to `high`; `title` says what is measured.
 
-    Every text enters the page escaped. `legend` names looks; points are a line where it names a `line`, else diamonds.
+    Every text enters the page escaped. `legend` names looks.
     """
     low = -high if signed else 0.0
-    ends = (f"{low:.2f}", "0", f"+{high:.2f}") if signed else ("0", f"{high / 2:g}", f"{high:g}")
-    scale = "".join(f"<span>{end}</span>" for end in ends)
+    ticks = (f"{low:.2f}", "0", f"+{high:.2f}") if signed else ("0", f"{high / 2:g}", f"{high:g}")
+    scale = "".join(f"<span>{end}</span>" for end in ticks)
     named = "".join(f'<span class="{look}"><i></i><bdi>{escape(visible(name))}</bdi></span>' for look, name in legend)
-    above = f"<b>{escape(heading)}</b>" if heading else ""
     below = f"<div>{named}</div>" if named else ""
-    looks = f"bars{' signed' if signed else ''}{' lined' if any(look == 'line' for look, _ in legend) else ''}"
+    looks = "bars signed" if signed else "bars"
     st.html(
-        f'<div class="{looks}" role="region" tabindex="0" aria-label="{escape(heading or title)}">'
-        f'<table data-testid="bars-{key}"><caption>{above}{escape(title)}{below}</caption>'
+        f'<div class="{looks}" role="region" tabindex="0" aria-label="{escape(title)}">'
+        f'<table data-testid="bars-{key}"><caption>{escape(title)}{below}</caption>'
         f"<tbody>{''.join(_row(row, low, high) for row in rows)}</tbody>"
         f'<tfoot aria-hidden="true"><tr><td></td><td><div>{scale}</div></td><td></td></tr></tfoot></table></div>'
     )

@@ -1,33 +1,30 @@
 """Controls that pages share. Every one writes itself to the address, so that a link shows the same picture."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import partial
+from typing import Final, Literal, NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint, DecodingOptions, Record, Translation
-from transformer.attention.measures import kinds_of
+from transformer.attention.measures import kinds_of, strongest_head
 from transformer.errors import HeedmapError
+from transformer.messages import Message, catalogue
+from transformer.runs.sequences.classify import LETTERS_AT_ONCE
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
-from transformer.text.beams import BeamTree
-from ui.markdown import as_text
 from ui.shared import subject
-from ui.shared.address import belong_to, choice, line, lines, parameter, put, renamed, switch, tenths, whole
-from ui.shared.subject import MODEL, TEXT
-from ui.store import log, runs, session_resources, shipped, store
-from ui.texts import begins_with_a_word, in_language, language, plain, said, t
+from ui.shared.address import belong_to, choice, line, lines, parameter, put, stop, switch, tenths, whole
+from ui.shared.subject import MODEL, RECORD, SEQUENCE, TEXT, WORD
+from ui.store import log, runs, session_resources, store
+from ui.texts import KEY, as_text, language, plain, said, t
 
-KINDS = {
-    "decoder.cross": "Cross",
-    "decoder.self": "Decoder self",
-    "encoder.self": "Encoder self",
-}
-"""What attention of our own models is called, by the group of its sites; older addresses hold the words."""
+KINDS = ("decoder.cross", "decoder.self", "encoder.self")
+"""The kinds of attention of our own models, as groups of sites."""
 
 DECODING: Final = ("force", "beam", "penalty", "longest")
 """The query parameters of how a translation is searched."""
@@ -44,11 +41,22 @@ MEAN: Final = "mean"
 LONGEST_IN_ADDRESS = 2 * MAX_CHARACTERS
 """Longest text that an address holds: more than any that is read, and less than browsers refuse."""
 
-_ENDED = re.compile("[.!?…\u3002\uff01\uff1f][\"'\u201d\u2019)]*$")
+MAX_ADDRESS = 2 * LETTERS_AT_ONCE
+"""Longest sequence that the address holds: more than proxies let pass would make a link that leads nowhere."""
+
+TOO_LONG = frozenset(("letters_many", "too_many_positions", "too_many_characters"))
+"""Codes of the errors that refuse a text for its length."""
+
+SAME: Final = (
+    MODEL, TEXT, WORD, *DECODING, "kind", "layer", "head", "words", "special", SEQUENCE, RECORD, KEY,
+)  # fmt: skip
+"""What What if calls by the name that other pages have for it: it goes along as it stands in the address."""
+
+_FIRST_WORD = re.compile(r"[a-z]+(?=[\s,:;]|$)")
+_FULL_STOPS, _QUOTES = (".", "!", "?", "…", "\u3002", "\uff01", "\uff1f"), "\"'\u201d\u2019)"
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What a person asked for: a sentence, how to search, and perhaps a target to force."""
 
     text: str
@@ -68,22 +76,29 @@ class Selection:
     special: bool
 
 
-def checkpoint_choice(*architectures: str) -> str | None:
-    """Choose a checkpoint of one of the architectures; None, with an explanation, when there is none."""
-    renamed(**{subject.OLD_MODEL: MODEL})
+def checkpoint_choice(*architectures: str) -> str:
+    """Choose a checkpoint of one of the architectures; the page ends, with an explanation, when there is none."""
     names = store.checkpoint_names(*architectures)
     for problem in store.problems():
         explain(problem)
     warn_of_unknown()
     if not names:
         kinds = plain("translate.or").join(architectures)
-        st.error(t("translate.no_checkpoint", kinds=kinds, folder=shipped.CHECKPOINTS.name))
-        return None
-    _warn_of_unlisted(names)
+        st.error(t("translate.no_checkpoint", kinds=kinds, folder=store.CHECKPOINTS.name))
+        stop()
+    named, usual = parameter(MODEL) or "", subject.usual(names)
+    if named and named not in names and store.is_known(named):  # another one is shown, and it is said why
+        if store.architecture(store.base(named)) is not None:
+            st.warning(t("translate.not_on_this_page", name=named), icon=":material/info:")
+        else:
+            try:
+                store.checkpoint(named)
+            except HeedmapError as error:
+                explain(error)
     with st.sidebar:
         name = choice(
-            t("translate.checkpoint"), names, key=MODEL, form="list", width="stretch", text=str,
-            default=subject.usual(names), said=store.is_upload(subject.usual(names)),
+            t("translate.checkpoint"), names, key=MODEL, form="list", width="stretch", text=str, default=usual,
+            said=store.is_upload(usual),
         )  # fmt: skip
     subject.show(name)
     warn_of_guesses(name)
@@ -106,52 +121,28 @@ def warn_of_unknown() -> None:
         st.warning(text, icon=":material/info:")
 
 
-def _warn_of_unlisted(names: Sequence[str]) -> None:
-    """Say why the checkpoint that the address names is not in a page's list though it is here: another one is shown."""
-    named = parameter(MODEL) or ""
-    if not named or named in names or not store.is_known(named):
-        return
-    if store.architecture(store.base(named)) is not None:
-        st.warning(t("translate.not_on_this_page", name=named), icon=":material/info:")
-        return
-    try:
-        store.checkpoint(named)
-    except HeedmapError as error:
-        explain(error)
-
-
 def request(checkpoint: Checkpoint, longest_input: int, first: str | None = None) -> Request:
     """The input form: a sentence of at most `longest_input` tokens, examples, decoding options, a target to force.
 
     It opens with the sentence `first`, or the first example.
     """
     examples = checkpoint.examples
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="asked"):
-        with (
-            st.form("request", border=False, width="stretch"),
-            st.container(horizontal=True, vertical_alignment="bottom", gap="small"),
-        ):
+    row = partial(st.container, horizontal=True, vertical_alignment="bottom", gap="small")
+    with row(key="asked"):
+        with st.form("request", border=False, width="stretch"), row():
             text = lines(
                 t("translate.sentence", tokens=longest_input, characters=MAX_CHARACTERS),
                 next(iter(examples), "") if first is None else first,
-                key=TEXT,
-                height="content",
-                longest=LONGEST_IN_ADDRESS,
-                bare=True,
-            )
+                key=TEXT, height="content", longest=LONGEST_IN_ADDRESS, bare=True,
+            )  # fmt: skip
             st.form_submit_button(t("translate.run"), type="primary", icon=":material/play_arrow:")
             with st.popover(t("translate.decoding"), icon=":material/tune:"):
                 beam = whole(t("translate.beam"), 1, 8, 5, key="beam", help=t("translate.beam_help"))
                 penalty = tenths(t("translate.penalty"), 0.0, 2.0, 1.0, key="penalty", help=t("translate.penalty_help"))
                 longest = whole(t("translate.longest"), 5, 200, 100, key="longest", step=5)
-                forced = line(
-                    t("translate.force"),
-                    "",
-                    key="force",
-                    placeholder=t("translate.force_hint"),
-                    help=t("translate.force_help"),
-                )
-        examples_menu(checkpoint, _take_example)
+                hint, why = t("translate.force_hint"), t("translate.force_help")
+                forced = line(t("translate.force"), "", key="force", placeholder=hint, help=why)
+        examples_menu(checkpoint, lambda example: put(text=example, force=None))
     subject.show(checkpoint.name, text)
     options = DecodingOptions(beam=beam, length_penalty=penalty, max_length=longest)
     belong_to((parameter(MODEL), text, options), NODE)  # its number says something in one tree only
@@ -189,31 +180,40 @@ def selection(record: Record, default: tuple[int, int], *, kind_at: DeltaGenerat
             bare=kind_at is not None,
             help=t("translate.attention_help") if kind_at is None else None,
             text=kind_name,
-            old={name: kind for kind, name in KINDS.items()},
         )
     with row:
-        layers = [str(layer) for layer in range(len(available[kind]))]
-        usual = layers[min(default[0], len(layers) - 1)]
-        layer = int(
-            choice(
-                t("translate.layer"), layers, default=usual, key="layer", form=form(layers), text=str,
-                help=t("translate.layer_help"),
-            )
-        )  # fmt: skip
-        site = available[kind][layer]
-        attention = record[site]
-        heads = [*(str(head) for head in range(attention.n_heads)), MEAN]
-        head = choice(
-            t("translate.head"),
-            heads,
-            default=heads[min(default[1], attention.n_heads - 1)],
-            key="head",
-            form=form(heads),
-            help=t("translate.head_help"),
-            text=lambda head: plain("translate.mean") if head == MEAN else head,
-        )
+        sites = {str(layer): site for layer, site in enumerate(available[kind])}
+        usual = str(min(default[0], len(sites) - 1)), str(default[1])
+        layer, head = layer_and_head(record, sites, usual, helped=True)
         words, special = form_of_maps()
-    return Selection(kind, layer, site, MEAN if head == MEAN else int(head), words, special)
+    return Selection(kind, int(layer), sites[layer], head, words, special)
+
+
+def layer_and_head(
+    record: Record, sites: Mapping[str, Site], default: tuple[str, str], *, helped: bool = False, last: str = ""
+) -> tuple[str, int | Literal["mean"]]:
+    """Choose one of `sites` by what the address calls its layer, and one of its heads or their mean.
+
+    `last` is what the last layer is called where that is not its number; `helped` puts a question mark to both.
+    """
+    layer = choice(
+        t("translate.layer"), list(sites), default=default[0], key="layer", form=form(sites),
+        text=lambda one: one if one.isdecimal() else last, help=t("translate.layer_help") if helped else None,
+    )  # fmt: skip
+    count = record[sites[layer]].n_heads
+    usual = default[1] if default[1] == MEAN else str(min(int(default[1]), count - 1))
+    heads = [*map(str, range(count)), MEAN]
+    head = choice(
+        t("translate.head"), heads, default=usual, key="head", form=form(heads),
+        text=lambda one: plain("translate.mean") if one == MEAN else one,
+        help=t("translate.head_help") if helped else None,
+    )  # fmt: skip
+    return layer, MEAN if head == MEAN else int(head)
+
+
+def surest(record: Record) -> tuple[int, int]:
+    """Layer and head of the first kind whose rows put the largest weight on one key."""
+    return strongest_head(record, next(iter(kinds(record))))
 
 
 def kinds(record: Record) -> dict[str, tuple[Site, ...]]:
@@ -253,53 +253,33 @@ def hypothesis(best: Translation, options: DecodingOptions) -> int | None:
     if tree is None:
         return None
     texts = runs.hypothesis_texts(best.checkpoint, best.input, options)
-    complete = [node.id for node in tree.hypotheses()]
-    dropped = [node.id for node in tree.left_behind()]
-    beginnings = [node.id for node in tree.nodes[1:] if node.id not in {*complete, *dropped}]
+    complete, dropped = tree.hypotheses(), tree.left_behind()
+    places = {node.id: place for place, node in enumerate(complete, 1)}
+    ids = dict.fromkeys(node.id for node in (*complete, *dropped, *tree.nodes[1:]))  # beginnings come last
 
-    def name(node: int, code: str) -> str:
-        found, text = tree.nodes[node], texts[node]
-        if node in complete:
-            place = complete.index(node) + 1
-            return in_language(code, "translate.hypothesis_complete", place=place, text=text, score=found.score)
-        status = in_language(code, f"translate.status_{found.status}")
-        return in_language(code, "translate.hypothesis_left", status=status, step=found.step, text=text)
+    def name(node: str) -> str:
+        found, text = tree.nodes[int(node)], texts[int(node)]
+        if found.id in places:
+            return plain("translate.hypothesis_complete", place=places[found.id], text=text, score=found.score)
+        status = plain(f"translate.status_{found.status}")
+        return plain("translate.hypothesis_left", status=status, step=found.step, text=text)
 
-    every = [*complete, *dropped, *beginnings]
-    is_old = not (parameter(NODE) or "0").isdecimal()  # only then are all names said in English too
-    chosen = choice(
-        _counted(tree, options),
-        [str(node) for node in every],
-        key=NODE,
-        form="list",
-        width="stretch",
-        text=lambda node: name(int(node), language()),
-        old={name(node, "en"): str(node) for node in every} if is_old else None,
-        help=t("translate.hypothesis_help"),
-    )
-    return int(chosen)
-
-
-def _counted(tree: BeamTree, options: DecodingOptions) -> str:
-    """The label of the hypotheses: those that the limit cut have no end, so they are not counted as complete."""
-    complete, others = tree.hypotheses(), len(tree.left_behind())
-    cut = sum(node.status == "cut" for node in complete)
-    if not cut:
-        return t("translate.hypothesis", complete=len(complete), others=others)
-    return t(
-        "translate.hypothesis_with_cut",
-        complete=len(complete) - cut,
-        cut=cut,
-        longest=options.max_length,
-        others=others,
-    )
+    cut = sum(node.status == "cut" for node in complete)  # those that the limit cut have no end
+    code = "translate.hypothesis_with_cut" if cut else "translate.hypothesis"
+    counts = {"complete": len(complete) - cut, "cut": cut, "longest": options.max_length, "others": len(dropped)}
+    return int(
+        choice(
+            t(code, **counts), [*map(str, ids)], key=NODE, form="list", width="stretch", text=name,
+            help=t("translate.hypothesis_help"),
+        )
+    )  # fmt: skip
 
 
 def explain(error: HeedmapError) -> None:
     """Say what went wrong and what to change; nothing that was typed is lost. The log hears of it once a session."""
-    told = session_resources.mine().refused
-    if error.message not in told:
-        told.add(error.message)
+    reported = session_resources.mine().refused
+    if error.message not in reported:
+        reported.add(error.message)
         log.refused(error)
     st.warning(sentence(error.message), icon=":material/info:")
 
@@ -312,14 +292,36 @@ def sentence(message: str) -> str:
 def plain_sentence(message: str) -> str:
     """An error, a refusal or a note as a sentence of the user's language, in plain text.
 
-    It gets a full stop, unless it has one, and a capital where it begins with a word of ours: a file's name, an option
-    or a tensor stays as it is written.
+    It gets a full stop, unless it has one, and a capital where it begins with a word of the catalogue: a file's name,
+    an option or a tensor stays as it is written.
     """
     text = said(message).strip()
-    if begins_with_a_word(message):
+    if isinstance(message, Message) and _FIRST_WORD.match(catalogue("en")[message.code]):
         text = f"{text[:1].upper()}{text[1:]}"
-    return text if _ENDED.search(text) else f"{text}{plain('lessons.full_stop')}"
+    stop = plain("lessons.full_stop")
+    return text if text.rstrip(_QUOTES).endswith((*_FULL_STOPS, stop)) else f"{text}{stop}"
 
 
-def _take_example(example: str) -> None:
-    put(text=example, force=None)
+def what_if_query(**known: str) -> dict[str, str]:
+    """What leads to What if with what is shown here; `known` is what the address does not say."""
+    return {**known, **{key: value for key in SAME if (value := parameter(key)) is not None}}
+
+
+def explain_long(error: HeedmapError, name: str, text: str) -> None:
+    """Lead to the page that shows what a checkpoint makes of a long text, below the error that refused it here.
+
+    Any other error leads nowhere, and so does a text to be translated, since no page shows a long one.
+    """
+    kind = store.architecture(name)
+    if error.code not in TOO_LONG or kind in store.TRANSLATORS:
+        return
+    is_sequence = kind == store.CLASSIFIERS
+    key = SEQUENCE if is_sequence else "input"
+    view = {"view": "windows", "read": "one"} if is_sequence else {"show": "attention"}
+    fits = len(text) <= MAX_ADDRESS
+    st.page_link(
+        "pages/sequences.py" if is_sequence else "pages/your_model.py",
+        label=t(f"zooming.{'sequence' if is_sequence else 'text'}_{'elsewhere' if fits else 'pasted'}"),
+        icon=":material/arrow_forward:",
+        query_params={MODEL: name, **view, **({key: text} if fits else {}), KEY: language()},
+    )

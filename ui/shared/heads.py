@@ -1,16 +1,21 @@
-"""What is known of a checkpoint's heads: which of them a page starts with, and what each of them does."""
+"""What was measured on a checkpoint: its heads, the one that a page starts with, and the texts that it knows."""
 
 from collections.abc import Callable
+from pathlib import Path
 
-from transformer import Translation
-from transformer.atlas.roles import roles
-from transformer.attention.measures import strongest_head
+import streamlit as st
+
+from transformer import Checkpoint, Translation
+from transformer.attention.measures import Head, strongest_head
 from transformer.messages import Message
 from transformer.runs.measures.head_agreement import HeadAgreement, head_agreement, known_agreement
-from transformer.sites import Site
-from ui.store import store
+from transformer.runs.measures.importance import FILE, Importance
+from transformer.runs.measures.out_of_distribution import counts_of, known_bounds
+from ui.store import atlases, store
 from ui.store.cache import cached
-from ui.store.refs import Revision
+from ui.store.refs import CheckpointRef, Revision
+from ui.store.store import of_checkpoint
+from ui.texts import language, plain, said, t
 
 KIND = "decoder.cross"
 
@@ -23,47 +28,76 @@ def first_head(name: str, shown: Translation) -> tuple[int, int]:
     found = agreement(name)
     if found is not None and found.rows:
         return found.best.layer, found.best.head
-    strongest = strongest_head(shown.record, KIND)
-    return strongest.layer, strongest.head
+    return strongest_head(shown.record, KIND)
 
 
-def role_of(name: str, site: str, head: int) -> str | None:
-    """What a head does, where that was measured over many sentences; None where nobody knows.
-
-    Of cross-attention, whether it names the deciding word or follows the one before; else what the atlas says.
-    """
-    return roles_of(name)(site, head)
+def head_text(head: Head) -> str:
+    """A layer and a head of it, or their mean, in words."""
+    return plain(f"align.head_{'mean' if head.head == 'mean' else 'one'}", layer=head.layer, head=head.head)
 
 
 def roles_of(name: str) -> Callable[[str, int], str | None]:
-    """`role_of` for all heads of a checkpoint, looked up once."""
-    found, atlas = agreement(name), _atlas(store.revision(name))
+    """What a head of a site does, where that was measured over many sentences; None where nobody knows.
+
+    Of cross-attention, whether it names the deciding word or follows the one before; else what the atlas says.
+    """
+    found, atlas = agreement(name), atlases.atlas(name)
+    habits = {} if atlas is None else atlas.habits
 
     def role(site: str, head: int) -> str | None:
         score = None if found is None else found.of(site, head)
         measured = None if score is None else score.role
-        return measured or atlas.get((Site(site), head))
+        return measured or habits.get((site, head), (None, 0))[0]
 
     return role
 
 
-def agreement(name: str) -> HeadAgreement | None:
-    """How often each head of cross-attention names the deciding word; None where there is nothing to measure on."""
-    return _agreement(store.revision(name))
+def importance(name: str) -> Importance | None:
+    """How much each head of a checkpoint matters, as it was measured; None where it was not.
+
+    Raises:
+        CheckpointError: what lies beside the checkpoint is damaged.
+    """
+    ref = CheckpointRef.parse(name)
+    path = store.CHECKPOINTS / ref.name / FILE.name
+    return _importance(path, path.stat().st_mtime_ns) if store.is_shipped(ref) and path.is_file() else None
 
 
-@cached(spinner="store.measuring_heads")
-def _agreement(revision: Revision) -> HeadAgreement | None:
-    """What lies beside the weights, or is measured once; None without sentences to measure on."""
+@cached()
+def _importance(path: Path, written: int) -> Importance:  # noqa: ARG001  (part of the cache key)
+    return FILE.read(path)
+
+
+@of_checkpoint(spinner="store.measuring_heads")
+def agreement(revision: Revision) -> HeadAgreement | None:
+    """How often each head of cross-attention names the deciding word; None where there is nothing to measure on.
+
+    It lies beside the weights, or is measured once.
+    """
     checkpoint = store.load(revision)
     if not checkpoint.examples:
         return None
     return known_agreement(checkpoint) or head_agreement(checkpoint, checkpoint.examples)
 
 
-@cached()
-def _atlas(revision: Revision) -> dict[tuple[Site, int], Message]:
-    """What the atlas beside the weights says of each head; of a snapshot it says nothing."""
-    checkpoint = store.load(revision)
-    known = checkpoint.folder is not None and checkpoint.folder.name == checkpoint.name
-    return roles(checkpoint.folder) if known and checkpoint.folder else {}
+def likelihood(own: Translation, read: Translation) -> str:
+    """Markdown: the log-probability of the model's own translation and, where it reads another text, of that too."""
+    if read.text == own.text:
+        return t("align.likely", own=own.log_prob)
+    return t("align.likelier", own=own.log_prob, read=read.log_prob, target=read.text)
+
+
+def unlike(checkpoint: Checkpoint, best: Translation) -> tuple[Message, ...]:
+    """Why the source of a translation is far from what the model was trained on; nothing where it is not."""
+    known = known_bounds(checkpoint)
+    return () if known is None or best.tree is None else known.reasons(counts_of(checkpoint, best))
+
+
+def warn_of_unlike(checkpoint: Checkpoint, best: Translation) -> bool:
+    """Warn, with the reasons, where the source is far from what the model was trained on; says whether it is."""
+    known, reasons = known_bounds(checkpoint), unlike(checkpoint, best)
+    if known is not None and reasons:
+        fields = {"why": plain("translate.reason_after").join(map(said, reasons)), "texts": known.texts[language()]}
+        rates = {"rate": 100 * known.false_alarms, "caught": 100 * known.caught}
+        st.warning(t("translate.far", **fields, **rates), icon=":material/travel_explore:")
+    return bool(reasons)

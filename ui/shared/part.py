@@ -4,17 +4,18 @@ The rest of the page is as it was then, and so is what stands in the address for
 does: once, at its end. What has a session draw less lets more sessions act at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 import streamlit as st
 
 from transformer.errors import HeedmapError
 from transformer.messages import speak
-from ui.shared import address, controls
-from ui.shared.page_state import page_state
-from ui.store import file_versions, progress, render_slots
-from ui.texts import language, one_language
+from ui.shared import controls
+from ui.shared.address import PageEndError, opened, page_state
+from ui.store import progress, refs, render_slots
+from ui.texts import asked_language
 
 
 def in_page() -> None:
@@ -24,7 +25,7 @@ def in_page() -> None:
     parts, and the one after it has them again, since the work is done by then.
     """
     if page_state().run.is_in_part:
-        page_state().want_whole()
+        page_state().wants_whole = True
         st.rerun()
 
 
@@ -47,14 +48,8 @@ def part(draw: Callable[[], None], *keys: str, every: float | None = None) -> No
 
     @st.fragment(run_every=every)
     def again() -> None:
-        speak(language())
-        with (
-            render_slots.turn(),
-            file_versions.one_look(),
-            one_language(),
-            address.run_of_part(keys),
-            progress.heard(in_page),
-        ):
+        speak(asked_language())
+        with render_slots.turn(), refs.one_look(), _run(keys), progress.heard(in_page):
             drawn()
 
     def drawn() -> None:
@@ -63,7 +58,25 @@ def part(draw: Callable[[], None], *keys: str, every: float | None = None) -> No
         except HeedmapError as error:  # it would not come out of a part, to what the page does with it
             controls.explain(error)
 
-    if page_state().run.is_whole:
-        drawn()
-    else:
-        again()
+    (drawn if page_state().run.is_whole else again)()
+
+
+@contextmanager
+def _run(keys: Collection[str]) -> Iterator[None]:
+    """The frame of a part, within the page's run or in a run of its own.
+
+    What concerns the rest of the page too makes all of it be drawn instead: other keys than `keys`, if there are any.
+    """
+    with opened() as here:
+        alone = not here.run.is_under_way
+        if alone and not here.go_on(keys):
+            st.rerun()
+        before = here.run.is_in_part, here.run.is_alone
+        here.run.is_in_part, here.run.is_alone = True, alone or here.run.is_alone
+        try:
+            with suppress(PageEndError):
+                yield
+        finally:
+            here.run.is_in_part, here.run.is_alone = before
+            if alone:
+                here.end()

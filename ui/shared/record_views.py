@@ -1,13 +1,14 @@
 """Views of a record, for every page that shows one. The browser draws them from the record, which it is sent once.
 
-A choice of kind, layer, head, pair, threshold or scale then starts no run. The form of the maps (words, special tokens)
+A choice of kind, layer, head, pair or scale then starts no run. The form of the maps (words, special tokens)
 is the server's, and so are scores. Of a record of more than `MOST_BYTES`, or with long sides, the browser has all heads
 of one kind in blocks and the chosen layer whole: another layer starts a run.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -15,26 +16,23 @@ import streamlit as st
 
 from transformer import AttentionMap, Record
 from transformer.attention.notebook import axes_of, kind_of, sites_of
-from transformer.explain.attribution.deciding import Deciding
+from transformer.explain.attribution.deletion import Deciding
 from transformer.messages import Message, language, say
-from transformer.plots.canvas.record import Kind, Packed, packed
-from transformer.plots.canvas.views import Axes, Grid, Known, Link, Picker, Sides, Site
+from transformer.plots.canvas.views import Grid, Known, Link, MapKind, Packed, Sides, SideTexts, SiteTexts, packed
 from transformer.plots.picture import UNSURE, Picture
-from ui.components.all_heads.component import LARGEST_SIDE, all_heads_of_record, thumbnail_codes
-from ui.components.head_choice.component import head_choice
-from ui.components.head_view.component import head_view
-from ui.components.heatmap.component import Scores, heatmap, heatmap_of
-from ui.components.shared.record import Local, post
-from ui.shared import address
-from ui.shared.address import parameter, set_parameter
-from ui.shared.controls import KINDS, MEAN, Selection, kind_name, kind_title, kinds, plain_sentence, sentence
-from ui.shared.files import Origin, frame_csv, head_stem
+from ui.components import views
+from ui.components.shared.mounting import Local, post
+from ui.components.views import LARGEST_SIDE
+from ui.shared.address import page_state, parameter, set_parameter
+from ui.shared.controls import MEAN, Selection, kind_name, kind_title, kinds, plain_sentence, sentence
+from ui.shared.files import Provenance, head_prefix, save_button
+from ui.shared.files import table as table_of
 from ui.shared.heads import KIND
 from ui.store import render_slots
 from ui.store.cache import cached_result
-from ui.texts import in_this_language, plain, said, t
+from ui.texts import plain, said, t
 
-KEYS: Final = ("layer", "head", "kind", "pair", "heads", "threshold", "relative")
+KEYS: Final = ("layer", "head", "kind", "pair", "relative")
 """The keys of the address that the browser owns here."""
 
 MOST_BYTES = 2**20
@@ -47,6 +45,18 @@ RoleOf = Callable[[str, int], str | None]
 """What the head of a site does; None where nobody knows."""
 
 
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A record as it is sent in one form, one map of each kind for the words of its axes, and what its maps are called.
+
+    What is called is told by site.
+    """
+
+    packed: Packed
+    first: dict[str, Picture]
+    sites: dict[str, SiteTexts]
+
+
 @dataclass(frozen=True)
 class BrowserRecord:
     """A record in the browser, in one form, and what the address chooses of it as this run knows it."""
@@ -57,17 +67,14 @@ class BrowserRecord:
     local: Local
     choice: Selection
     is_whole: bool
-    first: dict[str, Picture]
-    """One map of each kind, for the words of its axes."""
-    sites: dict[str, Site]
-    """What the maps of each site are called."""
+    form: Form
 
 
-def is_small(record: Record) -> bool:
-    """Whether a record is sent whole."""
+def is_small(record: Record, largest: int = LARGEST_SIDE) -> bool:
+    """Whether a record is sent whole, of maps of at most so many rows and columns."""
     numbers = sum(one.n_heads * one.shape[0] * one.shape[1] for one in record.values())
     longest = max((side for one in record.values() for side in one.shape), default=0)
-    return 4 * numbers <= MOST_BYTES and longest <= LARGEST_SIDE
+    return 4 * numbers <= MOST_BYTES and longest <= largest
 
 
 def bring(
@@ -84,23 +91,82 @@ def bring(
     whole words are shown, of a record that is sent whole.
     """
     available = kinds(record)
-    kind = one_of(list(available), "kind", next(iter(available)), {name: kind for kind, name in KINDS.items()})
+    kind = one_of(list(available), "kind", next(iter(available)))
     sites = available[kind]
     layer = int(one_of([*map(str, range(len(sites)))], "layer", str(min(default[0], len(sites) - 1))))
     count = record[sites[layer]].n_heads
     head = one_of([*map(str, range(count)), MEAN], "head", str(min(default[1], count - 1)))
-    is_whole = is_small(record)
-    parts = None if is_whole else {kind: layer}
-    there = None if parts is None else (kind, layer)
+    parts = None if is_small(record) else {kind: layer}
+    choice = Selection(kind, layer, sites[layer], MEAN if head == MEAN else int(head), words, special)
+    return send(record, key, choice, default, parts, decided=decided)
+
+
+def send(
+    record: Record,
+    key: Hashable,
+    choice: Selection,
+    usual: tuple[int, int | None],
+    parts: Mapping[str, int] | None,
+    *,
+    decided: Callable[[], Deciding] | None = None,
+    called: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> BrowserRecord:
+    """Send all layers of a record, or of each kind in `parts` one, in the form of what is chosen.
+
+    The browser shows the layer and head of `usual` where its address says nothing (None: the mean); of the first kind,
+    or of the last one where the address calls layers by names of a page's own (`called`, by kind).
+    """
+    there = None if parts is None else tuple(parts.items())
     form = cached_result(
         "record-form",
-        (key, default, words, special, language(), there),
-        lambda: _form(record, default, words, special, parts, decided, is_whole and words),
+        (key, usual, choice.words, choice.special, language(), there),
+        lambda: form_of(record, usual, choice.words, choice.special, parts, decided, called),
     )
     post(form.packed, key="record")
-    choice = Selection(kind, layer, sites[layer], MEAN if head == MEAN else int(head), words, special)
-    local = Local(form.packed.id, address.browser_owned(*KEYS))
-    return BrowserRecord(record, key, local, choice, is_whole, form.first, form.sites)
+    local = {"record": form.packed.id, **page_state().own(*KEYS)}
+    return BrowserRecord(record, key, local, choice, parts is None, form)
+
+
+def form_of(
+    record: Record,
+    usual: tuple[int, int | None],
+    words: bool,
+    special: bool,
+    parts: Mapping[str, int] | None,
+    decided: Callable[[], Deciding] | None = None,
+    called: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Form:
+    """All layers of a record, or of each kind in `parts` one."""
+    first, sites, sent = dict[str, Picture](), dict[str, SiteTexts](), list[MapKind]()
+    for name, layers in _layers(record).items():
+        sent_of = layers if parts is None else [layers[parts[name]]] if name in parts else []
+        pictures = {one.site: one.pictures(words, special) for one in sent_of}
+        common, found = sites_of(
+            pictures,
+            lambda one: " ".join(head_prefix(one)),
+            lambda one: " ".join(map(plain_sentence, one.notes)) or plain("translate.sums"),
+        )
+        sites |= found
+        one = pictures[sent_of[0].site][0] if sent_of else layers[0].picture(0, words, special)
+        first[name] = replace(one, notes=common) if sent_of else one
+        is_exact = len(sent_of) * layers[0].n_heads * one.values.size <= EXACT
+        dtype = np.float32 if is_exact else np.float16
+        kind = kind_of(name, layers, pictures, (one.queries, one.keys), called.get(name, ()), dtype)
+        if decided and name == KIND:
+            known = _decided(layers[0], decided(), special) if parts is None and words else []
+            kind = replace(kind, decided=known)
+        sent.append(kind)
+    return Form(packed(sent, usual, kind=len(sent) - 1 if called else 0), first, sites)
+
+
+def _decided(attention: AttentionMap, found: Deciding, special: bool) -> list[tuple[int, float]]:
+    """For each word that is shown the key that decides it, among those that are shown, and what it loses (nats)."""
+    axes = attention.queries.merged(), attention.keys.merged()
+    rows, keys = ([i for i, hidden in enumerate(axis.special) if special or not hidden] for axis in axes)
+    decisions = [(int(found.columns[row]), float(found.lost[row])) for row in rows]
+    return [
+        (-1 if column < 0 else keys.index(column), lost if np.isfinite(lost) else 0.0) for column, lost in decisions
+    ]
 
 
 def record_notes(record: Record) -> None:
@@ -114,33 +180,34 @@ def head_panel(
     shown: BrowserRecord,
     known: Mapping[str, Sequence[Known]] | None = None,
     links: Sequence[Link] = (),
-    followed: bool = False,
+    reruns: bool = False,
+    called: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Buttons for kind, layer and head, `links`, and what is known of the chosen head (by site, one entry a head).
 
-    Where it is `followed` by something that the server draws, another choice starts a run.
+    Where it `reruns` (the server draws what follows the head), another choice starts a run, once none was made for a
+    quarter of a second. Where the page has `called` a layer by what tells its kind too, the kind has no buttons.
     """
-    pickers = (
-        Picker(
-            plain("translate.attention"), plain("translate.attention_help"),
-            {kind: kind_name(kind) for kind in shown.first},
-        ),
-        Picker(plain("translate.layer"), plain("translate.layer_help"), {}),
-        Picker(plain("translate.head"), plain("translate.head_help"), {MEAN: plain("translate.mean")}),
-    )  # fmt: skip
-    choice = shown.choice
-    drawn = choice.kind, choice.layer, None if choice.head == MEAN else int(choice.head)
-    head_choice(
-        shown.local, pickers, known or {}, links, drawn=drawn, key="head-choice",
-        followed=followed or not shown.is_whole or _shows_scores(),
+    choice, is_heard = shown.choice, reruns or not shown.is_whole or _shows_scores()
+    named = {"attention": {kind: kind_name(kind) for kind in shown.form.first}, "layer": dict(called)}
+    named["head"] = {MEAN: plain("translate.mean")}
+    pickers = [
+        {"label": plain(f"translate.{name}"), "help": plain(f"translate.{name}_help"), "names": names}
+        for name, names in named.items()
+    ]
+    views.head_choice.of_record(
+        shown.local, "sequence-head-choice" if called else "head-choice",
+        pickers=pickers, known=dict(known or {}), links=list(links),
+        options={"asks": is_heard, "drawn": [choice.kind, choice.layer, None if choice.head == MEAN else choice.head]},
+        events={"asked": views.ask if is_heard else None},
     )  # fmt: skip
 
 
-def all_heads_panel(shown: BrowserRecord, origin: Origin, role_of: RoleOf | None = None) -> None:
+def all_heads_panel(shown: BrowserRecord, origin: Provenance, role_of: RoleOf | None = None) -> None:
     """Every layer and head of the chosen kind, small; a click opens one. `role_of` says what a head does."""
     grids, arrays = {}, dict[str, np.ndarray]()
     layers_of = _layers(shown.record)
-    for kind, first in shown.first.items():
+    for kind, first in shown.form.first.items():
         if not shown.is_whole and kind != shown.choice.kind:
             continue
         layers, size = layers_of[kind], None
@@ -154,135 +221,7 @@ def all_heads_panel(shown: BrowserRecord, origin: Origin, role_of: RoleOf | None
             size,
         )
     st.markdown(f"**{t('translate.all_heads')}**")
-    all_heads_of_record(shown.local, grids, arrays, key="all-heads")
-
-
-def heatmap_panel(shown: BrowserRecord, origin: Origin) -> None:
-    """One head, large: its weights, or its scores."""
-    choice = shown.choice
-    if _shows_scores() and choice.head != MEAN:
-        picture = shown.record[choice.site].picture(choice.head, choice.words, choice.special, scores=True)
-        names = plain("translate.scores_axes", queries=picture.queries.name, keys=picture.keys.name)
-        notes = " ".join([names, *map(plain_sentence, picture.notes)])
-        facts = origin.facts(*map(said, shown.first[choice.kind].notes))
-        stem = origin.stem(*head_stem(picture), "scores")
-        heatmap(shown.local, {}, {}, key="heatmap", scores=Scores(picture, int(choice.head), notes, facts, stem))
-        return
-    sites = {
-        name: replace(site, file_names=[origin.stem(*parts.split(" ", 1)) for parts in site.file_names])
-        for name, site in shown.sites.items()
-    }
-    axes = {kind: _axes(first, origin) for kind, first in shown.first.items()}
-    heatmap(shown.local, sites, axes, key="heatmap")
-
-
-def head_view_panel(shown: BrowserRecord, origin: Origin) -> None:
-    """Two columns of tokens, joined by what the heads of one layer look at."""
-    sides = {}
-    for kind, first in shown.first.items():
-        sites = kinds(shown.record)[kind]
-        sides[kind] = Sides(
-            plain("translate.query_title", name=first.queries.name),
-            plain("translate.key_title", name=first.keys.name),
-            [origin.stem(str(site), "lines") for site in sites],
-            [
-                origin.about(plain("files.lines", kind=kind_title(kind), layer=layer, site=site), first)
-                for layer, site in enumerate(sites)
-            ],
-        )
-    most = max(attention.n_heads for attention in shown.record.values())
-    names = [*(plain("translate.head_name", head=head) for head in range(most)), plain("translate.mean")]
-    head_view(shown.local, sides, names, key="head-view")
-
-
-def matrix(
-    picture: Picture,
-    *,
-    key: str,
-    stem: str,
-    facts: Sequence[str] = (),
-    selected: tuple[int, int] | None = None,
-    relative: bool = False,
-    end: float | None = None,
-    on_pick: Callable[[int, int], None] | None = None,
-) -> None:
-    """One map that is no head of the page's record, such as a difference, with what has to be known of it below.
-
-    `end` is where the colours end of several that share a scale.
-    """
-    notes = " ".join(map(plain_sentence, picture.notes))
-    heatmap_of(
-        picture, key=key, file_name=stem, notes=notes, facts=[*facts, *map(said, picture.notes)], selected=selected,
-        relative=relative, end=end, on_pick=on_pick,
-    )  # fmt: skip
-
-
-def measures_panel(record: Record, key: Hashable, origin: Origin) -> None:
-    """A row of numbers for each head."""
-
-    def measured() -> pd.DataFrame:
-        render_slots.give_back()  # a long text takes seconds
-        return record.measures().drop(columns="roles")
-
-    table = cached_result("measures", key, measured)
-    columns = {
-        name: st.column_config.NumberColumn(
-            plain(f"atlas.measure_{name}"), help=plain(f"atlas.measure_{name}_help"), format="%.3f"
-        )
-        for name in table.columns[2:]
-    }
-    st.dataframe(
-        table, column_config={"site": t("files.site"), "head": t("translate.head"), **columns}, hide_index=True,
-        key="measures", placeholder="-",
-    )  # fmt: skip
-    st.download_button(
-        t("translate.download_csv"), in_this_language(lambda: frame_csv(table)), f"{origin.stem('measures')}.csv",
-        "text/csv", on_click="ignore", key="measures-csv",
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class _Form:
-    """A record as it is sent in one form: with the words of its axes, and what its maps are called."""
-
-    packed: Packed
-    first: dict[str, Picture]
-    sites: dict[str, Site]
-
-
-def _form(
-    record: Record,
-    default: tuple[int, int],
-    words: bool,
-    special: bool,
-    parts: Mapping[str, int] | None,
-    decided: Callable[[], Deciding] | None = None,
-    decides: bool = False,
-) -> _Form:
-    """All layers of a record, or of each kind in `parts` one; what `decided` says is asked where `decides`."""
-    first, sites, sent = dict[str, Picture](), dict[str, Site](), list[Kind]()
-    for name, layers in _layers(record).items():
-        sent_of = layers if parts is None else [layers[parts[name]]] if name in parts else []
-        pictures = {one.site: one.pictures(words, special) for one in sent_of}
-        common, found = sites_of(pictures, lambda one: " ".join(head_stem(one)), _notes)
-        sites |= found
-        usual = pictures[sent_of[0].site][0] if sent_of else layers[0].picture(0, words, special)
-        first[name] = replace(usual, notes=common) if sent_of else usual
-        is_exact = len(sent_of) * layers[0].n_heads * usual.values.size <= EXACT
-        dtype = np.float32 if is_exact else np.float16
-        kind = kind_of(name, layers, pictures, (usual.queries, usual.keys), dtype=dtype)
-        if decided and name == KIND:
-            kind = replace(kind, decided=_decided(layers[0], decided(), special) if decides else [])
-        sent.append(kind)
-    return _Form(packed(sent, default, {name: kind for kind, name in KINDS.items()}), first, sites)
-
-
-def _decided(attention: AttentionMap, found: Deciding, special: bool) -> list[tuple[int, float]]:
-    """For each word that is shown the key that decides it, among those that are shown, and what it loses (nats)."""
-    axes = attention.queries.merged(), attention.keys.merged()
-    rows, keys = ([i for i, hidden in enumerate(axis.special) if special or not hidden] for axis in axes)
-    told = [(int(found.columns[row]), float(found.lost[row])) for row in rows]
-    return [(-1 if column < 0 else keys.index(column), lost if np.isfinite(lost) else 0.0) for column, lost in told]
+    views.heads.of_record(shown.local, "all-heads", arrays, grids=grids, **views.axes_of_heads())
 
 
 def _in_blocks(shown: BrowserRecord, layers: Sequence[AttentionMap]) -> dict[str, np.ndarray]:
@@ -294,9 +233,87 @@ def _in_blocks(shown: BrowserRecord, layers: Sequence[AttentionMap]) -> dict[str
             [one.reduced(LARGEST_SIDE) for one in layer.pictures(choice.words, choice.special)[:-1]] for layer in layers
         ]
         values = np.array([[picture.values for picture in row] for row in pictures], dtype=np.float32)
-        return thumbnail_codes(values, np.logical_or.reduce([row[0].visible for row in pictures]))
+        return views.thumbnail_codes(values, np.logical_or.reduce([row[0].visible for row in pictures]))
 
     return cached_result("heads-in-blocks", (shown.key, choice.kind, choice.words, choice.special), compute)
+
+
+def heatmap_panel(shown: BrowserRecord, origin: Provenance) -> None:
+    """One head, large: its weights, or its scores on a scale that is centred at 0."""
+    choice, form = shown.choice, dict[str, Any](dense=False, save_csv="")
+    if _shows_scores() and choice.head != MEAN:  # a message for each head, which says nothing of the others
+        picture = shown.record[choice.site].picture(choice.head, choice.words, choice.special, scores=True)
+        names = plain("translate.scores_axes", queries=picture.queries.name, keys=picture.keys.name)
+        notes = " ".join([names, *map(plain_sentence, picture.notes)])
+        facts = origin.facts(*map(said, shown.form.first[choice.kind].notes))
+        scores, weights = views.message_of(picture, notes, facts)
+        stem = origin.stem(*head_prefix(picture), "scores")
+        scores |= {"site": str(picture.site), "head": int(choice.head), "file_name": stem}
+        views.heatmap.of_record(shown.local, "heatmap", {"weights": weights}, scores=scores, **form)
+        return
+    sites = {
+        name: replace(site, file_names=[origin.stem(*parts.split(" ", 1)) for parts in site.file_names])
+        for name, site in shown.form.sites.items()
+    }
+    axes = {}
+    for kind, first in shown.form.first.items():
+        names = plain("translate.axes", queries=first.queries.name, keys=first.keys.name)
+        notes = f"{names} {plain('translate.click_cell')}"
+        axes[kind] = axes_of(first.queries, first.keys, notes, origin.facts(*map(said, first.notes)))
+    views.heatmap.of_record(shown.local, "heatmap", sites=sites, axes=axes, **form)
+
+
+def head_view_panel(shown: BrowserRecord, origin: Provenance) -> None:
+    """Two columns of tokens, joined by what a head looks at."""
+    sides = {}
+    for kind, first in shown.form.first.items():
+        layers = _layers(shown.record)[kind]
+        names = [
+            [
+                plain(f"translate.{'mean' if head == MEAN else 'head'}_in_sentence", layer=layer, head=head)
+                for head in [*range(one.n_heads), MEAN]
+            ]
+            for layer, one in enumerate(layers)
+        ]
+        sides[kind] = Sides(
+            SideTexts(plain("translate.query_title", name=first.queries.name)),
+            SideTexts(plain("translate.key_title", name=first.keys.name)),
+            names,
+            [[origin.stem(str(one.site), "lines")] * len(row) for one, row in zip(layers, names, strict=True)],
+            [
+                origin.about(plain("files.lines", kind=kind_title(kind), layer=layer, site=one.site), first)
+                for layer, one in enumerate(layers)
+            ],
+        )
+    views.columns.of_record(shown.local, "head-view", sides=sides, how="")
+
+
+def matrix(picture: Picture, *, stem: str, facts: Sequence[str] = (), **drawing: Any) -> None:
+    """One map that is no head of the page's record, such as a difference, with what has to be known of it below.
+
+    `drawing` is that of `views.matrix`: its key, what is selected, the end of a scale that several share.
+    """
+    notes = " ".join(map(plain_sentence, picture.notes))
+    views.matrix(*views.message_of(picture, notes, [*facts, *map(said, picture.notes)]), file_name=stem, **drawing)
+
+
+def measures_panel(record: Record, key: Hashable, origin: Provenance) -> None:
+    """A row of numbers for each head."""
+
+    def measured() -> pd.DataFrame:
+        render_slots.give_back()  # a long text takes seconds
+        return record.measures()
+
+    table = cached_result("measures", key, measured)
+    columns = {
+        name: st.column_config.NumberColumn(
+            plain(f"atlas.measure_{name}"), help=plain(f"atlas.measure_{name}_help"), format="%.3f"
+        )
+        for name in table.columns[2:]
+    }
+    named = {"site": t("files.site"), "head": t("translate.head"), **columns}
+    table_of(table, column_config=named, key="measures")
+    save_button(t("translate.download_csv"), table, f"{origin.stem('measures')}.csv", key="measures-csv")
 
 
 def _layers(record: Record) -> dict[str, list[AttentionMap]]:
@@ -308,22 +325,9 @@ def _shows_scores() -> bool:
     return (parameter("scores") or "").lower() == "true"
 
 
-def one_of(options: Sequence[str], key: str, usual: str, old: dict[str, str] | None = None) -> str:
-    """What the address chooses, which may be in older words; the usual one does not stand there."""
+def one_of(options: Sequence[str], key: str, usual: str) -> str:
+    """What the address chooses; the usual one does not stand there."""
     asked = parameter(key) or ""
-    asked = (old or {}).get(asked, asked)
     found = asked if asked in options else usual
     set_parameter(key, None if found == usual else found)
     return found
-
-
-def _axes(first: Picture, origin: Origin) -> Axes:
-    names = plain("translate.axes", queries=first.queries.name, keys=first.keys.name)
-    return axes_of(
-        first.queries, first.keys, f"{names} {plain('translate.click_cell')}", origin.facts(*map(said, first.notes))
-    )
-
-
-def _notes(picture: Picture) -> str:
-    """What has to be known of one map."""
-    return " ".join(map(plain_sentence, picture.notes)) or plain("translate.sums")

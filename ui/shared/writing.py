@@ -5,20 +5,21 @@ how it is put there.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from html import escape
 
-import pandas as pd
 import streamlit as st
 
 from transformer import Checkpoint, ContinueOptions
 from transformer.plots.axes import WORD_START
-from transformer.runs.continuing import Continuation, NextToken, continues
-from transformer.runs.filling import filled, hidden, mask_of
-from ui.markdown import as_text
+from transformer.runs.any_model import continues
+from transformer.runs.continuing import Continuation, NextToken, filled, hidden, mask_of
+from transformer.text.beams import Step
 from ui.shared import address
+from ui.shared.files import bars, table
 from ui.shared.subject import MODEL
-from ui.shared.token_strip import token_strip
 from ui.store import runs
-from ui.texts import KEY, language, plain, t
+from ui.texts import KEY, as_text, language, plain, t
 
 MOST, USUAL = 40, 20
 """Tokens that are written at most, and at first."""
@@ -37,20 +38,22 @@ Put = Callable[[str], None]
 MOST_WORDS = 60
 """Words of a text that have a button: more of them are hidden by typing."""
 
+RUNNERS_UP = 5
+"""How many candidates the hover shows."""
+
 
 def options_form() -> ContinueOptions:
     """How much is written and how: in the address, like everything else."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="continue-options"):
         count = address.whole(t("writing.continue_count"), 0, MOST, 0, key=MORE, width=220)
+        write = partial(address.put, **{MORE: None if count else USUAL, STEP: None})
         if count:
-            st.button(t("writing.continue_back"), key="continue-back", on_click=_write, args=(None,))
+            st.button(t("writing.continue_back"), key="continue-back", on_click=write)
         else:
-            st.button(
-                t("writing.continue"), key="continue", type="primary", icon=":material/edit_note:",
-                on_click=_write, args=(USUAL,),
-            )  # fmt: skip
+            icon = ":material/edit_note:"
+            st.button(t("writing.continue"), key="continue", type="primary", icon=icon, on_click=write)
         way = address.choice(
-            t("writing.continue_way"), WAYS, key=WAY, text=lambda way: plain(f"writing.continue_{way}")
+            t("writing.continue_way"), WAYS, key=WAY, text=lambda one: plain(f"writing.continue_{one}")
         )
         if way == GREEDY:
             return ContinueOptions(count)
@@ -78,19 +81,19 @@ def step_choice(
     `why` is the text that says what a step shows on this page.
     """
     address.belong_to(owner, STEP)
-    first = last if usual is None else usual
-    return address.whole(t("writing.continue_step"), 0, last, first, key=STEP, help=t(why))
+    return address.whole(
+        t("writing.continue_step"), 0, last, last if usual is None else usual, key=STEP, help=t(why)
+    )  # fmt: skip
 
 
-def written_panel(found: Continuation, step: int | None) -> None:
-    """The whole text, and its written tokens with their probabilities, that of the step outlined."""
+def step_panel(found: Continuation, step: int, options: ContinueOptions) -> None:
+    """The whole text, and its written tokens with their probabilities, that of the step outlined.
+
+    Below, the likeliest tokens of the step, and which row of the maps they were read from.
+    """
     if found.written:
         st.text(found.texts[-1])
-        token_strip(found.tokens, step if step is not None and step < len(found.written) else None)
-
-
-def next_panel(found: Continuation, step: int, options: ContinueOptions) -> None:
-    """The likeliest tokens of a step, and which row of the maps they were read from."""
+        token_strip(found.tokens, step if step < len(found.written) else None)
     st.markdown(f"**{t('writing.next_after', token=readable(found.last(step)))}**")
     next_table(found.steps[step], options)
     st.caption(t("writing.next_note", count=found.prompt + step))
@@ -105,11 +108,8 @@ def next_table(likeliest: Sequence[NextToken], options: ContinueOptions, key: st
     }
     if options.temperature:
         columns[chance_title(options)] = [one.chance for one in likeliest]
-    bars = {
-        name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="%.3f")
-        for name in list(columns)[1:]
-    }
-    st.dataframe(pd.DataFrame(columns), hide_index=True, key=key, column_config=bars, placeholder="-")
+    config = bars(list(columns)[1:])
+    table(columns, key=key, column_config=config)
 
 
 def chance_title(options: ContinueOptions) -> str:
@@ -125,17 +125,6 @@ def then(found: Continuation, step: int) -> None:
         st.caption(t("writing.next_written", token=readable(token.text), rank=token.rank + 1))
     elif found.finished:
         st.caption(t("writing.next_ended"))
-
-
-def gaps_panel(name: str, checkpoint: Checkpoint, text: str, put: Put) -> None:
-    """Words to hide, and for each hidden one the likeliest; a click puts it in.
-
-    Raises:
-        InputError: the text cannot be read.
-    """
-    st.subheader(t("writing.gaps_title"), anchor=False)
-    words_to_hide(checkpoint, text, put)
-    words_for_gaps(name, checkpoint, text, put)
 
 
 def words_for_gaps(
@@ -164,11 +153,10 @@ def words_for_gaps(
                     icon=":material/visibility:", help=t("writing.gap_look"),
                 )  # fmt: skip
             for rank, (one, word) in enumerate(zip(gap.candidates, gap.words, strict=True)):
-                label = f"{as_text(readable(one.text))} · {one.probability:.3f}"
-                text_then = filled(text, mask, number, word)
                 st.button(
-                    label, key=f"gap-{number}-{rank}", on_click=put, args=(text_then,), disabled=not word
-                )  # what stands for no text cannot be typed
+                    f"{as_text(readable(one.text))} · {one.probability:.3f}", key=f"gap-{number}-{rank}", on_click=put,
+                    args=(filled(text, mask, number, word),), disabled=not word,  # what is no text cannot be typed
+                )  # fmt: skip
     st.caption(t("writing.gaps_note"))
 
 
@@ -193,9 +181,36 @@ def lead_to_map(name: str, checkpoint: Checkpoint) -> None:
 
 
 def readable(label: str) -> str:
-    """A token without the mark of the space before it."""
-    return label.removeprefix(WORD_START) or label
+    """A token without the mark of the space before it; a lone mark stays, since there is nothing else to see."""
+    return label.replace(WORD_START, "") or label
 
 
-def _write(count: int | None) -> None:
-    address.put(**{MORE: count, STEP: None})
+def token_strip(steps: Sequence[Step], current: int | None = None) -> None:
+    """Draw the tokens of `steps`, the `current` one outlined; their texts enter the page escaped."""
+
+    def likeliest(step: Step) -> str:
+        shown = [(rank, one.text, one.probability) for rank, one in enumerate(step.likeliest[:RUNNERS_UP])]
+        if step.rank >= RUNNERS_UP:
+            shown.append((step.rank, step.text, step.probability))
+        return "".join(
+            f'<div class="{"chosen" if rank == step.rank else "other"}"><span>{rank + 1}. {_piece(text)}</span>'
+            f"<span>{probability:.3f}</span></div>"
+            for rank, text, probability in shown
+        )
+
+    tokens = "".join(
+        f'<span class="token{" current" if place == current else ""}" tabindex="0"'
+        + (' aria-current="step">' if place == current else ">")
+        + f"<b>{_piece(step.text)}</b><small>{step.probability:.2f}</small>"
+        f'<i class="bar" style="width:{100 * step.probability:.0f}%"></i>'
+        f'<span class="others" role="tooltip">{escape(t("translate.likeliest"))}{likeliest(step)}</span></span>'
+        for place, step in enumerate(steps)
+    )
+    st.html(f'<div class="strip" data-testid="written-tokens">{tokens}</div>')
+
+
+def _piece(text: str) -> str:
+    """A piece with the mark of its leading space in the background."""
+    if text.startswith(WORD_START) and len(text) > 1:
+        return f'<i class="space">{WORD_START}</i>{escape(text[1:])}'
+    return escape(text)

@@ -1,26 +1,42 @@
-"""The atlases that ship beside checkpoints: what every head of one does over a corpus, and did over its training."""
+"""What every head of a checkpoint does over a corpus: the atlases that ship beside it, and a session's own."""
 
+import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from transformer.atlas.corpus import MemoryCorpus
 from transformer.atlas.roles import FOLDER, line_of
+from transformer.atlas.run import Making
 from transformer.messages import Message
-from transformer.sites import Site
-from ui.store import shipped
-from ui.store.cache import cached
-from ui.store.refs import CheckpointRef
+from ui.store import store
+from ui.store.cache import cached, in_session, session_store
+from ui.store.progress import SlicedWork
+from ui.store.refs import CheckpointRef, RefSource
+
+TABLES = ("heads", "pairs", "examples", "words")
+"""The tables of an atlas, each a file."""
 
 HISTORY = "history"
 """Where the atlases of the snapshots of a training lie, in the folder of a checkpoint's atlas."""
+
+OWN = "own/"
+"""How the names of atlases that a session made of its own texts begin, in lists and addresses."""
+
+KIND, MAKING, KEPT = "own-atlas", "own-atlas-making", 4
+"""Where a session keeps the last few of them, and the one that is on its way."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Atlas:
-    """One atlas: the rows of its tables (see `transformer.atlas.result`), `run.json`, and when it was written (ns)."""
+    """One atlas: the rows of its tables (see `transformer.atlas.result`), `run.json`, and when it was written (ns).
+
+    A session's own was not, and names the checkpoint that it is of.
+    """
 
     heads: tuple[Row, ...]
     pairs: tuple[Row, ...]
@@ -28,6 +44,7 @@ class Atlas:
     words: tuple[Row, ...]
     about: dict[str, Any]
     written: int
+    checkpoint: str = ""
 
     @property
     def groups(self) -> dict[str, list[Row]]:
@@ -36,6 +53,11 @@ class Atlas:
         for row in self.heads:
             found.setdefault(row["group"], []).append(row)
         return found
+
+    @cached_property
+    def habits(self) -> dict[tuple[str, int], tuple[Message, int]]:
+        """One line on what each head usually does, and over how many sentences that was seen, by site and head."""
+        return {(row["site"], row["head"]): (line_of(row), int(row["sentences"])) for row in self.heads}
 
     def of(self, site: str, head: int) -> Row:
         """One head's row.
@@ -49,9 +71,18 @@ class Atlas:
         return found
 
 
+@dataclass(kw_only=True)
+class AtlasJob(SlicedWork):
+    """An atlas of a session's own text, on its way."""
+
+    name: str
+    checkpoint: str
+    making: Making
+
+
 def names() -> list[str]:
     """The shipped checkpoints that have an atlas, in the order of lists."""
-    return [str(ref) for ref in shipped.Shipped().refs() if (_folder(ref.name) / "heads.parquet").is_file()]
+    return [name for name in store.names(RefSource.SHIPPED) if _stamp(_folder(name))]
 
 
 def atlas(name: str) -> Atlas | None:
@@ -60,8 +91,9 @@ def atlas(name: str) -> Atlas | None:
     Raises:
         InputError: it cannot be read.
     """
-    folder = _found(name)
-    return None if folder is None else _read(str(folder), (folder / "heads.parquet").stat().st_mtime_ns)
+    ref = CheckpointRef.parse(name)
+    stamp = _stamp(_folder(ref.name)) if store.is_shipped(ref) else 0
+    return _read(str(_folder(ref.name)), stamp) if stamp else None
 
 
 def history(name: str) -> list[tuple[str, Atlas]]:
@@ -70,54 +102,71 @@ def history(name: str) -> list[tuple[str, Atlas]]:
     Raises:
         InputError: one cannot be read.
     """
-    folder = _found(name)
-    if folder is None or not (folder / HISTORY).is_dir():
+    if atlas(name) is None:
         return []
-    found = sorted(path for path in (folder / HISTORY).iterdir() if (path / "heads.parquet").is_file())
-    return [(path.name, _read(str(path), (path / "heads.parquet").stat().st_mtime_ns)) for path in found]
+    found = sorted((_folder(name) / HISTORY).glob("*"))
+    return [(path.name, _read(str(path), stamp)) for path in found if (stamp := _stamp(path))]
 
 
-def at(name: str) -> Atlas | None:
-    """The atlas of a checkpoint, or of a moment of its training (`NAME@000400`); None where there is none.
+def job(checkpoint: str, text: MemoryCorpus) -> AtlasJob:
+    """The atlas of a text, as far as this session has made it.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the text is not one for this checkpoint.
+        CheckpointError: the checkpoint cannot be loaded, or cannot read.
     """
-    ref = CheckpointRef.parse(name)
-    return atlas(name) if not ref.snapshot else dict(history(str(ref.base))).get(ref.snapshot)
+    content = b"\n".join(line + b"\t" + (other or b"") for line, other in text.pairs)
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    revision = store.revision(checkpoint)
+
+    def begin() -> AtlasJob:
+        making = Making(store.load(revision), text)
+        return AtlasJob(
+            steps=making.steps(), total=making.total, name=f"{OWN}{digest}", checkpoint=checkpoint, making=making
+        )
+
+    return in_session(MAKING, (revision, digest), begin, 1, pinned=True)
 
 
-def habit_of(name: str, site: str, head: int) -> tuple[Message, int] | None:
-    """One line on what a head usually does, and over how many sentences that was seen; None where it is not known."""
-    found = atlas(name)
-    row = (
-        None if found is None else next((r for r in found.heads if (r["site"], r["head"]) == (Site(site), head)), None)
-    )
-    return None if row is None else (line_of(row), int(row["sentences"]))
+def keep(made: AtlasJob) -> None:
+    """Keep what a job has measured, unless it is kept already.
+
+    Raises:
+        InputError: no line could be run.
+    """
+    if made.name not in own():
+        tables, about = made.making.tables()
+        heads, pairs, examples, words = (tuple(tables[name].to_pylist()) for name in TABLES)
+        kept = {**own(), made.name: Atlas(heads, pairs, examples, words, about, 0, made.checkpoint)}
+        session_store(KIND, 1, pinned=True).put(KIND, dict([*kept.items()][-KEPT:]))
 
 
-def _found(name: str) -> Path | None:
-    ref = CheckpointRef.parse(name)
-    if not shipped.Shipped().has(ref):
-        return None
-    folder = _folder(ref.name)
-    return folder if (folder / "heads.parquet").is_file() else None
+def own() -> dict[str, Atlas]:
+    """The atlases that this session made and keeps, by name, the oldest first."""
+    found: dict[str, Atlas] = session_store(KIND, 1, pinned=True).find(KIND, {})
+    return found
 
 
 def _folder(name: str) -> Path:
-    return shipped.CHECKPOINTS / name / FOLDER
+    return store.CHECKPOINTS / name / FOLDER
+
+
+def _stamp(folder: Path) -> int:
+    """When an atlas was written; 0 where there is none."""
+    heads = folder / "heads.parquet"
+    return heads.stat().st_mtime_ns if heads.is_file() else 0
 
 
 @cached()
 def _read(folder: str, written: int) -> Atlas:
     """The tables in a folder; `written` changes with them."""
     from transformer.atlas.result import OF_WINDOWS  # Parquet waits until an atlas is looked at
-    from transformer.atlas.tables import read_rows
+    from transformer.atlas.roles import read_rows
 
     place = Path(folder)
     heads, pairs, examples, words = (
         tuple(read_rows(place / f"{table}.parquet")) if (place / f"{table}.parquet").is_file() else ()
-        for table in ("heads", "pairs", "examples", "words")
+        for table in TABLES
     )
     heads = tuple(dict.fromkeys(OF_WINDOWS) | row for row in heads)  # of an atlas that was made before there were any
     about: dict[str, Any] = json.loads((place / "run.json").read_text(encoding="utf-8"))

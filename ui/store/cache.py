@@ -4,150 +4,320 @@ Who owns a result is decided here, by its key, and nowhere else: a key that hold
 `Revision`, as every key of a checkpoint's results does) belongs to the session, every other key to all. Arguments must
 be plain values; results are shared, so they are read-only.
 
-All of them share a budget of bytes (`ui.store.budget`), so one long text pushes out as much as many short ones.
+All of them share a budget of bytes, and what was used longest ago goes first. Results are measured, not counted: the
+record of a sentence takes 0.3 MB, one of 16,384 tokens 400 MB. They share tensors, so each buffer counts once. They
+grow as they are looked at (a row's log-sum-exp is remembered): what the whole process takes tells it.
 
 These caches are not Streamlit's: any client may tell Streamlit to empty its caches, which are those of all users.
 """
 
+import gc
+import math
+import sys
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import wraps
-from threading import Lock
+from threading import Lock, RLock
+from types import FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakValueDictionary, ref
 
+import numpy as np
 import streamlit as st
+import torch
 
-from ui.store import render_slots, session_resources
-from ui.store.budget import RESULTS, Budget
+from transformer.runs.memory import OWN_PAGES, trim
+from transformer.safe.limits import MEGABYTE
+from ui.store import limits, render_slots, session_resources, upload_guard
 from ui.store.refs import CheckpointRef, Revision
 from ui.texts import t
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+EACH, EACH_BUFFER = 512, 256
+"""Bytes that it takes to keep a result at all, however small it is, and to know each of its buffers."""
+
+BESIDES = 450 * MEGABYTE
+"""What a server may take besides its results, models and uploads: libraries, sessions, runs, and holes of its heaps."""
+
+BETWEEN_LOOKS, LEAST = 5.0, 4
+"""Seconds between two looks at the whole process, and the share of the limit that results keep whatever it takes."""
+
 SESSION_ENTRIES = 32
 """Results of one kind that a session keeps for itself."""
 
+SMALL = 4096
+"""Bytes below which a buffer is only added up: what is worth sharing is larger."""
+
+UNIT, PAGE = 16, 4096
+"""Bytes of which an allocation takes a multiple; a block of `OWN_PAGES` or more takes pages, and one page more."""
+
+ARRAY, TENSOR = 2 * UNIT, 512
+"""Bytes that the blocks of an array take besides what NumPy says, and a tensor besides its numbers: what stands for it
+and for its storage in Python and in C++."""
+
 _MISSING = object()
 _COMPUTING: ContextVar[bool] = ContextVar("computing", default=False)
+
+
+@dataclass
+class Size:
+    """Bytes that a value keeps alive: of its large buffers, by where they lie, and of all that is small together."""
+
+    buffers: dict[int, int] = field(default_factory=dict)
+    rest: int = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """All of them."""
+        return sum(self.buffers.values()) + self.rest
+
+    def add(self, place: int, n_bytes: int) -> None:
+        """Count what the allocator takes for so many bytes at a place."""
+        taken = n_bytes + -n_bytes % UNIT if n_bytes < OWN_PAGES else n_bytes + -n_bytes % PAGE + PAGE
+        if n_bytes < SMALL:
+            self.rest += taken
+        else:
+            self.buffers[place] = taken
+
+
+def size_of(value: object) -> Size:
+    """What a value keeps alive.
+
+    Two values that share a tensor, or are views of one array, name the same buffer; a view counts with the whole of
+    what it looks at. Classes, modules and what functions find in their module are the program's and count nothing; what
+    a library holds outside of Python (a tokenizer written in Rust) is not seen. About 0.3 us an object.
+    """
+    found, seen, reached = Size(), set[int](), [value]
+    while reached:  # all objects of one distance at once, most of which Python's own loops can do
+        new = {id(one): one for one in reached if id(one) not in seen}
+        seen.update(new)
+        kinds = {kind: _measured(kind) for kind in set(map(type, new.values()))}
+        plain = [one for one in new.values() if kinds[type(one)] == "plain"]
+        sizes = list(map(sys.getsizeof, plain))
+        found.rest += sum(size + -size % UNIT for size in sizes if size < SMALL)
+        for one, size in zip(plain, sizes, strict=True):
+            if size >= SMALL:
+                found.add(id(one), size)
+        reached = [one for one in gc.get_referents(*plain) if not (type(one) is dict and "__builtins__" in one)]
+        for one in new.values():
+            if kinds[type(one)] == "special":
+                reached += _count(one, found)
+    return found
+
+
+def _measured(kind: type) -> str:
+    """How objects of a type are measured: special are those whose bytes or whose references Python does not know."""
+    if issubclass(kind, type | ModuleType):
+        return "of the program"
+    return "special" if issubclass(kind, torch.Tensor | np.ndarray | FunctionType) else "plain"
+
+
+def _count(one: Any, found: Size) -> list[Any]:
+    """Count the bytes of a tensor, an array or a function alone; returns what it refers to.
+
+    The names of the module that a function was written in are the program's.
+    """
+    if isinstance(one, torch.Tensor):
+        found.rest += TENSOR
+        found.add(one.untyped_storage().data_ptr(), one.untyped_storage().nbytes())
+        return []
+    if isinstance(one, np.ndarray):
+        if one.base is None:
+            found.rest += sys.getsizeof(one) - one.nbytes + ARRAY
+            found.add(one.ctypes.data, one.nbytes)
+        else:
+            found.add(id(one), sys.getsizeof(one))
+        return [one.base, *(one.flat if one.dtype.hasobject else ())]
+    found.add(id(one), sys.getsizeof(one))
+    return [one.__closure__, one.__defaults__, one.__kwdefaults__]
+
+
+class ByteBudget:
+    """Every kept result with its size, the one that was used longest ago first.
+
+    `limit` says how many bytes they may take together. A result that alone takes more is not kept, unless the newest
+    always stays. `excess` says by how many bytes the whole process is too large, of whatever it holds: results of so
+    many bytes go, down to a quarter of the limit.
+    """
+
+    def __init__(
+        self, limit: Callable[[], int], newest_stays: bool = False, excess: Callable[[], int] = lambda: 0
+    ) -> None:
+        self._limit, self._newest_stays, self._excess = limit, newest_stays, excess
+        self._looked, self._n_bytes = -math.inf, 0
+        self._lock = RLock()
+        self._sizes = OrderedDict[tuple[ref["Store"], Hashable], Size]()
+        self._shares = dict[int, tuple[int, int]]()
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all kept results."""
+        with self._lock:
+            self._strike_gone()
+            return self._n_bytes
+
+    def count(self, store: "Store", key: Hashable, value: object) -> None:
+        """Count a new result, and make room for it."""
+        size, excess, newest = size_of((key, value)), self._too_large(), (ref(store), key)
+        size.rest += EACH + EACH_BUFFER * len(size.buffers)
+        with self._lock:
+            self._strike_gone()
+            self.strike(store, key)
+            self._sizes[newest] = size
+            self._add(size, 1)
+            limit = self._limit()
+            limit = min(limit, max(limit // LEAST, self._n_bytes - excess))
+            going = [name for name in self._sizes if name != newest]
+            if size.n_bytes > limit and not self._newest_stays:
+                going.insert(0, newest)
+            for name in going:
+                if self._n_bytes <= limit:
+                    break
+                keeper = name[0]()
+                if keeper is not None and not keeper.pinned:
+                    keeper.drop(name[1])
+        if excess:
+            trim()
+
+    def use(self, store: "Store", key: Hashable) -> None:
+        """A result was used: others go before it."""
+        with self._lock:
+            if (ref(store), key) in self._sizes:
+                self._sizes.move_to_end((ref(store), key))
+
+    def strike(self, store: "Store", key: Hashable) -> None:
+        """A result is kept no more."""
+        with self._lock:
+            size = self._sizes.pop((ref(store), key), None)
+            if size is not None:
+                self._add(size, -1)
+
+    def _too_large(self) -> int:
+        """By how many bytes the process is too large; 0 between two looks, since what goes takes time to be gone."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._looked < BETWEEN_LOOKS:
+                return 0
+            self._looked = now
+        return max(0, self._excess())
+
+    def _add(self, size: Size, times: int) -> None:
+        """Count a size (1), or no more (-1): a buffer that several results hold counts once."""
+        self._n_bytes += times * size.rest
+        for place, n_bytes in size.buffers.items():
+            holders, counted = self._shares.get(place, (0, n_bytes))
+            if holders + times:
+                self._shares[place] = holders + times, counted
+            else:
+                del self._shares[place]
+            self._n_bytes += times * counted if min(holders, holders + times) == 0 else 0
+
+    def _strike_gone(self) -> None:
+        """Strike what was kept by those that are no more: with a session go its results."""
+        for name in [name for name in self._sizes if name[0]() is None]:
+            self._add(self._sizes.pop(name), -1)
+
+
+MODELS = ByteBudget(lambda: limits.n_bytes("HEEDMAP_MODELS_MB"), newest_stays=True)
+"""Checkpoints that are ready to run. Results never push one out, and one that is in use stays, whatever its size."""
+
+
+def _excess() -> int:
+    counted = limits.n_bytes("HEEDMAP_CACHE_MB") + MODELS.n_bytes + upload_guard.LEDGER.n_bytes
+    return limits.resident() - counted - BESIDES
+
+
+RESULTS = ByteBudget(lambda: limits.n_bytes("HEEDMAP_CACHE_MB"), excess=_excess)
+"""What is computed from checkpoints."""
 
 
 class Store:
     """Results by key; each is computed once, however many threads ask for it at the same time.
 
     What they take together with those of other stores is bounded by a budget; `entries` bounds their number besides.
-    Those of a `pinned` store stay until their number or their session says otherwise.
+    Those of a `pinned` store are work on its way: they count, and stay until their number or their session says
+    otherwise. One that is `shared` by all sessions refuses what belongs to one, and no upload can be reached while it
+    computes; what is computed for one session may take long, so it is done without a turn.
     """
 
-    def __init__(self, entries: int | None = None, budget: Budget = RESULTS, pinned: bool = False) -> None:
-        self.entries, self.pinned = entries, pinned
-        self._budget, self._number = budget, budget.join(self)
-        self._values = OrderedDict[Hashable, Any]()
-        self._working: dict[Hashable, tuple[Lock, int]] = {}
+    def __init__(
+        self, entries: int | None = None, budget: ByteBudget = RESULTS, pinned: bool = False, shared: bool = False
+    ) -> None:
+        self.entries, self.pinned, self._budget, self._shared = entries, pinned, budget, shared
+        self.values = OrderedDict[Hashable, Any]()
+        self._working = WeakValueDictionary[Hashable, Any]()
         self._lock = Lock()
 
-    def __len__(self) -> int:
-        return len(self._values)
-
     def __contains__(self, key: Hashable) -> bool:
-        return key in self._values
+        return key in self.values
 
     def get(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """The result of a key; what `compute` raises is not kept."""
-        found = self._find(key)
+        """The result of a key; what `compute` raises is not kept. Who waits for another thread has no turn.
+
+        Raises:
+            ValueError: all sessions share the results, and the key holds an upload.
+            RuntimeError: all sessions share the results, and `compute` asked for an upload.
+        """
+        if self._shared and is_private(key):
+            raise ValueError(f"{key!r} holds an upload: its results belong to its session, not to all")
+        found = self.find(key, _MISSING)
         if found is not _MISSING:
             return found
-        with self._alone(key):
-            found = self._find(key)
+        with self._lock:
+            alone = self._working.setdefault(key, Lock())  # it goes with the last thread that waits for this key
+        if not alone.acquire(blocking=False):
+            render_slots.give_back()
+            alone.acquire()
+        try:
+            found = self.find(key, _MISSING)
             if found is _MISSING:
-                found = compute()
+                found = self._computed(compute)
                 self.put(key, found)
             return found
+        finally:
+            alone.release()
 
-    def find(self, key: Hashable) -> Any | None:
-        """The result of a key; None where there is none."""
-        found = self._find(key)
-        return None if found is _MISSING else found
+    def find(self, key: Hashable, otherwise: Any = None) -> Any:
+        """The result of a key, if there is one."""
+        with self._lock:
+            if key not in self.values:
+                return otherwise
+            self.values.move_to_end(key)
+            found = self.values[key]
+        self._budget.use(self, key)
+        return found
 
     def put(self, key: Hashable, value: Any) -> None:
         """Keep this result of a key from now on."""
         with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            extra = list(self._values)[: -self.entries] if self.entries else []
+            self.values[key] = value
+            self.values.move_to_end(key)
+            extra = list(self.values)[: -self.entries] if self.entries else []
         for one in extra:
             self.drop(one)
-        self._budget.count(self._number, self, key, value)
-
-    def clear(self) -> None:
-        """Forget every result."""
-        with self._lock:
-            keys = list(self._values)
-        for key in keys:
-            self.drop(key)
+        self._budget.count(self, key, value)
 
     def drop(self, key: Hashable) -> None:
         """Forget the result of a key."""
         with self._lock:
-            self._values.pop(key, None)
-        self._budget.strike(self._number, key)
+            self.values.pop(key, None)
+        self._budget.strike(self, key)
 
-    def _find(self, key: Hashable) -> Any:
-        with self._lock:
-            if key not in self._values:
-                return _MISSING
-            self._values.move_to_end(key)
-            found = self._values[key]
-        self._budget.use(self._number, key)
-        return found
-
-    @contextmanager
-    def _alone(self, key: Hashable) -> Iterator[None]:
-        """One thread at a time for a key, and who waits has no turn; its lock goes with the last thread that does."""
-        with self._lock:
-            lock, waiting = self._working.get(key, (Lock(), 0))
-            self._working[key] = lock, waiting + 1
-        try:
-            if not lock.acquire(blocking=False):
-                render_slots.give_back()
-                lock.acquire()
-            try:
-                yield
-            finally:
-                lock.release()
-        finally:
-            with self._lock:
-                lock, waiting = self._working.pop(key)
-                if waiting > 1:
-                    self._working[key] = lock, waiting - 1
-
-
-class SharedStore(Store):
-    """Results for all sessions. It refuses what belongs to one, and no upload can be reached while it computes."""
-
-    def get(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """The result of a key.
-
-        Raises:
-            ValueError: the key holds an upload, whose results belong to its session.
-            RuntimeError: `compute` asked for an upload.
-        """
-        if is_private(key):
-            raise ValueError(f"{key!r} holds an upload: its results belong to its session, not to all")
-
-        def sealed() -> Any:
+    def _computed(self, compute: Callable[[], T]) -> T:
+        if self._shared:
             with session_resources.out_of_reach():
                 return compute()
+        render_slots.give_back()
+        return compute()
 
-        return super().get(key, sealed)
 
-
-_SHARED: dict[str, SharedStore] = {}
+SHARED: dict[str, Store] = {}
 """What all sessions share, by kind."""
-
-_MAKING = Lock()
 
 
 def is_private(key: Hashable) -> bool:
@@ -159,23 +329,19 @@ def is_private(key: Hashable) -> bool:
     return isinstance(key, tuple | frozenset) and any(map(is_private, key))
 
 
-def cached_result(kind: str, key: Hashable, compute: Callable[[], T], budget: Budget = RESULTS) -> T:
-    """A result of some kind: the session's where the key holds an upload, else that of all sessions."""
-    if is_private(key):
-        return in_session(kind, key, compute, budget=budget)
-    found: T = shared_store(kind, budget).get(key, compute)
+def cached_result(
+    kind: str, key: Hashable, compute: Callable[[], T], budget: ByteBudget = RESULTS, entries: int = SESSION_ENTRIES
+) -> T:
+    """A result of some kind: the session's (the last few) where the key holds an upload, else that of all sessions."""
+    found: T = store_of(kind, key, budget, entries).get(key, compute)
     return found
 
 
-def shared_store(kind: str, budget: Budget = RESULTS) -> SharedStore:
-    """The results of a kind that all sessions share."""
-    with _MAKING:
-        return _SHARED.get(kind) or _SHARED.setdefault(kind, SharedStore(budget=budget))
-
-
-def store_of(kind: str, key: Hashable) -> Store:
+def store_of(kind: str, key: Hashable, budget: ByteBudget = RESULTS, entries: int = SESSION_ENTRIES) -> Store:
     """Where a result of this key is kept, to look whether there is one, or to put one that was computed in slices."""
-    return session_store(kind) if is_private(key) else shared_store(kind)
+    if is_private(key):
+        return session_store(kind, entries, budget)
+    return SHARED.setdefault(kind, Store(budget=budget, shared=True))
 
 
 def in_session(
@@ -183,49 +349,46 @@ def in_session(
     key: Hashable,
     compute: Callable[[], T],
     entries: int = SESSION_ENTRIES,
-    budget: Budget = RESULTS,
     pinned: bool = False,
 ) -> T:
-    """A result that only the user's session keeps, whatever its key holds; the last few of a kind are kept.
-
-    What is computed for one session may take long, as the reading of an upload does. A `pinned` one is work on its way:
-    it counts, and no other result pushes it out.
-    """
-
-    def without_turn() -> T:
-        render_slots.give_back()
-        return compute()
-
-    found: T = session_store(kind, entries, budget, pinned).get(key, without_turn)
+    """A result that only the user's session keeps, whatever its key holds; the last few of a kind are kept."""
+    found: T = session_store(kind, entries, pinned=pinned).get(key, compute)
     return found
 
 
-def session_store(kind: str, entries: int = SESSION_ENTRIES, budget: Budget = RESULTS, pinned: bool = False) -> Store:
+def session_store(
+    kind: str, entries: int = SESSION_ENTRIES, budget: ByteBudget = RESULTS, pinned: bool = False
+) -> Store:
     """The session's own results of a kind: to look whether there is one, or to put a newer one."""
-    results = session_resources.mine().results
-    if kind not in results:
-        results[kind] = Store(entries, budget, pinned)
-    found: Store = results[kind]
+    found: Store = session_resources.mine().results.setdefault(kind, Store(entries, budget, pinned))
     return found
 
 
-def cached(*, spinner: str = "", budget: Budget = RESULTS) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Remember results of a function by its arguments, of which names that start with `_` are no part of the key.
+def cached(
+    *, spinner: str = "", budget: ByteBudget = RESULTS, entries: int = SESSION_ENTRIES
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Remember results of a function by its arguments; a session keeps the last `entries` of its uploads.
 
     `spinner` is the key of the text that is shown while it computes, unless the work is part of another that shows one.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         kind = f"{function.__module__}.{function.__qualname__}"
-        code = function.__code__
-        names = code.co_varnames[: code.co_argcount]
-        left_out = {position for position, name in enumerate(names) if name.startswith("_")}
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            named = tuple(sorted((name, value) for name, value in kwargs.items() if not name.startswith("_")))
-            key = (*(value for position, value in enumerate(args) if position not in left_out), *named)
-            return cached_result(kind, key, lambda: _spinning(spinner, lambda: function(*args, **kwargs)), budget)
+            def compute() -> T:
+                if not spinner or _COMPUTING.get():
+                    return function(*args, **kwargs)
+                token = _COMPUTING.set(True)
+                render_slots.give_back()  # it takes long enough to say so
+                try:
+                    with st.spinner(t(spinner)):
+                        return function(*args, **kwargs)
+                finally:
+                    _COMPUTING.reset(token)
+
+            return cached_result(kind, (*args, *sorted(kwargs.items())), compute, budget, entries)
 
         return call
 
@@ -234,24 +397,6 @@ def cached(*, spinner: str = "", budget: Budget = RESULTS) -> Callable[[Callable
 
 def clear() -> None:
     """Forget what all sessions share."""
-    for store in _SHARED.values():
-        store.clear()
-
-
-def shared() -> dict[str, SharedStore]:
-    """Every store that all sessions share, by kind."""
-    return dict(_SHARED)
-
-
-def _spinning(text_key: str, compute: Callable[[], T]) -> T:
-    if _COMPUTING.get():
-        return compute()
-    token = _COMPUTING.set(bool(text_key))
-    try:
-        if not text_key:
-            return compute()
-        render_slots.give_back()  # it takes long enough to say so
-        with st.spinner(t(text_key)):
-            return compute()
-    finally:
-        _COMPUTING.reset(token)
+    for store in SHARED.values():
+        for key in list(store.values):
+            store.drop(key)

@@ -5,14 +5,13 @@ function from a text to labels and the module's inputs. Nothing else names it: n
 upload, no variable of the environment.
 """
 
-import argparse
 import os
 import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from threading import RLock
@@ -22,10 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from transformer import Axis, intervening, recording
-from transformer.attention.interventions.text import from_text
+from transformer.attention.interventions.value import from_text
 from transformer.errors import HeedmapError, InputError
 from transformer.runs.any_model import ModelRun
 from transformer.runs.concurrency import forward_slot
+from ui.store import limits
 from ui.store.cache import in_session
 
 NAME = "live"
@@ -44,12 +44,8 @@ _LOCK = RLock()
 """One thread at a time loads the user's code, or runs it: nothing says that it is made for more."""
 
 
-@dataclass(frozen=True, eq=False)
-class Made:
-    """What `make()` gave: a module, and what turns a text into labels and the module's inputs."""
-
-    module: nn.Module
-    read: Callable[[str], Any]
+Made = tuple[nn.Module, Callable[[str], Any]]
+"""What `make()` gave: a module, and what turns a text into labels and the module's inputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,20 +60,7 @@ class LiveRun:
 @cache
 def named() -> str:
     """The file and function that the server was started with; empty without."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--model", default="")
-    given: str = parser.parse_known_args(sys.argv[1:])[0].model
-    return given
-
-
-def begin() -> None:
-    """Load the live model, if there is one, before anybody asks.
-
-    Raises:
-        InputError: its code fails; the page will say the same.
-    """
-    if named():
-        _made()
+    return limits.argument("model")
 
 
 def run(text: str, changes: str = "") -> LiveRun:
@@ -87,7 +70,7 @@ def run(text: str, changes: str = "") -> LiveRun:
         InputError: the user's code fails (with file and line), or gives what the page cannot use.
         RecordError: no attention was seen, or the labels fit none.
     """
-    stamp, made = _made()
+    stamp, made = loaded()
     return in_session(NAME, (named(), stamp, text, changes), lambda: _run(made, text, changes))
 
 
@@ -97,15 +80,15 @@ def key(text: str) -> tuple[str, int, str]:
     Raises:
         InputError: there is none.
     """
-    return named(), _made()[0], text
+    return named(), loaded()[0], text
 
 
 def _run(made: Made, text: str, changes: str) -> LiveRun:
-    model = _file()[0].stem
+    model, (module, read) = _file()[0].stem, made
     with _LOCK, forward_slot(), torch.no_grad():
-        labels, inputs = _read(_of_user(lambda: made.read(text)))
-        with intervening(from_text(changes)), recording(made.module) as seen:
-            output = _of_user(lambda: _called(made.module, inputs))
+        labels, inputs = _read(_of_user(lambda: read(text)))
+        with intervening(from_text(changes)), recording(module) as seen:
+            output = _of_user(lambda: _called(module, inputs))
         record = seen.record(queries=labels.get("queries"), keys=labels.get("keys"), model=model, text=text)
     return LiveRun(ModelRun(model, text, record), seen.notes, _numbers(output))
 
@@ -118,15 +101,11 @@ def _called(module: nn.Module, inputs: Any) -> Any:
 
 
 def _read(given: Any) -> tuple[dict[str, Any], Any]:
-    """Labels by side, and inputs, of what the user's function gives for a text.
-
-    Raises:
-        InputError: it is something else.
-    """
+    """Labels by side, and inputs, of what the user's function gives for a text, or a refusal of anything else."""
     if not isinstance(given, tuple) or len(given) != 2:
         raise InputError("live_reads", found=type(given).__name__)
     labels, inputs = given
-    sides = labels if isinstance(labels, Mapping) else {"queries": labels, "keys": labels}
+    sides = labels if isinstance(labels, Mapping) else dict.fromkeys(("queries", "keys"), labels)
     if not sides or sides.keys() - {"queries", "keys"}:
         raise InputError("live_labels", found=", ".join(map(str, sides)))
     return {side: _labels(one) for side, one in sides.items()}, inputs
@@ -155,11 +134,7 @@ def _tensors(output: Any, depth: int) -> list[Tensor]:
     return [one for part in parts for one in _tensors(part, depth - 1)] if depth else []
 
 
-_KEPT: dict[str, tuple[int, Made | HeedmapError]] = {}
-"""The live model, or why there is none, as its file was at that moment."""
-
-
-def _made() -> tuple[int, Made]:
+def loaded() -> tuple[int, Made]:
     """The live model and the moment of its file: code that was saved again is loaded again.
 
     Raises:
@@ -170,16 +145,10 @@ def _made() -> tuple[int, Made]:
         raise InputError("live_no_file", file=file.name)
     stamp = file.stat().st_mtime_ns
     with _LOCK:
-        known = _KEPT.get(named())
-        if known is None or known[0] != stamp:
-            try:
-                found: Made | HeedmapError = _loaded(file, name)
-            except HeedmapError as error:
-                found = error
-            _KEPT[named()] = known = stamp, found
-    if isinstance(known[1], HeedmapError):
-        raise known[1].with_traceback(None)
-    return stamp, known[1]
+        found = _load(file, name, stamp)
+    if isinstance(found, HeedmapError):
+        raise found.with_traceback(None)
+    return stamp, found
 
 
 def _file() -> tuple[Path, str]:
@@ -188,30 +157,31 @@ def _file() -> tuple[Path, str]:
     return Path(path).expanduser().resolve(), name
 
 
-def _loaded(file: Path, name: str) -> Made:
+@lru_cache(maxsize=1)
+def _load(file: Path, name: str, _stamp: int) -> Made | HeedmapError:
+    """What the user's code makes, or why it makes nothing; run once for each moment of its file."""
     spec = spec_from_file_location(f"heedmap_live_{file.stem}", file)
     if spec is None or spec.loader is None:
-        raise InputError("live_no_file", file=file.name)
+        return InputError("live_no_file", file=file.name)
     module, load = module_from_spec(spec), spec.loader.exec_module
     sys.modules[spec.name] = module
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # last, so that no file beside it stands for one of a library
-    _of_user(lambda: load(module))
-    make = getattr(module, name, None)
-    if not callable(make):
-        raise InputError("live_no_function", file=file.name, name=name)
-    given = _of_user(make)
+    try:
+        _of_user(lambda: load(module))
+        make = getattr(module, name, None)
+        if not callable(make):
+            return InputError("live_no_function", file=file.name, name=name)
+        given = _of_user(make)
+    except HeedmapError as error:
+        return error
     if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], nn.Module) or not callable(given[1]):
-        raise InputError("live_makes", name=name, found=type(given).__name__)
-    return Made(*given)
+        return InputError("live_makes", name=name, found=type(given).__name__)
+    return given[0], given[1]
 
 
 def _of_user(call: Callable[[], Any]) -> Any:
-    """What the user's code gives.
-
-    Raises:
-        InputError: it fails: says where, and how.
-    """
+    """What the user's code gives, or an InputError that says where it fails, and how."""
     try:
         return call()
     except HeedmapError:

@@ -48,11 +48,13 @@ def begin() -> None:
     name = os.environ.get(LEVEL, "info")
     if name not in LEVELS:
         raise CheckpointError("no_log_level", name=LEVEL, value=name, known=tuple(LEVELS))
+    line = logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+    line.converter = time.gmtime
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Line("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"))
+    handler.setFormatter(line)
     _LOGGER.handlers, _LOGGER.propagate = [handler], False
     _LOGGER.setLevel(LEVELS[name])
-    logging.getLogger("streamlit.error_util").addFilter(_is_none_of_ours)
+    logging.getLogger("streamlit.error_util").addFilter(lambda one: one.exc_info is None)  # `failed` says the same
     for one in handlers():
         one.addFilter(BOUND)
 
@@ -72,8 +74,8 @@ def event(what: str, level: str = "info", /, **fields: object) -> None:
 
 def refused(error: HeedmapError, page: str | None = None) -> None:
     """Write that something was refused: the code of the refusal and its numbers; its words where they are asked for."""
-    fields = {name: value for name, value in error.fields.items() if isinstance(value, int | float) or _texts()}
-    event("refused", code=error.code, page=page, **{f"of_{name}": value for name, value in fields.items()})
+    said = {f"of_{name}": value for name, value in error.fields.items() if isinstance(value, int | float) or _texts()}
+    event("refused", code=error.code, page=page, **said)
 
 
 def failed(error: BaseException) -> str:
@@ -122,10 +124,6 @@ BOUND = Bound()
 """That of this process: before its handlers, together."""
 
 
-class _Line(logging.Formatter):
-    converter = staticmethod(time.gmtime)
-
-
 def _texts() -> bool:
     return os.environ.get(TEXTS, "0") == "1"
 
@@ -134,8 +132,3 @@ def _written(value: object) -> str:
     """A value in a line: as it is, or as JSON, which has no line breaks."""
     plain = f"{value:g}" if isinstance(value, float) else str(value)
     return plain if _WORD.fullmatch(plain) else json.dumps(plain[:2000])
-
-
-def _is_none_of_ours(record: logging.LogRecord) -> bool:
-    """Whether Streamlit's line says something that `failed` does not."""
-    return record.exc_info is None

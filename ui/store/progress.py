@@ -1,34 +1,34 @@
-"""Slow work: what it costs is told before, how far it is meanwhile, and a button stops it."""
+"""Slow work: what it costs is told before, how far it is meanwhile, and a button stops it.
+
+`with_progress` does it within one run of a page; `SlicedWork` in slices, and each rerun shows what is found so far.
+"""
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import streamlit as st
 
+from transformer.errors import HeedmapError
 from transformer.explain.attribution.deletion import untold
-from transformer.runs.pace import MEGABYTE, Cost
-from ui.markdown import as_text
 from ui.store import render_slots
 from ui.store.cache import cached_result
-from ui.texts import plain, t
+from ui.texts import as_text, t
 
 STOPPED = "stopped-work"
 """Where the session keeps what its user has stopped, until it is asked for again."""
 
-ASKED = "asked-for-work"
-"""Where the session keeps what its user has asked for although it takes long."""
-
-WORTH_A_BAR, WORTH_ASKING = 1.0, 30.0
-"""Seconds from which a run tells what it will take, and from which it waits for its button."""
-
 TELLING = 0.1
 """How much of some work has to be done, after its first step, for its pace to tell more than what was expected."""
 
-Told = Callable[[float], str]
+SLICE_SECONDS = 0.4
+"""How long one rerun works before it shows what it has, and listens."""
+
+Label = Callable[[float], str]
 """What a bar says (plain text) when this share of the work is done, from 0 to 1."""
 
 Value = TypeVar("Value")
@@ -51,16 +51,17 @@ def with_progress(
     kind: str,
     key: tuple[Any, ...],
     what: str,
-    label: str,
-    begin: Callable[[], Told | None],
     compute: Callable[[Callable[[float], None]], Value],
+    *,
+    label: str = "",
+    begin: Callable[[], Label | None] | None = None,
 ) -> Value | None:
     """A value that is kept; the first time it is computed while the user looks on.
 
-    `begin` is asked once, before the work: for what the bar says, or nothing where the work is not worth a bar; a
-    spinner says `label` as long as there is none. A button beside the bar stops the work, which is called `what`: the
-    run that computes ends at its next step, nothing is kept, and the next run says so, with a button that asks for it
-    after all. None while it is stopped. No text is Markdown.
+    `begin` is asked once, before the work: for what the bar says (without it `label`, or else `what`), or nothing where
+    the work is not worth a bar; a spinner says `label` as long as there is none. A button beside the bar stops the
+    work, which is called `what`: the run that computes ends at its next step, nothing is kept, and the next run says
+    so, with a button that asks for it after all. None while it is stopped. No text is Markdown.
     """
     name = name_of(kind, key)
     marked: set[str] = st.session_state.setdefault(STOPPED, set())
@@ -71,9 +72,9 @@ def with_progress(
 
     def drawn() -> Value:
         render_slots.give_back()  # long work stands back while others draw: this run must not be one of them
-        with st.spinner(as_text(label)):
-            told = begin()
-            if told is None:
+        with st.spinner(as_text(label or what)):
+            label_at = begin() if begin else lambda _: label or what
+            if label_at is None:
                 return compute(untold)
         if before := _BEFORE.get():
             before()
@@ -82,54 +83,17 @@ def with_progress(
             st.button(
                 t("store.stop"), key=f"stop-{name}", on_click=marked.add, args=(name,), icon=":material/stop_circle:"
             )
-            bar = st.progress(0.0, as_text(told(0.0)))
+            bar = st.progress(0.0, as_text(label_at(0.0)))
+
+        def move(done: float) -> None:
+            bar.progress(min(1.0, done), as_text(label_at(min(1.0, done))))
+
         try:
-            return compute(lambda done: _move(bar, min(1.0, done), told))
+            return compute(move)
         finally:
             place.empty()
 
     return cached_result(kind, key, drawn)
-
-
-def long_run(
-    kind: str,
-    key: tuple[Any, ...],
-    what: str,
-    label: str,
-    cost: Callable[[], Cost],
-    compute: Callable[[Callable[[float], None]], Value],
-) -> Value | None:
-    """A run over a long text, as `with_progress` does it: what it will take is said before, in seconds and memory.
-
-    What takes very long waits until its button is pressed, once a session; None until then.
-    """
-    name, asked = name_of(kind, key), st.session_state.setdefault(ASKED, set())
-    if name not in asked:
-        found = cost()
-        if found.seconds > WORTH_ASKING:
-            st.info(t("store.run_costs", what=what, **_told(found)), icon=":material/hourglass_top:")
-            st.button(t("store.run_it"), key=f"ask-{name}", on_click=asked.add, args=(name,))
-            return None
-
-    def begin() -> Told | None:
-        found = cost()
-        if found.seconds < WORTH_A_BAR:
-            return None
-        return _paced(
-            found.seconds,
-            lambda seconds: plain("store.run_costs", what=what, **_told(found._replace(seconds=seconds))),
-        )
-
-    return with_progress(kind, key, what, label, begin, compute)
-
-
-def _told(cost: Cost) -> dict[str, float]:
-    """Seconds and megabytes as they are said: to two digits, since they are an estimate."""
-    return {"seconds": _rounded(cost.seconds), "megabytes": _rounded(cost.n_bytes / MEGABYTE)}
-
-
-def _rounded(number: float) -> float:
-    return float(f"{max(number, 1.0):.2g}")
 
 
 def name_of(kind: str, key: tuple[Any, ...]) -> str:
@@ -137,33 +101,73 @@ def name_of(kind: str, key: tuple[Any, ...]) -> str:
     return f"{kind}-{hashlib.sha256(repr(key).encode()).hexdigest()[:12]}"
 
 
-def costs(what: str, passes: int, seconds: float) -> Told:
-    """What work that begins now says of itself: its passes through a model, and how long it takes in all."""
-    return _paced(seconds, lambda all_: plain("store.attributing_costs", what=what, passes=passes, seconds=all_))
+def paced(expected: float, say: Callable[[float], str]) -> Label:
+    """What work that begins now says of itself, by the seconds that it takes in all.
 
-
-def _paced(expected: float, say: Callable[[float], str]) -> Told:
-    """What work that begins now says of itself, by the seconds that it takes in all."""
+    They are as expected, and later as it goes: at its pace since its first step, which may have to make things ready.
+    """
     start, steps = time.perf_counter(), list[tuple[float, float]]()
 
-    def told(done: float) -> str:
-        steps.append((time.perf_counter() - start, done))
-        return say(in_all(expected, steps))
+    def label_at(done: float) -> str:
+        taken = time.perf_counter() - start
+        steps.append((taken, done))
+        ready, first = next((step for step in steps if step[1] > 0), steps[-1])
+        if done - first < TELLING:
+            return say(max(expected, taken))
+        return say(ready + (taken - ready) * (1 - first) / (done - first))
 
-    return told
+    return label_at
 
 
-def in_all(expected: float, steps: Sequence[tuple[float, float]]) -> float:
-    """Seconds that work takes from its start to its end, by when (seconds) each share of it was done.
+@dataclass(kw_only=True)
+class SlicedWork:
+    """Work on its way, in one session: each of `steps` does a part of it, and says how much of `total` that was.
 
-    As expected, and later as it goes: at its pace since its first step, which may have to make things ready.
+    `seconds` is how long the work took so far, `problem` what ended it before its time.
     """
-    taken, done = steps[-1]
-    ready, first = next((step for step in steps if step[1] > 0), steps[-1])
-    if done - first < TELLING:
-        return max(expected, taken)
-    return ready + (taken - ready) * (1 - first) / (done - first)
 
+    steps: Iterator[int]
+    total: int
+    done: int = 0
+    seconds: float = 0.0
+    started: bool = False
+    cancelled: bool = False
+    problem: HeedmapError | None = None
 
-def _move(bar: Any, done: float, told: Told) -> None:
-    bar.progress(done, as_text(told(done)))
+    @property
+    def going(self) -> bool:
+        """Whether there is more to do, and nobody has cancelled."""
+        return not self.cancelled and self.done < self.total
+
+    @property
+    def left(self) -> float:
+        """Seconds that the rest takes, at the rate so far; NaN before the first step."""
+        return self.seconds / self.done * (self.total - self.done) if self.done else float("nan")
+
+    def start(self) -> None:
+        """Go on past what was measured, or after all."""
+        self.started, self.cancelled = True, False
+
+    def advance(self, seconds: float = SLICE_SECONDS) -> None:
+        """Work for a while, one step at least.
+
+        Raises:
+            HeedmapError: a step could not be done, now or before; there are no more steps then.
+        """
+        if self.problem is not None:
+            raise self.problem
+        with render_slots.aside():
+            began = time.monotonic()
+            try:
+                for amount in self.steps:
+                    self.done += amount
+                    if time.monotonic() - began > seconds:
+                        break
+            except HeedmapError as error:
+                self.problem = error
+                raise
+            self.seconds += time.monotonic() - began
+
+    def cancel(self) -> None:
+        """Leave the rest."""
+        self.cancelled = True

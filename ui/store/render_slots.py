@@ -10,14 +10,19 @@ files). A turn is taken where nothing else is held, and a second time only after
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, local
 
+import streamlit as st
 import torch
+from streamlit.delta_generator import DeltaGenerator
 
+from transformer.checkpoint.worker.pool import WORKERS, Host
 from transformer.runs import concurrency
+from ui.patches import session
+from ui.texts import t
 
 AT_ONCE = 2
 """Runs that draw at the same time: one, and one more while that one waits for the network or a lock."""
@@ -26,7 +31,7 @@ _free = BoundedSemaphore(AT_ONCE)
 _drawing = list[None]()
 """One for each run that has a turn."""
 
-_HELD: ContextVar[list[None] | None] = ContextVar("turn", default=None)
+_TURN: ContextVar[list[None] | None] = ContextVar("turn", default=None)
 """The turn of this run: a list that is empty once it was given back; None outside of `turn`."""
 
 SWITCH_SECONDS = 0.0005
@@ -34,7 +39,7 @@ SWITCH_SECONDS = 0.0005
 waits so long each time where something is computed (Python's 5 ms: actions took half as long again)."""
 
 
-def set_pace() -> None:
+def begin() -> None:
     """Settings of the whole process, made when the server starts.
 
     What runs at the same time are users: two threads for one of them wait for each other once cores are shared.
@@ -42,6 +47,7 @@ def set_pace() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     torch.set_num_threads(1)
     concurrency.stand_back_for(busy)
+    WORKERS.host = Readers()
 
 
 @contextmanager
@@ -50,24 +56,24 @@ def turn() -> Iterator[None]:
 
     Within a turn there is nothing to wait for.
     """
-    if _HELD.get() is not None:
+    if _TURN.get() is not None:
         yield
         return
-    _free.acquire()
-    _drawing.append(None)
-    before = _HELD.set([None])
+    mine = list[None]()
+    _take(mine)
+    before = _TURN.set(mine)
     try:
         yield
     finally:
         give_back()
-        _HELD.reset(before)
+        _TURN.reset(before)
 
 
 def give_back() -> None:
     """Let another run go on; nothing happens without a turn, or where it was given back before."""
-    held = _HELD.get()
-    if held:
-        held.clear()
+    mine = _TURN.get()
+    if mine:
+        mine.clear()
         _drawing.pop()
         _free.release()
 
@@ -78,17 +84,49 @@ def aside() -> Iterator[None]:
 
     Nothing may be held here that others wait for.
     """
-    held = _HELD.get()
-    had = bool(held)
+    mine = _TURN.get()
+    had = bool(mine)
     give_back()
     with concurrency.long_work():
         yield
-    if held is not None and had:
-        _free.acquire()
-        _drawing.append(None)
-        held.append(None)
+    if mine is not None and had:
+        _take(mine)
 
 
 def busy() -> bool:
     """Whether somebody draws."""
     return bool(_drawing)
+
+
+def _take(mine: list[None]) -> None:
+    _free.acquire()
+    _drawing.append(None)
+    mine.append(None)
+
+
+class Readers(Host):
+    """What worker processes know of the dashboard: whose file they read, and that nobody else waits for it."""
+
+    def __init__(self) -> None:
+        self._here = local()
+
+    def client(self) -> Hashable | None:
+        """The session of this run: it has one file read at a time."""
+        return session.session_id() or None
+
+    def waits(self) -> None:
+        """Let others draw: what waits for a file goes on without its turn."""
+        give_back()
+
+    def queued(self, ahead: int) -> None:
+        """Say on the page how many files are read first."""
+        if not session.session_id():
+            return
+        place: DeltaGenerator | None = getattr(self._here, "place", None)
+        self._here.place = None  # where what follows ends the run, the next one begins anew
+        if ahead:
+            place = place or st.empty()
+            place.info(t("store.queue", count=ahead), icon=":material/hourglass_top:")
+            self._here.place = place
+        elif place is not None:
+            place.empty()

@@ -4,36 +4,38 @@ Keys are plain values (the checkpoint's revision, text, options); values are sha
 """
 
 import copy
-import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 import torch
 
 from transformer import Attribution, Checkpoint, DecodingOptions, Translation, follow, intervening, translate
-from transformer.attention.interventions.text import from_text
-from transformer.checkpoint.checkpoint import OtherModel, device_here
-from transformer.explain.attribution.deciding import Deciding
-from transformer.explain.attribution.trust import Trust
+from transformer.attention.interventions.value import from_text
+from transformer.checkpoint.checkpoint import device_here
+from transformer.explain.attribution.deletion import Deciding
 from transformer.messages import Message
 from transformer.runs.any_model import ModelRun, pace, read, run_any
-from transformer.runs.attribution import cost, trusted
+from transformer.runs.attribution import cost
 from transformer.runs.attribution import deciding as deciding_words
-from transformer.runs.continuing import Continuation, ContinueOptions, continue_text
-from transformer.runs.filling import Gap, fill
-from transformer.runs.pace import Cost, refuse_large
-from ui.store import settings, store
-from ui.store.budget import MODELS
-from ui.store.cache import cached, cached_result
-from ui.store.progress import Told, costs, long_run, with_progress
+from transformer.runs.continuing import Continuation, ContinueOptions, Gap, continue_text, fill
+from transformer.runs.pace import MEGABYTE, Cost, refuse_large
+from ui.store import limits, store
+from ui.store.cache import MODELS, cached
+from ui.store.progress import Label, name_of, paced, with_progress
 from ui.store.refs import Revision
 from ui.store.store import of_checkpoint
-from ui.texts import plain, said, t
+from ui.texts import as_text, plain, said, t
 
-ATTRIBUTION = "attribution"
 SLOW = 2.0
 """Seconds from which on a method tells beforehand what it costs."""
+
+WORTH_A_BAR, WORTH_ASKING = 1.0, 30.0
+"""Seconds from which a run of a long text tells what it will take, and from which it waits for its button."""
+
+ASKED = "asked-for-work"
+"""Where the session keeps what its user has asked for although it takes long."""
 
 QUICK = 10**8
 """Tokens times parameters up to which writing on is not worth a bar: well under a second."""
@@ -45,15 +47,16 @@ def translation(revision: Revision, text: str, options: DecodingOptions, forced:
     return translate(store.load(revision), text, options, forced)
 
 
-def hypothesis(name: str, text: str, options: DecodingOptions, best: Translation, node: int | None) -> Translation:
-    """The same sentence with another hypothesis of its beam; `best` itself when `node` is its own or None."""
-    if node is None or node == best.node:
-        return best
-    return _followed(name, text, options, node)
+def hypothesis(
+    of: str | Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None
+) -> Translation:
+    """The same, with another hypothesis of its beam than the best one where a node of the tree is given."""
+    best = translation(of, text, options, forced)
+    return best if node is None or node == best.node else _another(of, text, options, node)
 
 
 @of_checkpoint(spinner="store.following")
-def _followed(revision: Revision, text: str, options: DecodingOptions, node: int) -> Translation:
+def _another(revision: Revision, text: str, options: DecodingOptions, node: int) -> Translation:
     return follow(store.load(revision), translation(revision, text, options, None), node)
 
 
@@ -66,63 +69,38 @@ def hypothesis_texts(revision: Revision, text: str, options: DecodingOptions) ->
     return {node.id: tokenizer.decode(tree.path(node.id)) for node in tree.nodes[1:]}
 
 
-def attribution(
-    name: str, text: str, options: DecodingOptions, forced: str | None, node: int | None, method: str
-) -> Attribution:
-    """Where the words of a hypothesis (None: the best one) came from, as one method answers it, in whole words.
-
-    Raises:
-        AttributionError: the method is not defined for this checkpoint.
-    """
-
-    def compute() -> Attribution:
-        with st.spinner(t("store.attributing")):
-            return _shown(name, text, options, forced, node).attribution(store.checkpoint(name), method, words=True)
-
-    return cached_result(ATTRIBUTION, (store.revision(name), text, options, forced, node, method), compute)
-
-
 @of_checkpoint()
 def deciding(revision: Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None) -> Deciding:
     """Which source word decides each written one of a hypothesis (None: the best one), by deletion."""
-    return deciding_words(store.load(revision), _shown(revision, text, options, forced, node))
+    return deciding_words(store.load(revision), hypothesis(revision, text, options, forced, node))
 
 
-def watched_attribution(
+def attribution(
     name: str, text: str, options: DecodingOptions, forced: str | None, node: int | None, method: str
 ) -> Attribution | None:
-    """The same, with what it costs told before, a bar, and a button that stops it; None once it was stopped.
+    """Where the words of a hypothesis (None: the best one) came from, as one method answers it, in whole words.
+
+    What it costs is told before, with a bar and a button that stops it; None once it was stopped.
 
     Raises:
         AttributionError: the method is not defined for this checkpoint.
     """
     revision = store.revision(name)
     key = (revision, text, options, forced, node, method)
-    shown, checkpoint = _shown(name, text, options, forced, node), store.checkpoint(name)
+    shown, checkpoint = hypothesis(name, text, options, forced, node), store.checkpoint(name)
     what = said(Message(f"attribution_{method}"))
 
-    def begin() -> Told | None:
+    def begin() -> Label | None:
         known = cost(checkpoint, shown, method)
-        return None if known is None or known.seconds < SLOW else costs(what, known.passes, known.seconds)
+        if known is None or known.seconds < SLOW:
+            return None
+        fields = {"what": what, "passes": known.passes}
+        return paced(known.seconds, lambda seconds: plain("store.attributing_costs", seconds=seconds, **fields))
 
     def compute(progress: Callable[[float], None]) -> Attribution:
         return shown.attribution(checkpoint, method, words=True, progress=progress)
 
-    return with_progress(ATTRIBUTION, key, what, plain("store.attributing"), begin, compute)
-
-
-@of_checkpoint(spinner="store.trusting")
-def trust(
-    revision: Revision,
-    text: str,
-    options: DecodingOptions,
-    forced: str | None,
-    node: int | None,
-    methods: tuple[str, ...],
-) -> dict[str, Trust]:
-    """How far methods can be trusted on one hypothesis, beside deletion, its reverse and chance."""
-    shown = _shown(revision, text, options, forced, node)
-    return trusted(store.load(revision), shown, {method: (method, None) for method in methods})
+    return with_progress("attribution", key, what, compute, label=plain("store.attributing"), begin=begin)
 
 
 @of_checkpoint(spinner="store.running")
@@ -134,25 +112,39 @@ def any_run(revision: Revision, text: str, options: DecodingOptions, forced: str
 def long_run_of_any(name: str, text: str) -> ModelRun | None:
     """The same of a long text, for a model that reads one: what it takes is said before, and a button stops it.
 
-    None while it is stopped, or waits to be asked for.
+    What takes very long waits until its button is pressed, once a session. None until then, and while it is stopped.
 
     Raises:
         InputError: it cannot be read, or would take more memory than a run is given.
     """
-    revision, most = store.revision(name), settings.run_bytes(os.environ)
-    checkpoint = for_long_runs(revision)
+    revision, most = store.revision(name), limits.run_bytes()
+    checkpoint, key = for_long_runs(revision), (revision, text)
     ids, _ = read(checkpoint, text, None)
+    what, button = plain("checkpoints.long_tokens", count=len(ids)), name_of("long_any_run", key)
 
-    def compute(progress: Callable[[float], None]) -> ModelRun:
-        return run_any(checkpoint, text, progress=progress, most_bytes=most)
-
-    def seconds() -> Cost:
+    def cost() -> Cost:
         found = pace(checkpoint, ids)
         refuse_large(found, len(ids), most)
         return found.cost(len(ids))
 
-    what = plain("checkpoints.long_tokens", count=len(ids))
-    return long_run("long_any_run", (revision, text), what, plain("store.running"), seconds, compute)
+    def costs(seconds: float, n_bytes: int) -> str:  # to two digits
+        numbers = {"seconds": seconds, "megabytes": n_bytes / MEGABYTE}
+        fields = {name: float(f"{max(number, 1.0):.2g}") for name, number in numbers.items()}
+        return plain("store.run_costs", what=what, **fields)
+
+    def begin() -> Label | None:
+        found = cost()
+        return paced(found.seconds, partial(costs, n_bytes=found.n_bytes)) if found.seconds >= WORTH_A_BAR else None
+
+    def compute(progress: Callable[[float], None]) -> ModelRun:
+        return run_any(checkpoint, text, progress=progress, most_bytes=most)
+
+    asked = st.session_state.setdefault(ASKED, set())
+    if button not in asked and (found := cost()).seconds > WORTH_ASKING:
+        st.info(as_text(costs(found.seconds, found.n_bytes)), icon=":material/hourglass_top:")
+        st.button(t("store.run_it"), key=f"ask-{button}", on_click=asked.add, args=(button,))
+        return None
+    return with_progress("long_any_run", key, what, compute, label=plain("store.running"), begin=begin)
 
 
 def continuation(name: str, text: str, options: ContinueOptions, changes: str = "") -> Continuation:
@@ -167,7 +159,7 @@ def continuation(name: str, text: str, options: ContinueOptions, changes: str = 
     revision = store.revision(name)
     what = plain("store.continuing")
 
-    def begin() -> Told | None:
+    def begin() -> Label | None:
         if options.n_tokens * store.load(revision).n_parameters < QUICK:
             return None
         return lambda done: plain("store.continuing_done", count=round(done * options.n_tokens), most=options.n_tokens)
@@ -176,7 +168,7 @@ def continuation(name: str, text: str, options: ContinueOptions, changes: str = 
         with intervening(from_text(changes)):
             return continue_text(store.load(revision), text, options, progress)
 
-    found = with_progress("continuation", (revision, text, options, changes), what, what, begin, compute)
+    found = with_progress("continuation", (revision, text, options, changes), what, compute, begin=begin)
     return continuation(name, text, replace(options, n_tokens=0), changes) if found is None else found
 
 
@@ -184,13 +176,6 @@ def continuation(name: str, text: str, options: ContinueOptions, changes: str = 
 def gaps(revision: Revision, text: str) -> tuple[Gap, ...]:
     """What an encoder that fills words in would put where a text hides them."""
     return fill(store.load(revision), text)
-
-
-def _shown(
-    of: str | Revision, text: str, options: DecodingOptions, forced: str | None, node: int | None
-) -> Translation:
-    best = translation(of, text, options, forced)
-    return best if node is None or node == best.node else _followed(of, text, options, node)
 
 
 def for_long_runs(revision: Revision) -> Checkpoint:
@@ -202,10 +187,10 @@ def for_long_runs(revision: Revision) -> Checkpoint:
     Raises:
         CheckpointError: it cannot be loaded, or what is set is not here.
     """
-    device, dtype = settings.placement(os.environ)
+    device, dtype = limits.placement()
     place = device_here(device)
     found = store.load(revision)
-    if isinstance(found.model, OtherModel) or (place.type == "cpu" and dtype == settings.DTYPES[0]):
+    if found.is_of_other_library or (place.type == "cpu" and dtype == limits.DTYPES[0]):
         return found
     return _placed(revision, str(place), dtype)
 
@@ -213,5 +198,5 @@ def for_long_runs(revision: Revision) -> Checkpoint:
 @cached(spinner="store.loading", budget=MODELS)
 def _placed(revision: Revision, device: str, dtype: str) -> Checkpoint:
     found = store.load(revision)
-    precision = None if dtype == settings.DTYPES[0] else getattr(torch, dtype)
+    precision = None if dtype == limits.DTYPES[0] else getattr(torch, dtype)
     return replace(found, model=copy.deepcopy(found.model)).placed(device, precision)

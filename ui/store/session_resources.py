@@ -1,4 +1,4 @@
-"""What one session holds for itself alone: its uploads, and what was computed from them.
+"""What one session holds for itself alone: its uploads, also those on their way in, and what was computed from them.
 
 Streamlit keeps the state of a session whose user has left until somebody else comes and garbage is collected, which
 may be never on a quiet server. So what is large lies here, and is let go once its user can come back no more. A run of
@@ -7,26 +7,24 @@ an upload ends sooner: nobody waits for it, and it holds a core and a forward sl
 
 import math
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock, Thread
+from threading import RLock, Thread
 from typing import Any
+from weakref import WeakValueDictionary
 
 import streamlit as st
 from torch import nn
 
 from ui.patches import session
 from ui.store import log
-from ui.store.machine import give_back
+from ui.store.limits import give_back
 
 STATE = "session_resources"
-INTERVAL = 5.0
-"""Seconds between two looks at who has left."""
-
-BETWEEN = 60.0
-"""Seconds between two collections of what sessions leave that held nothing large: everybody waits for one."""
+INTERVAL, BETWEEN = 5.0, 60.0
+"""Seconds between two looks at who has left, and between two collections of what sessions leave that held nothing
+large: everybody waits for one."""
 
 LOOKING, PATIENCE = 0.5, 3.0
 """Seconds between two looks of a run at whether its reader is there, and how long one may be away: a browser whose
@@ -38,15 +36,16 @@ _SEALED: ContextVar[bool] = ContextVar("sealed", default=False)
 class SessionResources:
     """One session's uploads by reference, records among them, its results by kind, and the refusals that it was told.
 
-    `on_leaving` frees what the session has elsewhere, and says whether there was anything.
+    `expected` are the bytes that may arrive for an uploader of the open `page` (None without one), `arrived` what came
+    and was not read yet, by the framework's ids, as `upload_guard` counts it under `lock`.
     """
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        self.uploads: dict[Any, Any] = {}
-        self.results: dict[str, Any] = {}
-        self.refused: set[str] = set()
-        self.on_leaving: Callable[[], bool] = bool
+        self.uploads, self.results, self.refused = dict[Any, Any](), dict[str, Any](), set[str]()
+        self.lock, self.arrived = RLock(), dict[str, Any]()
+        self.expected: int | None = None
+        self.page: str | None = None
         self.seen = time.monotonic()
 
     @property
@@ -54,12 +53,25 @@ class SessionResources:
         """Bytes of the files that it brought."""
         return sum(one.n_bytes for one in self.uploads.values())
 
+    def drop_arrived(self, *file_ids: str) -> None:
+        """Count files that came (all where none is named, and then none is expected any more) no longer.
+
+        The framework's copies are dropped, which would stay until the session ends.
+        """
+        with self.lock:
+            self.expected = self.expected if file_ids else None
+            for one in [self.arrived.pop(name, None) for name in file_ids or list(self.arrived)]:
+                if one is not None:
+                    one.strike()
+        session.drop_files(self.session_id, *file_ids)
+
     def let_go(self) -> bool:
         """Free everything; whether there was anything."""
-        held = bool(self.uploads or self.results)
+        had_any = bool(self.uploads or self.results or self.arrived)
         self.uploads.clear()
         self.results.clear()
-        return self.on_leaving() or held
+        self.drop_arrived()
+        return had_any
 
 
 def mine() -> SessionResources:
@@ -71,10 +83,10 @@ def mine() -> SessionResources:
     if _SEALED.get():
         raise RuntimeError("a result for all sessions asks for an upload: its key must hold the upload's revision")
     if STATE not in st.session_state:
-        st.session_state[STATE] = SessionResources(session.session_id())
-        HOUSEKEEPER.look_after(st.session_state[STATE])
-    held: SessionResources = st.session_state[STATE]
-    return held
+        made = st.session_state[STATE] = SessionResources(session.session_id())
+        HOUSEKEEPER.sessions[made.session_id] = made
+    found: SessionResources = st.session_state[STATE]
+    return found
 
 
 @contextmanager
@@ -87,13 +99,13 @@ def out_of_reach() -> Iterator[None]:
         _SEALED.reset(token)
 
 
-def ends_without(held: SessionResources, model: nn.Module) -> None:
-    """From now on, a run of `model` ends a few seconds after the reader of `held` has left, before its next layer.
+def stop_without(reader: SessionResources, model: nn.Module) -> None:
+    """From now on, a run of `model` ends a few seconds after the `reader` has left, before its next layer.
 
     Streamlit ends a script where it speaks to the browser, which a model does not while it computes. Less than 1 us a
     layer. Of what nobody serves (a test, a program) nobody leaves.
     """
-    session_id, looked, away = held.session_id, time.monotonic(), math.inf
+    session_id, looked, away = reader.session_id, time.monotonic(), math.inf
 
     def check(*_: object) -> None:
         nonlocal looked, away
@@ -111,33 +123,26 @@ def ends_without(held: SessionResources, model: nn.Module) -> None:
 
 
 class Housekeeper:
-    """Lets go of what sessions held whose users have left for good; sleeps while there are none."""
+    """Lets go of what `sessions` (by their ids) held whose users have left for good."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._held = weakref.WeakSet[SessionResources]()
-        self._thread: Thread | None = None
+        self.sessions = WeakValueDictionary[str, SessionResources]()
         self._collected, self._left = -math.inf, 0
 
-    def look_after(self, held: SessionResources) -> None:
-        """Look at a session from now on."""
-        with self._lock:
-            self._held.add(held)
-            if self._thread is None:
-                self._thread = Thread(target=self._work, name="housekeeper", daemon=True)
-                self._thread.start()
+    def begin(self) -> None:
+        """Look now and then, as long as the server lives."""
+        Thread(target=self._work, name="housekeeper", daemon=True).start()
 
     def look(self, here: Callable[[str], bool], patience: float, now: float) -> int:
         """Free what was held by those who have not been `here` for `patience` seconds; returns how many they were."""
         gone = list[SessionResources]()
-        for held in list(self._held):
-            if here(held.session_id):
-                held.seen = now
-            elif now - held.seen > patience:
-                with self._lock:
-                    self._held.discard(held)
-                gone.append(held)
-        large = [held.let_go() for held in gone]
+        for one in filter(None, [kept() for kept in self.sessions.valuerefs()]):
+            if here(one.session_id):
+                one.seen = now
+            elif now - one.seen > patience:
+                self.sessions.pop(one.session_id, None)
+                gone.append(one)
+        large = [one.let_go() for one in gone]
         self._left += len(gone)
         if any(large) or (self._left and now - self._collected > BETWEEN):
             log.event("left", "debug", sessions=self._left)
@@ -150,10 +155,6 @@ class Housekeeper:
             time.sleep(INTERVAL)
             # Until then a browser may come back to its session.
             self.look(session.is_connected, float(st.get_option("server.disconnectedSessionTTL")), time.monotonic())
-            with self._lock:
-                if not self._held and not self._left:
-                    self._thread = None
-                    return
 
 
 HOUSEKEEPER = Housekeeper()

@@ -1,28 +1,53 @@
-"""Every checkpoint that the dashboard knows, by its name in lists and addresses, wherever it comes from."""
+"""Every checkpoint that the dashboard knows, by its name in lists and addresses, and every record, wherever it lies.
 
+Shipped ones are folders of `CHECKPOINTS` whose configs say everything. The user's own lie beside them, in a folder or
+one file that all sessions share (`--checkpoints PATH`), or were brought and are of one session (`uploads`). Files of
+both are strangers', so worker processes read them.
+
+Functions that are given a name raise CheckpointError where there is no such checkpoint, or what they need of it is
+refused; the error's message is the report.
+"""
+
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 
-from transformer import Checkpoint
-from transformer.checkpoint.checkpoint import HUGGING_FACE
-from transformer.checkpoint.foreign.bundle import Bundle
-from transformer.checkpoint.ours.history import Snapshot
-from transformer.errors import CheckpointError
+from transformer import Checkpoint, distribution
+from transformer import load as load_ours
+from transformer.attention.record_files import is_record
+from transformer.checkpoint.foreign.bundle import Bundle, is_vocabulary
+from transformer.checkpoint.foreign.bundle import bundle as bundled
+from transformer.checkpoint.huggingface.model import HUGGING_FACE
+from transformer.checkpoint.load import listed_architecture, read, vocabulary_files
+from transformer.checkpoint.ours import folder as ours
+from transformer.checkpoint.weight_files import CONFIG, ENDINGS, WEIGHTS, find_files
+from transformer.checkpoint.worker import isolated
+from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
-from transformer.safe.contents import Contents
-from ui.store.cache import cached
-from ui.store.refs import CheckpointRef, Origin, Revision
-from ui.store.shipped import Shipped
-from ui.store.source import Answers, CheckpointSource
-from ui.store.uploads import Uploads
-from ui.store.user_folder import UserFolder
+from transformer.runs.any_model import ModelRun
+from transformer.safe.contents import Contents, fingerprint_of
+from transformer.safe.limits import DEFAULT_LIMITS, check_inside
+from ui.store import limits, log, session_resources, uploads
+from ui.store.cache import MODELS, cached
+from ui.store.refs import Answers, CheckpointRef, RefSource, Revision, once, stamp_of, stamp_of_folder
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+CHECKPOINTS = distribution.CHECKPOINTS
+"""The folder of the shipped checkpoints."""
+
+FIRST = ("multi30k-en-de", "splice-junctions")
+"""What a page starts with, where it has the choice: the translator, and the classifier with a known consensus."""
+
+VARIABLE = "HEEDMAP_CHECKPOINTS"
 
 TRANSLATORS = ("seq2seq", "recurrent", f"{HUGGING_FACE}seq2seq")
 """The architectures that read one text and write another."""
@@ -33,21 +58,29 @@ CLASSIFIERS = "kmer"
 ARCHITECTURES = (*TRANSLATORS, "encoder", "decoder", "kmer", f"{HUGGING_FACE}encoder", f"{HUGGING_FACE}decoder")
 """Every architecture: those that write first."""
 
+ORIGINS = (RefSource.SHIPPED, RefSource.UPLOAD, RefSource.USER_FOLDER)
+"""Where checkpoints come from, in the order of lists."""
+
 ANSWERS = "answers"
 """Where a session keeps what its user answered about files, by their fingerprints, wherever they are brought again."""
 
-SHIPPED = Shipped()
-SOURCES: Mapping[Origin, CheckpointSource] = {
-    Origin.SHIPPED: SHIPPED,
-    Origin.UPLOAD: Uploads(),
-    Origin.USER_FOLDER: UserFolder(),
-}
-"""Who knows the checkpoints of each origin, in the order of lists."""
+N_MODELS = 3
+"""Models of uploads that a session keeps ready to run; each takes about as much memory as its file."""
+
+_VOCABULARY = re.compile(r"vocab|tok|dict|words|spm|sentencepiece|\.model$", re.IGNORECASE)
+"""What vocabularies in a folder of weights are called; other texts there are notes."""
 
 
-def names(*origins: Origin) -> list[str]:
+def names(*origins: RefSource) -> list[str]:
     """Every checkpoint of some origins, in their order."""
-    return [str(ref) for origin in origins for ref in SOURCES[origin].refs()]
+    return [str(ref) for origin in origins for ref in _refs(origin)]
+
+
+def _refs(origin: RefSource) -> list[CheckpointRef]:
+    if origin is not RefSource.SHIPPED:
+        return uploads.uploads() if origin is RefSource.UPLOAD else list(own_paths()[0])
+    here = [path.name for path in CHECKPOINTS.iterdir() if ours.is_folder(path)] if CHECKPOINTS.is_dir() else []
+    return [CheckpointRef(origin, name) for name in sorted(here, key=lambda name: (name not in FIRST, name))]
 
 
 def checkpoint_names(*architectures: str) -> list[str]:
@@ -56,17 +89,50 @@ def checkpoint_names(*architectures: str) -> list[str]:
     It goes by what configs and names say. What cannot be told is left out, and the page Your model says why; what
     cannot be loaded says so where it is chosen.
     """
-    return [name for name in names(*SOURCES) if architecture(name) in architectures]
+    return [name for name in names(*ORIGINS) if architecture(name) in architectures]
+
+
+def problems() -> list[CheckpointError]:
+    """Why shipped folders are in no list of an architecture: their config cannot be read."""
+    return [found for ref in _refs(RefSource.SHIPPED) if isinstance(found := _described(ref), CheckpointError)]
 
 
 def architecture(name: str) -> str | None:
-    """The architecture that a checkpoint describes; None for one that describes none.
+    """The architecture that a checkpoint describes; None for one that describes none, or is refused."""
+    ref = _ref(name)
+    if ref.origin is not RefSource.SHIPPED:
+        return _architecture(revision(name))
+    found = _described(ref)
+    return found if isinstance(found, str) else None
 
-    Raises:
-        CheckpointError: there is no such checkpoint.
-    """
-    source, ref = _found(name)
-    return source.architecture(ref, _answers(source, ref))
+
+@cached(spinner="store.looking_through")
+def _architecture(revision: Revision) -> str | None:
+    """What its config says, else what a worker finds, else what its shapes are taken for."""
+    ref = revision.ref
+    try:
+        known = None if ref.private else listed_architecture(_path(ref))
+        brought = None if known else _bundle(ref)
+        if brought is None:
+            return known or isolated.tried_folder(_path(ref)).architecture
+        if ref.private:
+            return load(revision).architecture
+        found = brought.recognised(dict(revision.answers))
+    except HeedmapError:
+        return None
+    return found.fit.architecture if found.fit is not None and found.fits else None
+
+
+def _described(ref: CheckpointRef) -> str | CheckpointError:
+    """The architecture that a shipped folder names, or why none can be read."""
+
+    def look() -> str | CheckpointError:
+        try:
+            return ours.described_architecture(_path(ref))
+        except CheckpointError as error:
+            return error
+
+    return once("architecture", _path(ref), look)
 
 
 def is_known(name: str) -> bool:
@@ -74,37 +140,61 @@ def is_known(name: str) -> bool:
     ref = CheckpointRef.parse(name)
     if not ref.name:
         return True
-    if ref.origin is Origin.RECORD or not SOURCES[ref.origin].has(ref.base):
-        return False
-    return ref.origin is not Origin.SHIPPED or architecture(str(ref.base)) is not None
+    if ref.origin is not RefSource.SHIPPED:
+        return ref.origin is not RefSource.RECORD and ref in _refs(ref.origin)
+    return is_shipped(ref.base) and architecture(str(ref.base)) is not None
+
+
+def is_shipped(ref: CheckpointRef) -> bool:
+    """Whether this is a checkpoint that ships with the app (no snapshot), without a look at the others."""
+    here = CHECKPOINTS / ref.name  # which may lead out of it
+    listed = once("listed", CHECKPOINTS, lambda: [*CHECKPOINTS.glob("*")])
+    return here in listed and ours.is_folder(here) and ref == CheckpointRef(RefSource.SHIPPED, ref.name)
 
 
 def revision(name: str) -> Revision:
-    """What stands in cache keys; it changes when a checkpoint's weights, or the answers about it, do.
+    """What stands in cache keys; it changes when a checkpoint's weights, or the answers about it, do."""
+    ref = _ref(name)
+    return Revision(ref, _stamp(ref), _answers(ref))
 
-    Raises:
-        CheckpointError: there is no such checkpoint.
-    """
-    return _revision(*_found(name))
+
+def _stamp(ref: CheckpointRef) -> int:
+    """A number that changes when the files of a checkpoint do."""
+    if ref.private:
+        return uploads.upload(ref).token
+    path = _path(ref)
+    if ref.origin is RefSource.USER_FOLDER:
+        return stamp_of([path]) if path.is_file() else stamp_of_folder(path)
+    try:
+        return hash((stamp_of([_weights(ref)]), stamp_of_folder(path)))
+    except OSError as error:
+        raise CheckpointError("checkpoint_not_here", name=str(ref)) from error
 
 
 def checkpoint(name: str) -> Checkpoint:
-    """A checkpoint, ready to run, with the answers that the user gave.
-
-    Raises:
-        CheckpointError: there is none, or it cannot be loaded; the message is the report.
-    """
+    """A checkpoint, ready to run, with the answers that the user gave."""
     return load(revision(name))
 
 
+@cached(spinner="store.loading", budget=MODELS, entries=N_MODELS)
 def load(revision: Revision) -> Checkpoint:
-    """The checkpoint of a revision: what cached functions run.
-
-    Raises:
-        CheckpointError: there is none, or it cannot be loaded.
-    """
-    source = SOURCES[revision.ref.origin]
-    return source.load(revision, _answers(source, revision.ref))
+    """The checkpoint of a revision: what cached functions run."""
+    ref = revision.ref
+    whole = load(Revision(ref.base, _stamp(ref.base))) if ref.snapshot else None
+    brought = _bundle(ref)
+    with log.timed("checkpoint_loaded", name=ref.origin.value if ref.private else ref):  # the rest is the user's word
+        if whole is not None:
+            return ours.load_snapshot(whole, _weights(ref))
+        if ref.origin is RefSource.SHIPPED:
+            return load_ours(_path(ref))
+        if brought is not None:
+            found = brought.checkpoint(dict(revision.answers), str(ref))
+        else:
+            found = replace(isolated.load_folder(_path(ref)), name=str(ref))
+    if not ref.private:
+        return found
+    session_resources.stop_without(session_resources.mine(), found.model)
+    return replace(found, folder=None)
 
 
 def of_checkpoint(
@@ -128,13 +218,8 @@ def of_checkpoint(
 
 
 def guesses(name: str) -> tuple[Message, ...]:
-    """What the maps of a checkpoint rest on that its files do not say; nothing of a shipped one.
-
-    Raises:
-        CheckpointError: there is none, or it cannot be loaded.
-    """
-    is_shipped = CheckpointRef.parse(name).origin is Origin.SHIPPED
-    return () if is_shipped else checkpoint(name).guesses
+    """What the maps of a checkpoint rest on that its files do not say; nothing of a shipped one."""
+    return () if CheckpointRef.parse(name).origin is RefSource.SHIPPED else checkpoint(name).guesses
 
 
 def base(name: str) -> str:
@@ -142,51 +227,59 @@ def base(name: str) -> str:
     return str(CheckpointRef.parse(name).base)
 
 
-def is_snapshot(name: str) -> bool:
-    """Whether this is a snapshot of a training, and not its end."""
-    return bool(CheckpointRef.parse(name).snapshot)
-
-
-def snapshots(name: str) -> dict[str, Snapshot]:
-    """The snapshots of a checkpoint's training by name, the earliest first; none of one that did not ship.
-
-    Raises:
-        CheckpointError: their index is damaged.
-    """
+def snapshots(name: str) -> dict[str, ours.Snapshot]:
+    """The snapshots of a checkpoint's training by name, the earliest first; none of one that did not ship."""
     ref = CheckpointRef.parse(name)
-    if ref.origin is not Origin.SHIPPED:
-        return {}
-    return {str(ref.at(snapshot.name)): snapshot for snapshot in SHIPPED.snapshots(ref)}
+    found = ours.snapshots(_path(ref)) if ref.origin is RefSource.SHIPPED and not ref.snapshot else ()
+    return {str(replace(ref, snapshot=snapshot.name)): snapshot for snapshot in found}
 
 
 def bundle(name: str) -> Bundle | None:
-    """The files of a checkpoint that may have questions; None for a folder whose config says everything.
+    """The files of a checkpoint that may have questions; None for a folder whose config says everything."""
+    return _bundle(_ref(name))
 
-    Raises:
-        CheckpointError: there is none, or it is refused.
-    """
-    source, ref = _found(name)
-    return source.bundle(ref)
+
+def _bundle(ref: CheckpointRef) -> Bundle | None:
+    if ref.private:
+        found = uploads.upload(ref).brought
+        return found if isinstance(found, Bundle) else None
+    is_plain = ref.origin is RefSource.USER_FOLDER and not _says_all(ref)
+    return _read_bundle(Revision(ref, _stamp(ref))) if is_plain else None
+
+
+@cached(spinner="store.reading_file")
+def _read_bundle(revision: Revision) -> Bundle:
+    """The weights, and the vocabularies that lie beside them in their folder."""
+    path = _path(revision.ref)
+    found = {file.name: file for file in find_files(path)}
+    if path.is_dir():
+        beside = [file for file in sorted(path.iterdir()) if file.is_file() and _VOCABULARY.search(file.name)]
+        for file in beside:
+            check_inside(file, path)
+        found |= {file.name: file for file in beside if is_vocabulary(file.name)}
+    with ExitStack() as until_read:
+        opened = {name: until_read.enter_context(file.open("rb")) for name, file in found.items()}
+        return replace(bundled(opened), name=path.stem)
 
 
 def contents(name: str) -> Contents:
-    """The tensors of a checkpoint as its files hold them.
-
-    Raises:
-        CheckpointError: there is none, or they cannot be read.
-    """
-    source, ref = _found(name)
-    return source.contents(_revision(source, ref))
+    """The tensors of a checkpoint as its files hold them."""
+    brought = bundle(name)
+    return _contents(revision(name)) if brought is None else brought.contents
 
 
-def vocabulary_files(name: str) -> Sequence[Path] | None:
-    """The files of a folder's tokenizers; None where only loading the checkpoint tells what reads its text.
+@cached(spinner="store.reading_weights")
+def _contents(revision: Revision) -> Contents:
+    ref = revision.ref
+    if ref.origin is RefSource.SHIPPED:
+        return read(_weights(ref) if ref.snapshot else _path(ref), DEFAULT_LIMITS)
+    return isolated.read_path(_path(ref))
 
-    Raises:
-        CheckpointError: there is none, or one of them leads out of the folder.
-    """
-    source, ref = _found(name)
-    return source.vocabulary_files(ref)
+
+def vocabularies(name: str) -> Sequence[Path] | None:
+    """The files of a folder's tokenizers; None where only loading the checkpoint tells what reads its text."""
+    ref = _ref(name)
+    return None if ref.private and _bundle(ref) is not None else vocabulary_files(_path(ref))
 
 
 def is_upload(name: str) -> bool:
@@ -195,39 +288,140 @@ def is_upload(name: str) -> bool:
 
 
 def answers_for(name: str) -> Answers:
-    """What the user answered about a checkpoint's file.
+    """What the user answered about a checkpoint's file."""
+    return _answers(_ref(name))
 
-    Raises:
-        CheckpointError: there is none.
-    """
-    return _answers(*_found(name))
+
+def _answers(ref: CheckpointRef) -> Answers:
+    return tuple(sorted(st.session_state.get(ANSWERS, {}).get(_fingerprint(ref), {}).items()))
 
 
 def set_answers(name: str, answers: Mapping[str, Any]) -> None:
-    """Remember answers about a checkpoint's file, wherever it is brought again in the user's session.
+    """Remember answers about a checkpoint's file, wherever it is brought again in the user's session."""
+    st.session_state.setdefault(ANSWERS, {})[_fingerprint(_ref(name))] = dict(answers)
+
+
+def _fingerprint(ref: CheckpointRef) -> str | None:
+    """What answers are remembered under; None where there is nothing to answer, or to read."""
+    if ref.origin is RefSource.USER_FOLDER:
+        return None if _says_all(ref) else _fingerprint_of(Revision(ref, _stamp(ref)))
+    found = _bundle(ref)
+    return None if found is None else found.fingerprint
+
+
+@cached()
+def _fingerprint_of(revision: Revision) -> str | None:
+    try:
+        found = find_files(_path(revision.ref))
+    except CheckpointError:
+        return None
+    return fingerprint_of(found)
+
+
+def records() -> list[str]:
+    """The names of all records: the session's, the earliest first, then those of the user's folder."""
+    return [str(ref) for ref in (*uploads.uploads(RefSource.RECORD), *_own_records())]
+
+
+def record(name: str) -> ModelRun:
+    """What a record holds: a run.
 
     Raises:
-        CheckpointError: there is none.
+        CheckpointError: there is none of this name, or it is refused.
     """
-    source, ref = _found(name)
-    st.session_state.setdefault(ANSWERS, {})[source.fingerprint(ref)] = dict(answers)
-
-
-def problems() -> Sequence[CheckpointError]:
-    """Why shipped folders are in no list: their config cannot be read."""
-    return SHIPPED.problems()
-
-
-def _found(name: str) -> tuple[CheckpointSource, CheckpointRef]:
-    ref = CheckpointRef.parse(name)
-    if ref.origin is Origin.RECORD:  # which is no checkpoint
+    of = record_revision(name)
+    if of.ref.origin is RefSource.USER_FOLDER:
+        return _opened(of)
+    found = uploads.upload(of.ref).brought
+    if not isinstance(found, ModelRun):
         raise CheckpointError("checkpoint_not_here", name=name)
-    return SOURCES[ref.origin], ref
+    return found
 
 
-def _answers(source: CheckpointSource, ref: CheckpointRef) -> Answers:
-    return tuple(sorted(st.session_state.get(ANSWERS, {}).get(source.fingerprint(ref), {}).items()))
+def record_revision(name: str) -> Revision:
+    """What stands in keys of what is computed from a record; one that was brought belongs to its session.
+
+    Raises:
+        CheckpointError: there is none of this name.
+    """
+    ref = CheckpointRef.parse(name)
+    is_own = ref.origin is RefSource.USER_FOLDER
+    return Revision(ref, stamp_of([_lies_at(ref, _own_records())]) if is_own else uploads.upload(ref).token)
 
 
-def _revision(source: CheckpointSource, ref: CheckpointRef) -> Revision:
-    return Revision.of(ref, source.stamp(ref), _answers(source, ref))
+@cached(spinner="store.reading_file")
+def _opened(revision: Revision) -> ModelRun:
+    path = _lies_at(revision.ref, _own_records())
+    with path.open("rb") as stream:
+        return uploads.as_run(isolated.open_record(stream, path.name), path.stem)
+
+
+@cache
+def own_folder() -> Path | None:
+    """The folder, or the one file, that the app was started with, by argument or else by variable; None without one."""
+    named = limits.argument("checkpoints") or os.environ.get(VARIABLE)
+    return Path(named).expanduser().resolve() if named else None
+
+
+def own_paths() -> tuple[dict[CheckpointRef, Path], list[str]]:
+    """Where every checkpoint of the folder lies, and messages on what is not listed: links out of the folder."""
+    paths, refused = _listed()
+    found = dict[CheckpointRef, Path]()
+    for path in paths:
+        inside = path.iterdir() if path.is_dir() else [path]
+        if any(file.suffix in ENDINGS for file in inside):
+            found[CheckpointRef(RefSource.USER_FOLDER, path.name)] = path
+    return found, refused
+
+
+def _own_records() -> dict[CheckpointRef, Path]:
+    """Where every record file of the folder lies."""
+    return {CheckpointRef(RefSource.USER_FOLDER, path.name): path for path in _listed()[0] if is_record(path.name)}
+
+
+def _listed() -> tuple[list[Path], list[str]]:
+    """What lies in the user's folder, or the one file that stands for it; and why anything is left out."""
+    folder, refused = own_folder(), list[str]()
+    if folder is None or folder.is_file():
+        return [folder] if folder else [], refused
+    if not folder.is_dir():
+        return [], [Message("no_user_folder", name=folder.name)]
+    found = []
+    for path in sorted(folder.iterdir()):
+        try:
+            check_inside(path, folder)
+        except CheckpointError as error:
+            refused.append(error.message)
+        else:
+            found.append(path)
+    return found, refused
+
+
+def _ref(name: str) -> CheckpointRef:
+    ref = CheckpointRef.parse(name)
+    if ref.origin is RefSource.RECORD:  # which is no checkpoint
+        raise CheckpointError("checkpoint_not_here", name=name)
+    return ref
+
+
+def _path(ref: CheckpointRef) -> Path:
+    """Where the folder, or the one file, of a checkpoint lies."""
+    if ref.origin is RefSource.SHIPPED:
+        return CHECKPOINTS / ref.name
+    return uploads.folder(ref) if ref.private else _lies_at(ref, own_paths()[0])
+
+
+def _lies_at(ref: CheckpointRef, paths: Mapping[CheckpointRef, Path]) -> Path:
+    if ref not in paths:
+        raise CheckpointError("checkpoint_not_here", name=str(ref))
+    return paths[ref]
+
+
+def _weights(ref: CheckpointRef) -> Path:
+    """Those of a shipped checkpoint, or of a snapshot of its training."""
+    return _path(ref) / (f"{ours.FOLDER}/{ref.snapshot}.safetensors" if ref.snapshot else WEIGHTS)
+
+
+def _says_all(ref: CheckpointRef) -> bool:
+    """Whether a folder's config says what shapes cannot."""
+    return (_path(ref) / CONFIG).is_file()

@@ -6,21 +6,17 @@ here has to last: the address makes it again.
 """
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
-from pathlib import Path
-from threading import Condition, Thread, current_thread
+from threading import Condition, Thread
 from typing import NamedTuple
 
 from transformer.distribution import CHECKPOINTS
 from transformer.safe.limits import MEGABYTE
-from transformer.training.child import Child
-from transformer.training.snapshots import SCHEDULE, Snapshot, checkpoint, unpacked
+from transformer.training.snapshots import SCHEDULE, Child, Snapshot, checkpoint, unpacked
 from transformer.training.tasks import Settings
 from ui.store import log, render_slots, uploads
 from ui.store.cache import cached, session_store
-from ui.store.uploads import take
 
 SESSION_SECONDS = 60.0
 """Processor seconds of training that a session may ask for."""
@@ -40,53 +36,39 @@ IDLE = 60.0
 MOST_BYTES = 64 * MEGABYTE
 """Snapshots of all runs that are kept."""
 
-RECORDINGS = CHECKPOINTS / "learning"
-
 OPENED = "opened-trainings"
 
 
 @dataclass
-class Purse:
-    """What a session has spent, in processor seconds."""
+class Spent:
+    """Processor seconds of training that a session has had."""
 
     seconds: float = 0.0
 
     @property
-    def empty(self) -> bool:
+    def is_all(self) -> bool:
         """Whether it may ask for nothing more."""
         return self.seconds >= SESSION_SECONDS
 
 
-@dataclass
-class _Reader:
-    """Who looks at a run: up to which update, what pays for it, and when last."""
-
-    to: int
-    purse: Purse
-    seen: float
-
-
 @dataclass(eq=False)
 class _Run:
-    """One run: its snapshots so far, and who looks at it by session."""
+    """One run: its snapshots so far, and by session who looks: up to which update, when last, and what was spent."""
 
     settings: Settings
     update: int = -1
     snapshots: list[Snapshot] = field(default_factory=list)
-    readers: dict[str, _Reader] = field(default_factory=dict)
+    readers: dict[str, tuple[int, float, Spent]] = field(default_factory=dict)
     failed: bool = False
 
-    def payers(self) -> Iterator[_Reader]:
-        """Who wants more of it, is here, and may ask for it; the first one pays."""
-        now = time.monotonic()
-        for one in list(self.readers.values()):
-            if one.to > self.update and now - one.seen < AWAY and not one.purse.empty and not self.failed:
-                yield one
-
     @property
-    def is_wanted(self) -> bool:
-        """Whether anybody does."""
-        return next(self.payers(), None) is not None
+    def payer(self) -> Spent | None:
+        """The first session that is here, wants more of it, and may ask for it; None if nobody does."""
+        now = time.monotonic()
+        for to, seen, spent in list(self.readers.values()):
+            if to > self.update and now - seen < AWAY and not spent.is_all and not self.failed:
+                return spent
+        return None
 
 
 class Look(NamedTuple):
@@ -97,8 +79,8 @@ class Look(NamedTuple):
 
     snapshots: tuple[Snapshot, ...]
     ahead: int | None = None
-    spent: bool = False
     failed: bool = False
+    spent: bool = False
 
 
 class Trainings:
@@ -109,65 +91,54 @@ class Trainings:
         self._queue: list[_Run] = []
         self._changed = Condition()
         self._thread: Thread | None = None
-        self.chunks = 0
-        """Answers of the process so far."""
 
-    def look(self, settings: Settings, session: str, to: int, purse: Purse) -> Look:
+    def look(self, settings: Settings, session: str, to: int, spent: Spent) -> Look:
         """What is known of a run for a session that wants it up to update `to` (-1: nothing)."""
         with self._changed:
             for other in self._runs.values():
                 if other.settings != settings:
                     other.readers.pop(session, None)
             run = self._runs.setdefault(settings, _Run(settings))
-            known = run.readers.get(session)
-            run.failed = run.failed and known is not None and known.to == to
-            if known is None:
-                run.readers[session] = _Reader(to, purse, time.monotonic())
-            else:
-                known.to, known.seen = to, time.monotonic()
-            if run.is_wanted and run not in self._queue:
+            run.failed = run.failed and run.readers.get(session, (None,))[0] == to
+            run.readers[session] = to, time.monotonic(), spent
+            if run.payer and run not in self._queue:
                 self._queue.append(run)
                 self._changed.notify_all()
-                if self._thread is None:
+                if self._thread is None or not self._thread.is_alive():
                     self._thread = Thread(target=self._work, name="trainings", daemon=True)
                     self._thread.start()
             self._make_room(run)
             shown = tuple(one for one in run.snapshots if one.measures.update <= to)
-            left = run.is_wanted and to > run.update
-            ahead = self._queue.index(run) if left and run in self._queue else None
-            return Look(shown, ahead, purse.empty and to > run.update, run.failed)
+            ahead = self._queue.index(run) if to > run.update and run.payer and run in self._queue else None
+            return Look(shown, ahead, run.failed, spent.is_all and to > run.update)
 
     def _make_room(self, run: _Run) -> None:
         """Forget who has left, and the runs that were begun longest ago and that nobody looks at."""
-        held = sum(one.n_bytes for kept in self._runs.values() for one in kept.snapshots)
+        n_bytes = sum(one.n_bytes for kept in self._runs.values() for one in kept.snapshots)
         now = time.monotonic()
         for settings, kept in list(self._runs.items()):
-            kept.readers = {name: one for name, one in kept.readers.items() if now - one.seen < AWAY}
-            if kept is not run and not kept.readers and (held > MOST_BYTES or not kept.snapshots):
-                held -= sum(one.n_bytes for one in kept.snapshots)
+            kept.readers = {name: one for name, one in kept.readers.items() if now - one[1] < AWAY}
+            if kept is not run and not kept.readers and (n_bytes > MOST_BYTES or not kept.snapshots):
+                n_bytes -= sum(one.n_bytes for one in kept.snapshots)
                 del self._runs[settings]
 
     def _work(self) -> None:
         child = Child()
         try:
-            while (run := self._next()) is not None:
-                self._go_on(run, child)
+            while True:
+                with self._changed:
+                    run = self._queue[0] if self._changed.wait_for(self._is_wanted, IDLE) else None
+                if run is None:
+                    child.end()
+                else:
+                    self._go_on(run, child)
         finally:
             child.end()
-            with self._changed:
-                self._thread = None if self._thread is current_thread() else self._thread
 
-    def _next(self) -> _Run | None:
-        """The run that is trained now; None when there was none for a while."""
-        with self._changed:
-            until = time.monotonic() + IDLE
-            while True:
-                self._queue = [one for one in self._queue if one.is_wanted]
-                if self._queue:
-                    return self._queue[0]
-                if not self._changed.wait(max(0.0, until - time.monotonic())):
-                    self._thread = None  # under the lock: the next look starts another
-                    return None
+    def _is_wanted(self) -> bool:
+        """Whether any run is to go on."""
+        self._queue = [one for one in self._queue if one.payer]
+        return bool(self._queue)
 
     def _go_on(self, run: _Run, child: Child) -> None:
         """Have a few updates done, if they are wanted for as long as they take."""
@@ -176,7 +147,7 @@ class Trainings:
         try:
             child.ask(run.settings, target)
             while (found := child.answer(GLANCE)) is None:
-                unwanted = 0.0 if run.is_wanted else unwanted + GLANCE
+                unwanted = 0.0 if run.payer else unwanted + GLANCE
                 if unwanted > STOPPING:
                     child.end()
                     return
@@ -187,10 +158,8 @@ class Trainings:
             return
         seconds, snapshot = found
         with self._changed:
-            self.chunks += 1
-            payer = next(run.payers(), None)
-            if payer is not None:
-                payer.purse.seconds += seconds
+            if (payer := run.payer) is not None:
+                payer.seconds += seconds
             run.update = target
             if snapshot is not None:
                 run.snapshots.append(snapshot)
@@ -202,23 +171,11 @@ class Trainings:
 TRAININGS = Trainings()
 
 
+@cached()
 def recordings() -> dict[Settings, tuple[Snapshot, ...]]:
     """The trainings that come with the app, by their settings."""
-    return _recordings(RECORDINGS)
-
-
-@cached()
-def _recordings(folder: Path) -> dict[Settings, tuple[Snapshot, ...]]:
-    found = [unpacked(path.read_bytes()) for path in sorted(folder.glob("*.safetensors"))]
+    found = [unpacked(path.read_bytes()) for path in sorted((CHECKPOINTS / "learning").glob("*.safetensors"))]
     return {settings: tuple(snapshots) for settings, snapshots in found}
-
-
-class _Made(BytesIO):
-    """A checkpoint as if a browser had sent it."""
-
-    def __init__(self, name: str, data: bytes) -> None:
-        super().__init__(data)
-        self.name, self.size, self.file_id = name, len(data), ""
 
 
 def known(settings: Settings, snapshot: Snapshot) -> str | None:
@@ -233,6 +190,7 @@ def opened(settings: Settings, snapshot: Snapshot) -> None:
     Raises:
         CheckpointError: the session or the server holds too much.
     """
-    update = snapshot.measures.update
-    made = _Made(f"{settings.task}-{update}.zip", checkpoint(settings, snapshot))
-    session_store(OPENED, entries=16).put((settings, update), take([made], None))
+    update, data = snapshot.measures.update, checkpoint(settings, snapshot)
+    made = BytesIO(data)
+    vars(made).update(name=f"{settings.task}-{update}.zip", size=len(data), file_id="")  # as if a browser had sent it
+    session_store(OPENED, entries=16).put((settings, update), uploads.take([made], None))

@@ -1,26 +1,26 @@
-"""Uploads on their way in: Streamlit takes any number of files from any session; here they are expected, or refused.
+"""How much uploads may hold, and how much they do: from a file's arrival to its last reference.
 
-Streamlit keeps a file that was sent until its session ends, whether or not a page asked for it. So a request to upload
-passes only where the open page has an uploader, and as much as that one is for, and is counted with all else that
-uploads hold until the page has read the file, another page is opened, or the reader has left.
+Streamlit takes any number of files from any session, and keeps one until its session ends, whether or not a page asked
+for it. So a request to upload passes only where the open page has an uploader, and as much as that one is for. It is
+counted with all else that uploads hold until the page has read the file, another page is opened, or its reader left.
 """
 
-import os
 import re
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-import streamlit as st
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transformer.errors import CheckpointError
+from transformer.safe.limits import MEGABYTE
 from ui.patches import session
-from ui.store import session_resources
-from ui.store.upload_quota import Counted, UploadLimits
+from ui.store import limits
+from ui.store.session_resources import HOUSEKEEPER, SessionResources, mine
 
 MAX_FILES = 64
 """Files that may wait in one session; each takes some memory, however small it is."""
@@ -30,67 +30,61 @@ FORM_BYTES = 4096
 
 NO_LENGTH, TOO_LARGE, NO_ROOM = 411, 413, 507
 
-PAGE = "upload_guard.page"
-
 _UPLOAD = re.compile(r"/_stcore/upload_file/([^/]+)/([^/]+)$")
 
 
-class Arrivals:
-    """What each session's open page expects, and the files that came and were not read yet."""
+class Ledger:
+    """How many bytes all sessions hold: sizes of files; of a model's folder that of its model, where it takes more.
+
+    Threads and finalizers write it, the latter at any moment of a thread. A model that runs takes as much again.
+    """
 
     def __init__(self) -> None:
-        self._lock = RLock()
-        self._expected: dict[str, int] = {}
-        self._held: dict[str, dict[str, Counted]] = {}
+        self._lock, self.n_bytes = RLock(), 0
 
-    def expect(self, session_id: str, n_bytes: int) -> None:
-        """An uploader is drawn, for at most so many bytes in all."""
+    def add(self, n_bytes: int) -> None:
+        """Count bytes before they are read, or no more where they are negative.
+
+        Raises:
+            CheckpointError: all sessions together would hold more than the server may.
+        """
         with self._lock:
-            self._expected[session_id] = max(n_bytes, self._expected.get(session_id, 0))
-
-    def count(self, session_id: str, file_id: str, n_bytes: int) -> int:
-        """Count a file that is about to come; the HTTP status of a refusal, or 0."""
-        with self._lock:
-            self.strike(session_id, file_id)
-            held = self._held.get(session_id, {})
-            room = self._expected.get(session_id, 0) + FORM_BYTES * (len(held) + 1)
-            together = sum(one.n_bytes for one in held.values()) + n_bytes
-            if session_id not in self._expected or len(held) >= MAX_FILES or together > room:
-                return TOO_LARGE
-            try:
-                counted = Counted(n_bytes, UploadLimits.of(os.environ).server_bytes)
-            except CheckpointError:
-                return NO_ROOM
-            self._held.setdefault(session_id, {})[file_id] = counted
-            return 0
-
-    def is_held(self, session_id: str, file_id: str) -> bool:
-        """Whether a file is counted."""
-        return file_id in self._held.get(session_id, {})
-
-    def strike(self, session_id: str, file_id: str) -> None:
-        """Count a file no more."""
-        with self._lock:
-            held = self._held.get(session_id, {})
-            if file_id in held:
-                held.pop(file_id).strike()
-
-    def leave(self, session_id: str) -> bool:
-        """Let go of all files of a session, and expect no more; whether there were any."""
-        with self._lock:
-            self._expected.pop(session_id, None)
-            held = self._held.pop(session_id, {})
-            for counted in held.values():
-                counted.strike()
-        session.drop_files(session_id)
-        return bool(held)
+            if n_bytes > 0 and self.n_bytes + n_bytes > limits.n_bytes(limits.SERVER):
+                raise CheckpointError("server_full", held=megabytes(self.n_bytes), more=megabytes(n_bytes))
+            self.n_bytes += n_bytes
 
 
-ARRIVALS = Arrivals()
+LEDGER = Ledger()
+
+
+class CountedBytes:
+    """Bytes in the ledger: struck off when nothing refers to this any more, at once where a block around it fails.
+
+    Raises:
+        CheckpointError: all sessions together would hold more than the server may.
+    """
+
+    def __init__(self, n_bytes: int) -> None:
+        LEDGER.add(n_bytes)
+        self.n_bytes = n_bytes
+        self.strike = weakref.finalize(self, LEDGER.add, -n_bytes)
+        """Count them no more; once is enough."""
+
+    def __enter__(self) -> "CountedBytes":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:  # at once: the error's traceback may live on
+            self.strike()
+
+
+def megabytes(n_bytes: int) -> str:
+    """A size for a sentence."""
+    return f"{n_bytes / MEGABYTE:,.1f} MB"
 
 
 class UploadGuard:
-    """Middleware: asks `ARRIVALS` before a file is read from the network."""
+    """Middleware: counts a file before it is read from the network, and lets none pass that nobody expects."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -102,12 +96,14 @@ class UploadGuard:
             await self.app(scope, receive, send)
             return
         session_id, file_id = upload.groups()
-        if scope["method"] == "PUT":
-            length = Headers(scope=scope).get("content-length", "")
-            refused = ARRIVALS.count(session_id, file_id, int(length)) if length.isdecimal() else NO_LENGTH
-            if refused:
-                await PlainTextResponse("no uploader of this page is for that much", refused)(scope, receive, send)
-                return
+        resources, comes = (
+            HOUSEKEEPER.sessions.get(session_id) or SessionResources(session_id),
+            scope["method"] == "PUT",
+        )
+        refused = _refusal(resources, file_id, Headers(scope=scope).get("content-length", "")) if comes else 0
+        if refused:
+            await PlainTextResponse("no uploader of this page is for that much", refused)(scope, receive, send)
+            return
         status = 500
 
         async def noted(message: Message) -> None:
@@ -118,37 +114,48 @@ class UploadGuard:
         try:
             await self.app(scope, receive, noted)
         finally:
-            is_kept = scope["method"] == "PUT" and status < 300
-            if not is_kept:
-                ARRIVALS.strike(session_id, file_id)
-            elif not ARRIVALS.is_held(session_id, file_id):  # its page was left meanwhile
-                session.drop_files(session_id, file_id)
+            if not comes or status >= 300 or file_id not in resources.arrived:  # its page was left meanwhile
+                resources.drop_arrived(file_id)
+
+
+def _refusal(resources: SessionResources, file_id: str, length: str) -> int:
+    """Count a file that is about to come; the HTTP status of a refusal, or 0."""
+    if not length.isdecimal():
+        return NO_LENGTH
+    with resources.lock:
+        if file_id in resources.arrived:  # sent anew
+            resources.arrived.pop(file_id).strike()
+        room = (resources.expected or 0) + FORM_BYTES * (len(resources.arrived) + 1)
+        together = sum(one.n_bytes for one in resources.arrived.values()) + int(length)
+        if resources.expected is None or len(resources.arrived) >= MAX_FILES or together > room:
+            return TOO_LARGE
+        try:
+            resources.arrived[file_id] = CountedBytes(int(length))
+        except CheckpointError:
+            return NO_ROOM
+        return 0
 
 
 def page_begins(page: str) -> None:
     """A run of a page begins: what another page expected is expected no more, and what it had is let go."""
-    if st.session_state.get(PAGE, page) != page:
-        ARRIVALS.leave(session.session_id())
-    st.session_state[PAGE] = page
+    resources = mine()
+    if resources.page not in {None, page}:
+        resources.drop_arrived()
+    resources.page = page
 
 
 def expect(n_bytes: int) -> None:
     """Let files of at most so many bytes in all arrive for an uploader that is drawn now."""
-    session_id = session.session_id()
-    ARRIVALS.expect(session_id, n_bytes)
-    session_resources.mine().on_leaving = lambda: ARRIVALS.leave(session_id)
+    resources = mine()
+    with resources.lock:
+        resources.expected = max(n_bytes, resources.expected or 0)
 
 
 @contextmanager
 def reading(files: Sequence[Any]) -> Iterator[None]:
-    """Inside, files are read; they are closed afterwards, whatever becomes of them.
-
-    The framework's copies are dropped: they would stay until the session ends.
-    """
-    session_id = session.session_id()
-    for file in files if session_id else ():
-        ARRIVALS.strike(session_id, file.file_id)
-        session.drop_files(session_id, file.file_id)
+    """Inside, files are read, and counted as arrived no more; they are closed then, whatever becomes of them."""
+    if files:
+        mine().drop_arrived(*(file.file_id for file in files))
     try:
         yield
     finally:

@@ -1,38 +1,38 @@
-"""Checkpoints that a user uploads: they live in the memory of their session, and nowhere else.
+"""Checkpoints and records that a user uploads: they live in the memory of their session, and nowhere else.
 
 Another session has no way to them, and they go when it ends. What they hold is bounded for a session and for all
 sessions together. The app writes none of it to disk; while a file of more than 1 MB arrives, the web server keeps it in
-a temporary file without a name (see TMPDIR), which is gone as soon as it has arrived.
+a temporary file without a name (see TMPDIR), which is gone as soon as it has arrived. A model's folder, as a ZIP or its
+files side by side, is put where the library that reads it finds them: in memory where the system has such a place.
 """
 
-import os
+import io
+import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from transformer import Checkpoint
+from transformer import Record
+from transformer.attention.record_files import is_record
 from transformer.checkpoint import weight_files
 from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
-from transformer.checkpoint.load import vocabulary_files
+from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.runs.any_model import ModelRun
-from transformer.safe.contents import Contents
-from transformer.safe.unpacked import PrivateFolder, free_bytes
-from ui.store import folders, log, session_resources, upload_guard, upload_quota
-from ui.store.budget import MODELS
-from ui.store.cache import in_session
-from ui.store.machine import give_back
-from ui.store.refs import CheckpointRef, Origin, Revision
-from ui.store.session_resources import ends_without
-from ui.store.source import Answers, CheckpointSource
-from ui.store.upload_quota import Counted, UploadLimits
-from ui.store.user_folder import architecture_of
+from transformer.safe.limits import ReadLimits
+from transformer.safe.zips import KEPT, ZIP_ENDING, PrivateFolder, check_room, is_kept
+from ui.store import limits, session_resources, upload_guard
+from ui.store.limits import SERVER, SESSION, UPLOAD
+from ui.store.refs import CheckpointRef, RefSource
+from ui.store.upload_guard import CountedBytes, megabytes
 
 ENDINGS = (
     *(ending.removeprefix(".") for ending in (*weight_files.ENDINGS, *weight_files.LIKE_WEIGHTS)),
@@ -40,35 +40,26 @@ ENDINGS = (
 )
 """What may be chosen; some only to be told what it is, and how to bring its weights."""
 
+MOST = 8
+"""Checkpoints and records that a session may hold."""
 
-N_MODELS = 3
-"""Models of uploads that a session keeps ready to run; each takes about as much memory as its file."""
+CHUNK = 1024 * 1024
+"""Bytes that are copied at a time."""
 
-
-class File(Protocol):
-    """A file as the browser sent it."""
-
-    @property
-    def name(self) -> str:
-        """What it is called on the user's machine."""
-
-    @property
-    def size(self) -> int:
-        """Its bytes."""
+LONGEST_TEXT, LONGEST_NAME = 10_000, 200
+"""Characters that are shown of what a record's model read, and of the model's name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Upload:
     """One checkpoint or record of the user's session. `token` stands in cache keys: nobody else can guess it.
 
-    `counted` counts it in the ledger. A model's folder that says all of itself lies in `folder`, other files in a
-    `bundle`; a record is a `run`.
+    What was brought is a model's folder that says all of itself, other files, or a record: a run. `counted` counts it
+    in the ledger.
     """
 
-    counted: tuple[Counted, ...]
-    bundle: Bundle | None = None
-    folder: PrivateFolder | None = None
-    run: ModelRun | None = None
+    counted: tuple[CountedBytes, ...]
+    brought: PrivateFolder | Bundle | ModelRun
     token: int = field(default_factory=lambda: secrets.randbits(62))
 
     @property
@@ -76,78 +67,8 @@ class Upload:
         """Bytes of its files."""
         return sum(one.n_bytes for one in self.counted)
 
-    def load(self, answers: Answers, name: str) -> Checkpoint:
-        """It, ready to run.
 
-        Raises:
-            CheckpointError: it cannot be loaded.
-        """
-        if self.folder is not None:
-            return replace(isolated.load_folder(self.folder.path), name=name, folder=None)
-        return self._files.checkpoint(dict(answers), name)
-
-    def contents(self) -> Contents:
-        """Its tensors.
-
-        Raises:
-            CheckpointError: they cannot be read.
-        """
-        return self._files.contents if self.folder is None else isolated.read_path(self.folder.path)
-
-    @property
-    def _files(self) -> Bundle:
-        if self.bundle is None:
-            raise TypeError("an upload is a bundle of files, or a folder")
-        return self.bundle
-
-
-class Uploads(CheckpointSource):
-    """The checkpoints that this session uploaded; no other has a way to them."""
-
-    def refs(self) -> list[CheckpointRef]:
-        return uploads()
-
-    def stamp(self, ref: CheckpointRef) -> int:
-        return upload(ref).token
-
-    def fingerprint(self, ref: CheckpointRef) -> str | None:
-        found = upload(ref).bundle
-        return None if found is None else found.fingerprint
-
-    def architecture(self, ref: CheckpointRef, answers: Answers) -> str | None:
-        folder = upload(ref).folder
-        if folder is not None:
-            return architecture_of(lambda: isolated.tried_folder(folder.path).architecture)
-        revision = Revision(ref, self.stamp(ref))
-        return in_session(
-            "architecture",
-            (revision, answers),
-            lambda: architecture_of(lambda: self.load(revision, answers).architecture),
-        )
-
-    def load(self, revision: Revision, answers: Answers) -> Checkpoint:
-        ref = revision.ref
-
-        def loaded() -> Checkpoint:
-            with log.timed("checkpoint_loaded", name=ref.origin.value):  # what comes after that is the user's word
-                found = upload(ref).load(answers, str(ref))
-            ends_without(session_resources.mine(), found.model)
-            return found
-
-        return in_session("checkpoint", (revision, answers), loaded, N_MODELS, MODELS)
-
-    def bundle(self, ref: CheckpointRef) -> Bundle | None:
-        return upload(ref).bundle
-
-    def contents(self, revision: Revision) -> Contents:
-        return upload(revision.ref).contents()
-
-    def vocabulary_files(self, ref: CheckpointRef) -> tuple[Path, ...] | None:
-        folder = upload(ref).folder
-        return None if folder is None else vocabulary_files(folder.path)
-
-
-def uploads(origin: Origin = Origin.UPLOAD) -> list[CheckpointRef]:
+def uploads(origin: RefSource = RefSource.UPLOAD) -> list[CheckpointRef]:
     """The session's uploads, or its records."""
     return [ref for ref in session_resources.mine().uploads if ref.origin is origin]
 
@@ -164,27 +85,30 @@ def upload(ref: CheckpointRef) -> Upload:
     return found
 
 
-def room(limits: UploadLimits) -> int:
+def folder(ref: CheckpointRef) -> Path:
+    """Where a model's folder that was brought lies."""
+    found = upload(ref).brought
+    if not isinstance(found, PrivateFolder):
+        raise CheckpointError("checkpoint_not_here", name=str(ref))
+    return found.path
+
+
+def room() -> int:
     """Bytes that the session may still bring."""
-    return max(0, limits.session_bytes - session_resources.mine().n_bytes)
+    return max(0, limits.n_bytes(SESSION) - session_resources.mine().n_bytes)
 
 
-def may_arrive(limits: UploadLimits) -> int:
+def may_arrive() -> int:
     """Bytes of a file that may arrive at this moment; more would be refused by the web server, without a sentence."""
     try:
         free = shutil.disk_usage(tempfile.gettempdir()).free
     except FileNotFoundError:  # of all places for temporary files, none takes even a byte
         free = 0
-    return max(0, min(limits.file_bytes, limits.server_bytes - upload_quota.LEDGER.held, free))
+    return max(0, min(limits.n_bytes(UPLOAD), limits.n_bytes(SERVER) - upload_guard.LEDGER.n_bytes, free))
 
 
-def folder_may_hold(limits: UploadLimits) -> int:
-    """Bytes that the files of a model's folder may have together at this moment, unpacked."""
-    return min(limits.session_bytes, free_bytes())
-
-
-def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits | None = None) -> CheckpointRef:
-    """Read what was brought and keep it in the session.
+def take(files: Sequence[Any], chosen: CheckpointRef | None) -> CheckpointRef:
+    """Read what was brought, one record or the files of one checkpoint, and keep it in the session.
 
     Vocabularies that come without weights go to the upload called `chosen`. Whatever becomes of the files, they are
     closed, and the copies of the web server let go: both would stay in memory until the session ends.
@@ -193,40 +117,130 @@ def take(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimit
         CheckpointError: something is refused, of no use, or more than a session or the server may hold.
     """
     with upload_guard.reading(files):
-        return _taken(files, chosen, limits or UploadLimits.of(os.environ))
-
-
-def _taken(files: Sequence[Any], chosen: CheckpointRef | None, limits: UploadLimits) -> CheckpointRef:
-    for file in files:
-        upload_quota.check_size(file.name, file.size, limits)
-    streams: dict[str, BufferedIOBase] = {Path(file.name).name: file for file in files}
-    if len(streams) < len(files):
-        raise CheckpointError("upload_same_names")
-    held, size = session_resources.mine().uploads, sum(file.size for file in files)
-    before = held.get(chosen) if chosen is not None and all(map(is_vocabulary, streams)) else None
-    extended = None if before is None else before.bundle
-    upload_quota.check_room(size, limits, is_new=extended is None)
-    with Counted(size, limits.server_bytes) as counted:
-        if chosen is not None and before is not None and extended is not None:
-            held[chosen] = Upload((*before.counted, counted), extended.beside(streams))
-            return chosen
-        if (name := folders.folder_name(streams)) is not None:
-            folder, own = folders.brought(streams, name, limits, room(limits))
-            counted.strike()  # what arrived is let go, the folder is kept
-            brought = Upload((own,), folder=folder)
-        else:
-            files_together = bundle(streams)
-            name, brought = files_together.name, Upload((counted,), files_together)
-        ref = upload_quota.free_ref(name)
-        held[ref] = brought
-    return ref
+        most = limits.n_bytes(UPLOAD)
+        for file in files:
+            if file.size > most:
+                sizes = {"found": megabytes(file.size), "most": megabytes(most)}
+                raise CheckpointError("upload_too_large", name=file.name, **sizes)
+        streams: dict[str, BufferedIOBase] = {Path(file.name).name: file for file in files}
+        if len(streams) < len(files):
+            raise CheckpointError("upload_same_names")
+        own, size, first = session_resources.mine().uploads, sum(file.size for file in files), next(iter(streams))
+        before: Upload | None = own.get(chosen) if all(map(is_vocabulary, streams)) else None
+        weights = before.brought if before is not None else None
+        if not isinstance(weights, Bundle) and len(own) >= MOST:
+            raise CheckpointError("upload_too_many", count=len(own))
+        _check_room(size)
+        with CountedBytes(size) as counted:
+            if chosen is not None and before is not None and isinstance(weights, Bundle):
+                own[chosen] = Upload((*before.counted, counted), weights.beside(streams))
+                return chosen
+            if len(streams) == 1 and is_record(first):
+                return _kept(Path(first).stem, RefSource.RECORD, _record(streams[first], first, counted))
+            if (name := _folder_name(streams)) is not None:
+                kept = _folder(streams, name)
+                counted.strike()  # what arrived is let go, the folder is kept
+                return _kept(name, RefSource.UPLOAD, kept)
+            together = bundle(streams)
+            return _kept(together.name, RefSource.UPLOAD, Upload((counted,), together))
 
 
 def forget(ref: CheckpointRef) -> None:
     """Let go of an upload or a record, and of all that was computed from what the session brought."""
-    held = session_resources.mine()
-    found = held.uploads.pop(ref, None)
-    if found is not None and found.folder is not None:
-        found.folder.remove()
-    held.results.clear()
-    give_back()
+    own = session_resources.mine()
+    found: Upload | None = own.uploads.pop(ref, None)
+    if found is not None and isinstance(found.brought, PrivateFolder):
+        found.brought.remove()
+    own.results.clear()
+    limits.give_back()
+
+
+def _check_room(more: int) -> None:
+    """Refuse bytes beyond what the session may hold."""
+    together, most = session_resources.mine().n_bytes + more, limits.n_bytes(SESSION)
+    if together > most:
+        raise CheckpointError("uploads_too_large", found=megabytes(together), most=megabytes(most))
+
+
+def _kept(stem: str, origin: RefSource, brought: Upload) -> CheckpointRef:
+    """Keep an upload under a name that nothing of the session has, of plain characters, to stand in an address."""
+    own = session_resources.mine().uploads
+    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in stem)[:60] or "checkpoint"
+    ref, count = CheckpointRef(origin, plain), 2
+    while ref in own:
+        ref, count = CheckpointRef(origin, f"{plain}-{count}"), count + 1
+    own[ref] = brought
+    return ref
+
+
+def _record(stream: BufferedIOBase, name: str, counted: CountedBytes) -> Upload:
+    """A record, which counts as its file, or as what it takes unpacked where that is more."""
+    record = isolated.open_record(stream, name)
+    more = max(0, record.kept_bytes - counted.n_bytes)
+    _check_room(counted.n_bytes + more)
+    return Upload((counted, CountedBytes(more)), as_run(record, Path(name).stem))
+
+
+def as_run(record: Record, name: str) -> ModelRun:
+    """A record that a file holds as a run of the model that it names; `name` where it names none."""
+    model = record.model.rpartition("/")[2] or name  # never the name of a checkpoint that is here
+    return ModelRun(model[:LONGEST_NAME], record.text[:LONGEST_TEXT], record)  # each picture's facts hold both
+
+
+def _folder_name(files: Mapping[str, BufferedIOBase]) -> str | None:
+    """What the model's folder is called that these files are; None if they are none."""
+    zips = [name for name in files if name.lower().endswith(ZIP_ENDING)]
+    if zips and len(files) > 1:
+        raise CheckpointError("zip_alone", name=zips[0])
+    if zips:
+        return Path(zips[0]).stem
+    return _described_model(files[CONFIG]) if CONFIG in files else None
+
+
+def _described_model(stream: BufferedIOBase) -> str | None:
+    """What a config.json of ours or of the transformers library names; None where it says less, or cannot be read."""
+    if stream.seek(0, io.SEEK_END) > CONFIG_BYTES:
+        return None
+    stream.seek(0)
+    try:
+        about = json.loads(stream.read())
+    except (ValueError, RecursionError):
+        return None
+    found = (about.get("architecture") or about.get("model_type")) if isinstance(about, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _folder(files: Mapping[str, BufferedIOBase], name: str) -> Upload:
+    """The folder, once a worker could load it and run its model.
+
+    It counts as many bytes as its files or its model take: shared layers and tables that are computed lie in no file.
+    """
+    with ExitStack() as on_failure, ExitStack() as unpacked:
+
+        def count(n_bytes: int) -> None:
+            _check_room(n_bytes)
+            check_room(n_bytes, source)
+            unpacked.callback(CountedBytes(n_bytes).strike)
+
+        source, stream = next(iter(files.items()))
+        if source.lower().endswith(ZIP_ENDING):
+            folder = isolated.unpack(stream, source, count, ReadLimits(file_bytes=limits.n_bytes(SESSION)))
+            on_failure.callback(folder.remove)
+        else:
+            useless = tuple(sorted(file for file in files if not is_kept(file)))
+            if useless:
+                raise CheckpointError("folder_file_of_no_use", files=useless, endings=KEPT)
+            check_room(sum(one.seek(0, io.SEEK_END) for one in files.values()), name)
+            folder = PrivateFolder(name)
+            on_failure.callback(folder.remove)
+            for file, one in files.items():
+                one.seek(0)
+                folder.put(file, iter(partial(one.read, CHUNK), b""))
+        model_bytes, left = isolated.tried_folder(folder.path).memory_bytes, room()
+        files_bytes = sum(file.stat().st_size for file in folder.path.iterdir())
+        if model_bytes > left:
+            taken = {"found": megabytes(model_bytes), "files": megabytes(files_bytes), "most": megabytes(left)}
+            raise CheckpointError("upload_model_large", name=folder.path.name, **taken)
+        kept = Upload((CountedBytes(max(model_bytes, files_bytes)),), folder)
+        on_failure.pop_all()
+        return kept

@@ -2,110 +2,68 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from html import escape
-from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Translation
 from transformer.messages import words
 from transformer.plots.axes import Axis
-from transformer.plots.export import table_csv
-from transformer.runs.what_if import OF_SOURCE, ClassEffect, SameTarget, StepEffect, Word, aligned_words, for_nobody
+from transformer.runs.what_if import OF_SOURCE, ClassEffect, StepEffect, Word, aligned_words, for_nobody
 from transformer.sites import Site
-from transformer.text.steps import Step
-from ui.markdown import as_text
+from transformer.text.beams import Step
 from ui.shared import changes as changes_
 from ui.shared import subject
 from ui.shared.address import belong_to, whole
 from ui.shared.bars import effects, next_tokens
-from ui.shared.changed_maps import ForNobody
-from ui.shared.changes import Changes, Group
-from ui.shared.files import Origin, frame_csv
-from ui.shared.numbers import as_written
-from ui.texts import in_this_language, plain, t
+from ui.shared.changes import Changes, ForNobody, Group
+from ui.shared.files import Provenance, save_button, table
+from ui.shared.files import bars as part_of_one
+from ui.texts import as_text, plain, t
 
 STEP, HIDDEN = "step", "hidden-words"
 TOP = 5
 """How many of the likeliest tokens of a step are shown."""
 
-CSV = ("token", "change", "rival", "margin", "rival_now", "margin_now", "divergence", "rank", "rank_now", "about")
+
+CSV = ("token", "change", "rival", "margin", "rival_now", "margin_now", "divergence", "rank", "rank_now")
 """The columns of the table of effects."""
-
-_STYLE = """
-<style>
-.two-texts { display: grid; grid-template-columns: auto 1fr; column-gap: .8rem; align-items: baseline; }
-.two-texts > small { opacity: .75; }
-.words { font-size: 1.15rem; line-height: 1.6; margin: 0; overflow-wrap: anywhere; unicode-bidi: plaintext; }
-.two-texts.small .words { font-size: .95rem; }
-.words mark { padding: .05rem .3rem; border-radius: .3rem; color: inherit; }
-.words.was mark { background: color-mix(in srgb, #c2410c 24%, transparent); text-decoration: line-through; }
-.words.one mark, .words.two mark { background: color-mix(in srgb, #c2850c 26%, transparent); }
-.words.now mark { background: color-mix(in srgb, #0f766e 28%, transparent); font-weight: 600; }
-</style>
-"""
-
-
-class Places(NamedTuple):
-    """Where the first screen shows what: the heads, the sentence with what is changed, and the effects below it."""
-
-    board: DeltaGenerator
-    sentence: DeltaGenerator
-    effects: DeltaGenerator
 
 
 def two_texts(before: str, after: str | None) -> None:
-    """Two texts, one below the other, with the words marked that differ; None where a target is forced."""
-    was, now = aligned_words(before, before if after is None else after)
-    rows = [("was", was), ("now", now)][: 1 if after is None else 2]
-    _lines([(side, plain(f"what_if.side_{side}"), _marked(words)) for side, words in rows])
+    """What is said before and after a change; None where a target is forced."""
     if after is None:
+        texts(was=before)
         st.caption(t("what_if.forced"))
-    elif before == after:
+        return
+    texts(was=before, now=after)
+    if before == after:
         st.caption(t("what_if.words_same"))
 
 
-def source_and_two_texts(source: str, before: str, after: str) -> None:
-    """A sentence, and what is made of it before and after a change."""
-    was, now = aligned_words(before, after)
-    rows = [("read", escape(source)), ("was", _marked(was)), ("now", _marked(now))]
-    _lines([(side, plain(f"what_if.side_{side}"), text) for side, text in rows], " small")
+def texts(size: str = "", read: str = "", **sides: str) -> None:
+    """One or two texts below each other, each behind the name of its side, with the words marked that differ.
 
-
-def two_sides(first: str, second: str) -> None:
-    """Two texts of two runs, with the words marked that differ."""
-    sides = zip(("one", "two"), aligned_words(first, second), strict=True)
-    _lines([(side, plain(f"what_if.side_{side}"), _marked(words)) for side, words in sides])
-
-
-def two_answers(before: str, after: str) -> None:
-    """What a model says before and after a change, in a few words each."""
-    _lines([(side, plain(f"what_if.side_{side}"), escape(said)) for side, said in (("was", before), ("now", after))])
-
-
-def _lines(rows: Sequence[tuple[str, str, str]], size: str = "") -> None:
-    """Texts below each other, each behind its name, by the side that they are on; texts are HTML."""
-    shown = "".join(
-        f'<small>{escape(name)}</small><p class="words {side}" data-testid="words-{side}">{text}</p>'
-        for side, name, text in rows
+    Above them stands what was `read`, if it is given.
+    """
+    first, *others = sides.values()
+    marked = map(_marked, aligned_words(first, *(others or [first])))
+    shown = ({"read": escape(read)} if read else {}) | dict(zip(sides, marked, strict=False))
+    rows = "".join(
+        f"<small>{escape(plain(f'what_if.side_{side}'))}</small>"
+        f'<p class="words {side}" data-testid="words-{side}">{text}</p>'
+        for side, text in shown.items()
     )
-    st.html(f'{_STYLE}<div class="two-texts{size}">{shown}</div>')
+    st.html(f'<div class="two-texts{size}">{rows}</div>')
 
 
-def words_for_nobody(before: Translation) -> list[Group]:
-    """Each source word, with what hides it from everybody."""
+def words_to_hide(before: Translation, changes: Changes) -> list[Group]:
+    """The words of the source, of which one that is pressed is hidden from everybody; and what hides each of them."""
     words = before.axes.source.merged().labels
-    return [
+    nobody = [
         Group(plain("what_if.nobody_chip", word=word), tuple(for_nobody(before, i))) for i, word in enumerate(words)
     ]
-
-
-def words_to_hide(before: Translation, nobody: Sequence[Group], changes: Changes) -> None:
-    """The words of the source: one that is pressed is hidden from everybody."""
-    words = before.axes.source.merged().labels
     hidden = [i for i, group in enumerate(nobody) if set(group.ones) <= set(changes)]
     if st.session_state.get(HIDDEN) != hidden:
         st.session_state[HIDDEN] = hidden
@@ -121,6 +79,7 @@ def words_to_hide(before: Translation, nobody: Sequence[Group], changes: Changes
         t("what_if.words"), range(len(words)), selection_mode="multi", key=HIDDEN, on_change=press,
         format_func=lambda i: as_text(words[i]), help=t("what_if.words_help"),
     )  # fmt: skip
+    return nobody
 
 
 def hides(before: Translation, site: str) -> ForNobody:
@@ -131,21 +90,11 @@ def hides(before: Translation, site: str) -> ForNobody:
     return lambda key: for_nobody(before, words[key]) if key < len(words) else ()
 
 
-def effects_panel(found: SameTarget, step: int, origin: Origin) -> None:
-    """On the same target: the change of log p of every token; a click on one opens its step."""
-    st.markdown(f"**{t('what_if.same_target')}**", help=t("what_if.same_target_help"))
-    st.caption(t("what_if.total", total=found.total))
-    bars(found.steps, step, origin)
-
-
-def bars(steps: Sequence[StepEffect], step: int, origin: Origin) -> None:
+def bars(steps: Sequence[StepEffect], step: int, origin: Provenance) -> None:
     """The change of log p of each token, and the table of all that is measured there."""
     tokens, changes = [one.text for one in steps], [one.change for one in steps]
     effects(tokens, changes, words("figure_change_of_log_p"), key="effects", step=step)
-    st.download_button(
-        t("what_if.effects_csv"), in_this_language(lambda: effects_csv(steps, origin)),
-        f"{origin.stem('effects')}.csv", "text/csv", on_click="ignore", icon=":material/download:",
-    )  # fmt: skip
+    table_file(effects_table(steps), origin, "effects")
 
 
 def step_choice(
@@ -180,44 +129,37 @@ def step_panel(one: StepEffect, before: Step, after: Step, is_next: bool = True)
             next_tokens(few, key=key, is_next=is_next)
 
 
-def class_table(effects: Sequence[ClassEffect], origin: Origin) -> None:
+def class_table(effects: Sequence[ClassEffect], origin: Provenance) -> None:
     """Each class: its probability before and after, and the change of its log-odds; and the same as a file."""
-    table = pd.DataFrame(
-        {
-            "class": [one.name for one in effects],
-            "before": [one.probabilities[0] for one in effects],
-            "after": [one.probabilities[1] for one in effects],
-            "change": [one.change for one in effects],
-        }
-    )
-    bar = partial(st.column_config.ProgressColumn, min_value=0.0, max_value=1.0, format="%.4f", width=105)
+    found = pd.DataFrame([(one.name, *one.probabilities, one.change) for one in effects])
+    shown = found.set_axis([plain(f"what_if.{one}") for one in ("class", "side_was", "side_now", "class_odds")], axis=1)
+    name, before, after, odds = shown.columns
     columns = {
-        "class": st.column_config.TextColumn(plain("what_if.class"), width=60),
-        "before": bar(plain("what_if.side_was")),
-        "after": bar(plain("what_if.side_now")),
-        "change": st.column_config.NumberColumn(plain("what_if.class_odds"), format="%+.3f", width=75),
+        name: st.column_config.TextColumn(width=60),
+        **part_of_one((before, after), 4, width=105),
+        odds: st.column_config.NumberColumn(format="%+.3f", width=75),
     }
-    shown = table.assign(change=as_written(table["change"], 3))
-    st.dataframe(shown, hide_index=True, column_config=columns, placeholder="-")
-    about = plain("files.about_separator").join(origin.facts())
-    names = {name: plain(f"what_if.class_{name}") for name in ("before", "after", "change")}
-    named = table.assign(run=about).rename(
-        columns={**names, "class": plain("what_if.class"), "run": plain("what_if.csv_about")}
-    )
-    st.download_button(
-        t("what_if.effects_csv"), in_this_language(lambda: frame_csv(named)), f"{origin.stem('classes')}.csv",
-        "text/csv", on_click="ignore", icon=":material/download:",
+    table(shown, formats={odds: "%+.3f"}, column_config=columns)
+    names = [plain(f"what_if.{one}") for one in ("class", "class_before", "class_after", "class_change")]
+    table_file(found.set_axis(names, axis=1), origin, "classes")
+
+
+def table_file(rows: pd.DataFrame, origin: Provenance, stem: str) -> None:
+    """A table as a file, whose last column says of what run."""
+    named = rows.assign(**{plain("what_if.csv_about"): plain("files.about_separator").join(origin.facts())})
+    save_button(
+        t("what_if.effects_csv"), named, f"{origin.stem(stem)}.csv", icon=":material/download:",
+        key=f"{stem}-csv",
     )  # fmt: skip
 
 
-def effects_csv(steps: Sequence[StepEffect], origin: Origin) -> str:
-    """A row a token; the last column says of what run."""
-    about = plain("files.about_separator").join(origin.facts())
+def effects_table(steps: Sequence[StepEffect]) -> pd.DataFrame:
+    """A row a token."""
     rows = []
     for one in steps:
         ahead = [field for pair in zip(one.rivals, one.margins, strict=True) for field in pair]
-        rows.append((one.text, one.change, *ahead, one.divergence, *(rank + 1 for rank in one.ranks), about))
-    return table_csv([plain(f"what_if.csv_{name}") for name in CSV], rows)
+        rows.append((one.text, one.change, *ahead, one.divergence, *(rank + 1 for rank in one.ranks)))
+    return pd.DataFrame(rows, columns=[plain(f"what_if.csv_{name}") for name in CSV])
 
 
 def _marked(words: list[Word]) -> str:

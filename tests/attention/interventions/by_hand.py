@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,15 +15,15 @@ from transformer.nn.masks import Mask
 Numbers = list[float]
 
 
+def _names(one: Intervention, head: int, t: int) -> bool:
+    return (one.heads is None or head in one.heads) and (one.queries is None or t in one.queries)
+
+
 def row_by_hand(
     scores: Numbers, sees: Sequence[bool], t: int, head: int, batch: int, interventions: Sequence[Intervention]
 ) -> Numbers:
     """The weights of one row: row t of one head."""
-    here = [
-        one
-        for one in interventions
-        if (one.heads is None or head in one.heads) and (one.queries is None or t in one.queries)
-    ]
+    here = [one for one in interventions if _names(one, head, t)]
     left = list(sees)
     for one in here:
         if one.action == "temperature":
@@ -53,31 +54,10 @@ def row_by_hand(
     return row
 
 
-def attention_by_hand(
-    q: Tensor, k: Tensor, v: Tensor, mask: Mask, scale: float, interventions: Sequence[Intervention], first: int = 0
-) -> tuple[Tensor, Tensor]:
-    """Weights (batch, head, query, key) and head outputs (batch, head, query, d_v)."""
-    batches, heads, queries, _ = q.shape
-    keys = k.shape[2]
-    dots = (q @ k.transpose(-2, -1) * scale).tolist()
-    weights = torch.zeros(batches, heads, queries, keys, dtype=v.dtype)
-    outputs = torch.zeros(batches, heads, queries, v.shape[3], dtype=v.dtype)
-    for b in range(batches):
-        real = [True] * keys if mask.keys is None else mask.keys[min(b, len(mask.keys) - 1)].tolist()
-        for h in range(heads):
-            for i in range(queries):
-                sees = [real[j] and (not mask.causal or j <= i + keys - queries) for j in range(keys)]
-                row = row_by_hand(dots[b][h][i], sees, first + i, h, b, interventions)
-                weights[b, h, i] = torch.tensor(row, dtype=v.dtype)
-                z = weights[b, h, i] @ v[b, h]
-                outputs[b, h, i] = output_by_hand(z, first + i, h, b, interventions)
-    return weights, outputs
-
-
 def output_by_hand(z: Tensor, t: int, head: int, batch: int, interventions: Sequence[Intervention]) -> Tensor:
     """What one head gives on at one row."""
     for one in interventions:
-        if (one.heads is not None and head not in one.heads) or (one.queries is not None and t not in one.queries):
+        if not _names(one, head, t):
             continue
         if one.action == "zero":
             z = torch.zeros_like(z)
@@ -90,7 +70,7 @@ def output_by_hand(z: Tensor, t: int, head: int, batch: int, interventions: Sequ
 
 
 class ByHand(nn.Module):
-    """Stands where an attention core stood; `seen` holds the weights of its last run."""
+    """Stands where an attention core stood; `seen` holds the weights of its last run (batch, head, query, key)."""
 
     def __init__(self, scale: float, interventions: Sequence[Intervention]) -> None:
         super().__init__()
@@ -98,7 +78,19 @@ class ByHand(nn.Module):
         self.seen = torch.empty(0)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        self.seen, outputs = attention_by_hand(q, k, v, mask, self.scale, self.interventions)
+        """Head outputs (batch, head, query, d_v)."""
+        queries, keys = q.shape[2], k.shape[2]
+        dots = q @ k.transpose(-2, -1) * self.scale
+        self.seen, outputs = (
+            torch.zeros(dots.shape, dtype=v.dtype),
+            torch.zeros(*q.shape[:3], v.shape[3], dtype=v.dtype),
+        )
+        for b, h, i in np.ndindex(*q.shape[:3]):
+            real = [True] * keys if mask.keys is None else mask.keys[min(b, len(mask.keys) - 1)].tolist()
+            sees = [real[j] and (not mask.causal or j <= i + keys - queries) for j in range(keys)]
+            row = row_by_hand(dots[b, h, i].tolist(), sees, i, h, b, self.interventions)
+            self.seen[b, h, i] = torch.tensor(row, dtype=v.dtype)
+            outputs[b, h, i] = output_by_hand(self.seen[b, h, i] @ v[b, h], i, h, b, self.interventions)
         return outputs
 
 

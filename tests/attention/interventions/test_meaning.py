@@ -1,25 +1,35 @@
-"""What each intervention means, in every dialect: held against loops over cells, and against runs that need none."""
+"""What each intervention means, in every dialect: held against loops over cells, and against runs that need none.
 
+In decoding, row t acts on the step that writes token t, cached and uncached alike. As values they are frozen and
+hashable, written to text and read back.
+"""
+
+import copy
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from threading import Barrier
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn import functional as F
 
-from tests.attention.interventions.by_hand import model_by_hand
+from tests.attention.interventions.by_hand import model_by_hand, output_by_hand, row_by_hand
 from tests.classifiers import sequence_checkpoint
 from transformer.attention.capture import recording, watch
-from transformer.attention.interventions.active import intervening
-from transformer.attention.interventions.value import ACTIONS, Donor, Intervention
+from transformer.attention.interventions.edits import intervening
+from transformer.attention.interventions.value import ACTIONS, MOST_PARTS, Donor, Intervention, from_text, to_text
 from transformer.errors import InputError
-from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.nn.recurrent import Recurrent, RecurrentConfig
+from transformer.nn.search import DecodingOptions, decode
 from transformer.nn.seq2seq import Seq2Seq, preset
+from transformer.nn.stacks import Encoder, EncoderConfig
 
 BATCH, SOURCE, TARGET, HEADS, D_K, D_V, D_MODEL, VOCAB = 2, 7, 5, 3, 11, 13, 17, 19
 DIALECTS = {
@@ -44,6 +54,14 @@ def model(dialect: str = "torch", **changes: Any) -> Seq2Seq:
         for parameter in made.parameters():
             torch.nn.init.normal_(parameter, std=0.4)
     return watch(made.double().eval())
+
+
+@cache
+def encoder() -> Encoder:
+    """An encoder that nobody watches."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        return Encoder(EncoderConfig.of(vocab=VOCAB, d_model=12, n_heads=3, d_ff=7, n_layers=2)).double().eval()
 
 
 def inputs(seed: int = 0, batch: int = BATCH) -> tuple[Tensor, Tensor]:
@@ -79,32 +97,37 @@ def actions(site: str, dialect: str) -> list[Intervention]:
     ]
 
 
-def changed(made: Any, interventions: Sequence[Intervention], *ids: Tensor) -> tuple[Tensor, Any]:
-    with torch.inference_mode(), intervening(interventions), recording() as seen:
+def changed(
+    made: Any, interventions: Sequence[Intervention], *ids: Tensor, outputs: bool = False
+) -> tuple[Tensor, Any]:
+    with torch.inference_mode(), intervening(interventions), recording(outputs) as seen:
         return made(*ids), seen
+
+
+def is_by_hand(made: Any, interventions: Sequence[Intervention], *ids: Tensor) -> None:
+    """Outputs of the model, and the weights of every site of the record, are those of loops over cells."""
+    other, cores = model_by_hand(made, interventions)
+    with torch.inference_mode():
+        expected = other(*ids)
+    found, seen = changed(made, interventions, *ids)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    for site in seen.sites:
+        kept = torch.stack([torch.from_numpy(seen.map(site, batch=i).all_weights()) for i in range(len(ids[0]))])
+        torch.testing.assert_close(kept, cores[site].seen, rtol=0, atol=1e-10)
+        tile = torch.from_numpy(seen[site].tile(1, slice(1, 3), slice(1, 4)))
+        torch.testing.assert_close(tile, cores[site].seen[0, 1, 1:3, 1:4], rtol=0, atol=1e-10)
+    assert seen.interventions == tuple(dict.fromkeys(interventions))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_action_is_its_formula_cell_by_cell(dialect: str) -> None:
-    """At one site of each kind: outputs of the model, and the weights of every site of the record."""
+    """At one site of each kind."""
     with torch.inference_mode():
         plain = model(dialect)(*inputs())
-    acted = 0
     for number, site in enumerate(("encoder.1.self", "decoder.0.self", "decoder.1.cross")):
         for one in actions(site, dialect)[number % 2 :: 2] if dialect != "torch" else actions(site, dialect):
-            other, cores = model_by_hand(model(dialect), [one])
-            with torch.inference_mode():
-                expected = other(*inputs())
-            found, seen = changed(model(dialect), [one], *inputs())
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-11)
-            assert not torch.allclose(found, plain, rtol=0, atol=1e-6), one
-            acted += 1
-            for other_site in seen.sites:
-                for batch in range(BATCH):
-                    kept = torch.from_numpy(seen.map(other_site, batch=batch).all_weights())
-                    torch.testing.assert_close(kept, cores[other_site].seen[batch], rtol=0, atol=1e-11)
-            assert seen.interventions == (one,)
-    assert acted >= 15
+            is_by_hand(model(dialect), [one], *inputs())
+            assert not torch.allclose(changed(model(dialect), [one], *inputs())[0], plain, rtol=0, atol=1e-6), one
 
 
 PLACES = st.sampled_from(["encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.1.cross"])
@@ -124,15 +147,7 @@ def made_of(fields: dict[str, Any]) -> Intervention:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(FIELDS, min_size=1, max_size=5), st.integers(0, 99))
 def test_any_set_of_interventions_is_done_in_its_order(drawn: list[dict[str, Any]], seed: int) -> None:
-    interventions, ids = [made_of(fields) for fields in drawn], inputs(seed)
-    other, cores = model_by_hand(model(), interventions)
-    with torch.inference_mode():
-        expected = other(*ids)
-    found, seen = changed(model(), interventions, *ids)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-    for site in ("encoder.1.self", "decoder.1.cross"):
-        kept = torch.from_numpy(seen.map(site, batch=1).all_weights())
-        torch.testing.assert_close(kept, cores[site].seen[1], rtol=0, atol=1e-10)
+    is_by_hand(model(), [made_of(fields) for fields in drawn], *inputs(seed))
 
 
 @pytest.mark.kernels
@@ -155,51 +170,6 @@ def test_without_interventions_every_bit_is_as_it_was_and_so_are_heads_and_rows_
     assert not torch.isclose(first[:, ~same], then[:, ~same]).all(-1).any()
     for site in ("encoder.0.self", "encoder.1.self", "decoder.0.self"):
         assert torch.equal(before.outputs(site), after.outputs(site)), "what runs before it keeps its bits"
-
-
-def keeping(kept: dict[str, Tensor], part: str) -> Any:
-    """A hook that keeps what a module answers."""
-    return lambda _module, _inputs, output: kept.update({part: output})
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_head_that_is_off_is_the_sublayer_without_that_heads_own_term(dialect: str) -> None:
-    """Output - sum_j a_tj v_j W_O[h], with a, v and W_O taken from the unchanged run: the bias b_O stays."""
-    made, ids = model(dialect), inputs()
-    for name, site in (
-        ("encoder.1.self_attention", "encoder.1.self"),
-        ("decoder.1.self_attention", "decoder.1.self"),
-        ("decoder.0.cross_attention", "decoder.0.cross"),
-    ):
-        sublayer: Any = made.get_submodule(name)
-        kept: dict[str, Tensor] = {}
-        handles = [getattr(sublayer, part).register_forward_hook(keeping(kept, part)) for part in ("value", "output")]
-        with torch.inference_mode(), recording() as seen:
-            made(*ids)
-        before = dict(kept)
-        changed(made, [Intervention(site, "zero", heads=(1,))], *ids)
-        for handle in handles:
-            handle.remove()
-        for batch in range(BATCH):
-            a = torch.from_numpy(seen.map(site, batch=batch).weights(1))
-            v = before["value"][batch][:, D_V : 2 * D_V]
-            own = a @ v @ sublayer.output.weight[:, D_V : 2 * D_V].T
-            torch.testing.assert_close(kept["output"][batch], before["output"][batch] - own, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_key_knocked_out_everywhere_is_a_key_that_the_mask_hides(dialect: str) -> None:
-    source, target = inputs(batch=1)
-    masked = source.clone()
-    masked[0, 3] = 0
-    everywhere = [
-        Intervention(site, "knock_out", keys=(3,))
-        for site in ("encoder.0.self", "encoder.1.self", "decoder.0.cross", "decoder.1.cross")
-    ]
-    found, _ = changed(model(dialect), everywhere, source, target)
-    with torch.inference_mode():
-        torch.testing.assert_close(found, model(dialect)(masked, target), rtol=0, atol=1e-11)
-        assert not torch.allclose(found, model(dialect)(source, target), atol=1e-4)
 
 
 def test_a_step_that_sees_no_source_does_not_depend_on_it() -> None:
@@ -234,48 +204,32 @@ def test_a_run_patched_with_itself_is_the_same_run(batch: int) -> None:
     torch.testing.assert_close(weights, plain, rtol=0, atol=1e-12)
 
 
-def test_cut_rows_are_said_to_sum_to_less() -> None:
-    _, seen = changed(model(), [Intervention("encoder.0.self", "cut", heads=(1,), keys=(2,))], *inputs(batch=1))
-    short = int((seen["encoder.0.self"].weights(1).sum(1) < 1 - 1e-4).sum())
-    notes = seen["encoder.0.self"].picture(1).notes
-    assert short > 1
-    assert notes == (f"rows that sum to less than 1, since cells were cut: {short}",)
-    assert not seen["encoder.0.self"].picture(0).notes
-
-
-def test_a_tile_of_a_changed_map_is_a_slice_of_the_whole() -> None:
-    one = Intervention("encoder.0.self", "knock_out", heads=(1,), queries=(1, 4), keys=(2, 3))
-    _, seen = changed(model(), [one], *inputs(batch=1))
-    attention = seen["encoder.0.self"]
-    whole, tile = attention.weights(1), attention.tile(1, slice(3, 6), slice(1, 5))
-    torch.testing.assert_close(torch.from_numpy(tile), torch.from_numpy(whole[3:6, 1:5].copy()))
-    assert not whole[4, 2:4].any()
-    assert whole[3, 2:4].all()
-
-
-def test_32_threads_with_different_interventions_never_mix() -> None:
-    made, ids = model(), inputs()
+def test_32_threads_with_sentences_and_interventions_of_their_own_never_mix_what_runs_or_what_is_recorded() -> None:
+    made, together = model(), Barrier(32)
     names = [(f"decoder.{layer}.{kind}", head) for layer in range(2) for kind in ("self", "cross") for head in range(3)]
     sets = [[Intervention(site, "zero", heads=(head,))] if n % 5 else [] for n, (site, head) in enumerate(names * 3)]
-    sets = sets[:32]
-    expected = [changed(made, one, *ids)[0] for one in sets]
-    together = Barrier(32)
 
-    def run(number: int) -> bool:
+    def run(number: int) -> tuple[Tensor, Any, dict[str, np.ndarray]]:
+        found, seen = changed(made, sets[number], *inputs(number))
+        return found, (seen.sites, seen.interventions), {site: seen[site].all_weights() for site in seen.sites}
+
+    expected = [run(number) for number in range(32)]
+
+    def is_alone(number: int) -> bool:
         fine = True
         for _ in range(3):
             together.wait(timeout=60)
-            found, seen = changed(made, sets[number], *ids)
-            fine &= torch.equal(found, expected[number]) and seen.interventions == tuple(sets[number])
+            found, seen, weights = run(number)
+            fine &= torch.equal(found, expected[number][0]) and seen == expected[number][1]
+            fine &= all(np.array_equal(weights[site], expected[number][2][site]) for site in weights)
         return fine
 
     with ThreadPoolExecutor(32) as pool:
-        assert all(pool.map(run, range(32)))
+        assert all(pool.map(is_alone, range(32)))
 
 
 def test_an_inner_block_takes_over_and_nothing_stays_behind_a_failure() -> None:
-    made, ids = model(), inputs()
-    off = [Intervention("decoder.0.cross", "zero")]
+    made, ids, off = model(), inputs(), [Intervention("decoder.0.cross", "zero")]
     with torch.inference_mode():
         plain = made(*ids)
         with intervening(off):
@@ -284,19 +238,14 @@ def test_an_inner_block_takes_over_and_nothing_stays_behind_a_failure() -> None:
                 assert torch.equal(made(*ids), plain)
             assert torch.equal(made(*ids), outer)
         assert not torch.allclose(outer, plain)
-        with (
-            pytest.raises(InputError, match="heads of an intervention names 3"),
-            intervening([Intervention("decoder.0.cross", "zero", heads=(3,))]),
-        ):
+        with pytest.raises(InputError, match="names 3"), intervening([replace(off[0], heads=(3,))]):
             made(*ids)
         assert torch.equal(made(*ids), plain)
 
 
 def test_a_block_that_no_watched_model_noticed_is_refused_at_its_end() -> None:
     """Its model is unwatched, in another thread, or none; what another exception says comes first, with a note."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(2)
-        unwatched = Encoder(EncoderConfig(vocab=VOCAB, d_model=12, n_heads=3, d_ff=7, n_layers=2)).double().eval()
+    unwatched = copy.deepcopy(encoder())
     off, ids = [Intervention("encoder.0.self", "zero")], inputs()[0]
     refused = pytest.raises(InputError, match=r"nothing was changed: .* call watch\(model\) once")
     with refused, torch.inference_mode():
@@ -319,13 +268,11 @@ def test_a_block_that_no_watched_model_noticed_is_refused_at_its_end() -> None:
 
 
 def test_encoders_and_kmer_classifiers_with_their_pooling() -> None:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(2)
-        encoder = watch(Encoder(EncoderConfig(vocab=VOCAB, d_model=12, n_heads=3, d_ff=7, n_layers=2)).double().eval())
+    watched = watch(copy.deepcopy(encoder()))
     classifier = sequence_checkpoint(double=True, n_questions=2).model
     letters = torch.randint(0, 4, (1, 9), generator=torch.Generator().manual_seed(3))
     for made, site, ids in (
-        (encoder, "encoder.1.self", inputs()[0]),
+        (watched, "encoder.1.self", inputs()[0]),
         (classifier, "encoder.0.self", letters),
         (classifier, "pooling", letters),
     ):
@@ -334,17 +281,210 @@ def test_encoders_and_kmer_classifiers_with_their_pooling() -> None:
             Intervention(site, "uniform", heads=(2,)),
             Intervention(site, "mean", heads=(0,), queries=(1,), value=(0.5, -0.5, 0.25, 1.0)),
         ):
-            other, cores = model_by_hand(made, [one])
+            is_by_hand(made, [one], ids)
             with torch.inference_mode():
-                expected, plain = other(ids), made(ids)
-            found, seen = changed(made, [one], ids)
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-            assert not torch.allclose(found, plain, rtol=0, atol=1e-7)
-            kept = torch.from_numpy(seen[site].all_weights())
-            torch.testing.assert_close(kept, cores[site].seen[0], rtol=0, atol=1e-12)
+                plain = made(ids)
+            assert not torch.allclose(changed(made, [one], ids)[0], plain, rtol=0, atol=1e-7)
 
 
-def test_the_reference_is_attention_where_nothing_is_changed() -> None:
-    other, _ = model_by_hand(model(), [])
-    with torch.inference_mode():
-        torch.testing.assert_close(other(*inputs()), model()(*inputs()), rtol=0, atol=1e-12)
+OPTIONS = [DecodingOptions(beam=beam, max_length=5) for beam in (1, 3)]
+
+
+def sources() -> Tensor:
+    source = torch.randint(3, 19, (2, 7), generator=torch.Generator().manual_seed(11))
+    source[1, -3:] = 0
+    return source
+
+
+def decoded(made: Any, source: Tensor, options: DecodingOptions, *changes: Intervention) -> list[list[float]]:
+    """The log-probabilities of what is decoded under changes, in which cached and uncached agree."""
+    with intervening(changes):
+        ways = [decode(made, source, options, cached=way) for way in (True, False)]
+    for mine, other in zip(*ways, strict=True):
+        trees = [[(n.parent, n.token, n.status) for n in tree.nodes] for tree in (mine, other)]
+        assert trees[0] == trees[1]
+        assert mine.log_probs == pytest.approx(other.log_probs, abs=1e-9)
+    return [list(tree.log_probs) for tree in ways[0]]
+
+
+@pytest.mark.parametrize("site", ["encoder.1.self", "decoder.0.self", "decoder.1.cross"])
+def test_cached_decoding_is_uncached_decoding_under_every_action(site: str) -> None:
+    made, source, moved = model(), sources(), 0
+    if site == "encoder.1.self":
+        source = source[:1]  # a donor of 7 positions stands for no shorter sentence
+    at_all_steps = Intervention(site, "uniform", heads=(1,)), Intervention(site, "patch_output", heads=1, value=donor())
+    for options in OPTIONS if site != "encoder.1.self" else OPTIONS[1:]:
+        plain = [tree.log_probs for tree in decode(made, source, options)]
+        for one in (*actions(site, "torch"), *at_all_steps):
+            found = decoded(made, source, options, one)
+            moved += sum(now != pytest.approx(was, abs=1e-9) for now, was in zip(found, plain, strict=True))
+    assert moved >= 10
+
+
+def test_row_t_is_the_step_that_writes_token_t() -> None:
+    """The unchanged steps before t write with the same probabilities; from t on another head is missing."""
+    made, source = model(), sources()[:1]
+    plain = decode(made, source, OPTIONS[0])[0]
+    for t in range(1, 4):
+        with intervening([Intervention("decoder.1.cross", "zero", queries=(t,))]):
+            found = decode(made, source, OPTIONS[0])[0]
+        assert found.ids[:t] == plain.ids[:t]
+        assert found.log_probs[:t] == plain.log_probs[:t], "to the bit"
+        assert found.log_probs[t] != pytest.approx(plain.log_probs[t], abs=1e-6)
+
+
+def recurrent(attention: str) -> Recurrent:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        config = RecurrentConfig.of(
+            source_vocab=19, target_vocab=19, hidden=13, d_embedding=11, attention=attention, max_length=9, pad_id=0
+        )
+        made = Recurrent(config)
+        for parameter in made.parameters():
+            torch.nn.init.normal_(parameter, std=0.5)
+    return watch(made.double().eval())
+
+
+@pytest.mark.parametrize("attention", ["additive", "location"])
+def test_recurrent_attention_is_changed_step_by_step(attention: str) -> None:
+    """Weights as the formulas have them, in the record; mixed states that they make; cached as uncached."""
+    made, source, site = recurrent(attention), sources(), "decoder.cross"
+    target = torch.randint(3, 19, (2, 5), generator=torch.Generator().manual_seed(12))
+    with torch.inference_mode(), recording(outputs=True) as seen:
+        plain = made(source, target)
+    before = torch.from_numpy(seen[site].weights(0))  # (step, source)
+    states, donated = made.start(source).source.states[0].detach(), seen.donor("itself")
+    for action, fields in {
+        "knock_out": dict(keys=(0, 2)),
+        "cut": dict(keys=(0, 2)),
+        "force": dict(keys=(2, 1), value=(0.75, 0.25)),
+        "temperature": dict(value=0.5),
+        "sharpest": {},
+        "uniform": {},
+        "zero": {},
+    }.items():
+        one = Intervention(site, action, queries=(1, 3), **fields)
+        found, after = changed(made, [one], source, target, outputs=True)
+        weights = row_by_hand(before[1].log().tolist(), [True] * before.shape[1], 1, 0, 0, [one])
+        kept, mixed = torch.from_numpy(after[site].weights(0)), torch.tensor(weights, dtype=before.dtype) @ states
+        assert torch.equal(kept[0], before[0])
+        torch.testing.assert_close(kept[1], torch.tensor(weights, dtype=before.dtype), rtol=0, atol=1e-12)
+        expected = output_by_hand(mixed, 1, 0, 0, [one])
+        torch.testing.assert_close(after.outputs(site)[0, 0, 1], expected, rtol=0, atol=1e-12)
+        assert torch.equal(found[:, 0], plain[:, 0])
+        assert not torch.allclose(found[:, 1], plain[:, 1], rtol=0, atol=1e-9)
+    for action in ("patch_weights", "patch_output"):
+        found, _ = changed(made, [Intervention(site, action, value=donated)], source, target)
+        torch.testing.assert_close(found, plain, rtol=0, atol=1e-12)
+    some = Intervention(site, "uniform", queries=(1, 2)), Intervention(site, "zero", queries=(3,))
+    for options in OPTIONS:
+        decoded(made, source, options, *some)
+
+
+def test_what_does_not_exist_is_refused_and_says_what_does() -> None:
+    made, source, target = model(), sources(), torch.full((2, 4), 5)
+    no_head, patch = "heads of an intervention names 3, past the end", dict(value=donor())
+    for one, told in (
+        (Intervention("decoder.7.cross", "zero"), "no attention 'decoder.7.cross': choose one of decoder.0.cross, "),
+        (Intervention("encoder.0.self", "zero", heads=(0, 3)), no_head),
+        (Intervention("encoder.0.self", "zero", queries=(7,)), "queries of an intervention names 7"),
+        (Intervention("decoder.0.cross", "cut", keys=(7,)), "keys of an intervention names 7.*: choose 0 to 6"),
+        (Intervention("decoder.0.self", "force", queries=(0,), value=(0.5, 0.5)), "puts weight on key 1 of decoder.0"),
+        (Intervention("decoder.0.self", "mean"), "no mean output of decoder.0.self is known"),
+        (Intervention("decoder.0.self", "mean", value=(1.0, 2.0)), "has 2 numbers, its heads have 13: give 13"),
+        (Intervention("decoder.0.self", "patch_weights", **patch), "has 5 rows at decoder.0.self and this run 4"),
+        (Intervention("encoder.0.self", "patch_output", **patch), "has 7 rows at encoder.0.self and this run 8"),
+        (Intervention("decoder.0.cross", "patch_weights", queries=0, **patch), "has 7 keys .* and this run 8"),
+        (Intervention("decoder.0.self", "patch_output", queries=7, **patch), "has 5 rows .* and this run 8"),
+    ):
+        longer = "this run 8" in told
+        ids = (F.pad(source, (1, 0), value=5), torch.full((2, 9), 5)) if longer else (source, target)
+        with pytest.raises(InputError, match=told), intervening([one]):
+            made(*ids)
+    for one in (
+        Intervention("decoder.0.self", "cut", queries=(40,), keys=(41,)),  # a step that is not reached
+        Intervention("decoder.0.self", "patch_output", queries=(0, 1), value=donor()),  # rows that both have
+    ):
+        with intervening([one]):
+            made(source, target)
+
+
+NUMBERS = st.lists(st.floats(-1e9, 1e9, allow_subnormal=True), min_size=1, max_size=5)
+
+
+@given(st.lists(FIELDS, max_size=4), NUMBERS, st.sets(st.integers(0, 300), min_size=1))
+def test_text_brings_back_what_it_was_written_from(
+    drawn: list[dict[str, Any]], numbers: list[float], rows: set[int]
+) -> None:
+    every = (
+        Intervention("pooling", "temperature", value=abs(numbers[0]) + 1e-6),
+        Intervention("decoder.cross", "mean", value=numbers),
+        *(made_of(fields | dict(queries=rows)) for fields in drawn),
+    )
+    assert from_text(to_text(every), {"other": donor()}) == every
+    assert hash(every) == hash(from_text(to_text(every), {"other": donor()}))
+    assert not set(to_text(every)) - set("abcdefghijklmnopqrstuvwxyz0123456789._~-+")
+
+
+def test_the_short_string_is_short_and_says_what_it_says() -> None:
+    forced = Intervention("decoder.2.cross", "force", heads=[1], queries=2, keys=(5, 3), value=(0.25, 0.75))
+    off = Intervention("encoder.0.self", "mean", heads=(3, 0, 1, 2, 2))
+    assert to_text([forced, off]) == "decoder.2.cross~force~h1~q2~k3.5~v0.75_0.25~~encoder.0.self~mean~h0-3"
+    assert forced.keys == (3, 5)
+    assert forced.value == (0.75, 0.25), "weights go with their keys"
+    assert str(forced.message) == "decoder.2.cross (head 1, row 2, keys 3, 5) forced to 0.75 0.25"
+    assert forced.message.in_language("zh") != str(forced.message)
+    assert from_text("") == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (dict(site="no site!", action="zero"), "is no name of an attention"),
+        (dict(site="a", action="explode"), "action='explode' is not known: choose one of knock_out, cut"),
+        (dict(site="a", action="zero", keys=(1,)), "zero changes whole rows or heads: leave keys out"),
+        (dict(site="a", action="zero", heads=()), "heads names no position"),
+        (dict(site="a", action="zero", heads=(-1,)), "heads holds '-1', which is no position"),
+        (dict(site="a", action="zero", heads=(True,)), "heads holds 'True'"),
+        (dict(site="a", action="zero", queries="12"), "queries holds '12'"),
+        (dict(site="a", action="zero", queries=range(10**5)), "queries names 100000 positions, at most 20000"),
+        (dict(site="a", action="zero", value=1.0), "zero takes no value"),
+        (dict(site="a", action="temperature"), "value='None' does not fit temperature"),
+        (dict(site="a", action="temperature", value=0), "a temperature of 0 is no temperature"),
+        (dict(site="a", action="temperature", value=float("nan")), "does not fit temperature: give finite numbers"),
+        (dict(site="a", action="force", value=(0.5, 0.6)), r"a sum of 1 \(here 1.1\)"),
+        (dict(site="a", action="force", value=(1.5, -0.5)), r"lowest here -0.5"),
+        (dict(site="a", action="force", keys=(1, 1), value=(0.5, 0.5)), "2 keys and 2 weights: give each key, once"),
+        (dict(site="a", action="force", keys=(1,)), "1 keys and 0 weights"),
+        (dict(site="a", action="force", value=("x",)), "does not fit force"),
+        (dict(site="a", action="patch_output", value=(1.0,)), "patch_output needs a donor"),
+        (dict(site="a", action="mean", value=()), "the value of mean holds 0 numbers"),
+    ],
+)  # fmt: skip
+def test_what_is_no_intervention_is_refused_by_name(given: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        Intervention(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("zero", "'zero' is no intervention: write SITE~ACTION"),
+        ("a~zero~h", "is no intervention"),
+        ("a~zero~h1~h2", "is no intervention"),
+        ("a~zero~x1", "is no intervention"),
+        ("a~zero~h3-1", "is no intervention"),
+        ("a~zero~h0-999999999", "is no intervention"),
+        ("a~zero~h99999999999999999999", "is no intervention"),
+        ("a~force~v0.5_x", "is no intervention"),
+        ("a~temperature~v1_2", "does not fit temperature"),
+        ("a~patch_output~vwhose", "the donor 'whose' is not here"),
+        ("<script>~zero", "'<script>' is no name of an attention"),
+        ("~~".join(["a~zero"] * 10**5), f"holds 100000 interventions in 799998 characters: at most {MOST_PARTS}"),
+        ("a~zero~h" + "1." * 20_000, "at most 500 in 20000 are read"),
+    ],
+)
+def test_a_hostile_string_is_refused_by_what_is_wrong_in_it(text: str, told: str) -> None:
+    with pytest.raises(InputError, match=told) as refused:
+        from_text(text)
+    assert len(str(refused.value)) < 500

@@ -1,4 +1,4 @@
-"""A module, what it is called with, and a calculation of its own of what it attends to and gives on.
+"""A module, what it is called with, and a calculation of its own of what it attends to and gives on; how it is run.
 
 A reference is written from the paper with exponentials and sums, in float64. Every attention in it goes through
 `Brute.mix`, which keeps the weights by site and lets a test change them, so one reference serves records and
@@ -13,8 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tests.attention.interventions.by_hand import output_by_hand, row_by_hand
+from transformer import Intervention
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -59,8 +64,8 @@ class Case:
     """A module with inputs and its reference: what the module gives on, with all attention through the `Brute`.
 
     `flat`: the module itself puts batch and heads into one axis, the one that is named first; a record may do so, too.
-    `changeable`: weights of its softmax are what is mixed, so interventions have one meaning. `fused`: no table of
-    weights is ever made, nor kept. `padded`: True at output rows of padding, which have no meaning.
+    `changeable`: weights of its softmax are what is mixed, so interventions have one meaning. `padded`: True
+    at output rows of padding, which have no meaning.
     """
 
     module: nn.Module
@@ -69,8 +74,31 @@ class Case:
     flat: str = ""
     changeable: bool = True
     tolerance: float = 1e-12
-    fused: bool = False
     padded: Tensor | None = None
+
+
+class Lambda(nn.Module):
+    """Parts by name, and a forward over them."""
+
+    def __init__(self, forward: Callable[..., Any], **parts: Any) -> None:
+        super().__init__()
+        self.does = forward
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.does(self, *inputs)
+
+
+def linears(d: int, names: str, to: int = 0, bias: bool = True) -> dict[str, nn.Module]:
+    """A Linear for each of the names, which are divided by spaces."""
+    return {name: nn.Linear(d, to or d, bias=bias) for name in names.split()}
+
+
+class Table(nn.Module):
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(shape))
 
 
 class Sizes:
@@ -93,6 +121,10 @@ class Sizes:
     def y(self) -> Tensor:
         """Input vectors for the keys of another sequence."""
         return torch.randn(self.batch, self.keys, self.d)
+
+    def padding(self, n: int) -> Tensor:
+        """True at the padded end of each of a batch of so many positions, of which at least three are real."""
+        return torch.arange(n)[None] >= torch.randint(3, n + 1, (self.batch, 1))
 
     @property
     def ids(self) -> Tensor:
@@ -178,3 +210,107 @@ def multi_head(brute: Brute, site: str, m: nn.MultiheadAttention, q: Tensor, k: 
         split(x @ weight[i * d : (i + 1) * d].T + bias[i * d : (i + 1) * d], heads) for i, x in enumerate((q, k, k))
     ]
     return m.out_proj(joined(brute.mix(site, dots(parts[0], parts[1]) + added, parts[2])))
+
+
+MODES = {"gradients": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
+
+
+def run(case: Case, module: nn.Module | None = None) -> list[Tensor]:
+    """What the module gives on, as a list of tensors; random numbers are the same each time."""
+    torch.manual_seed(1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The PyTorch API of nested tensors")
+        warnings.filterwarnings("ignore", "Support for mismatched")
+        return tensors((case.module if module is None else module)(*case.inputs))
+
+
+def by_brute_force(case: Case, edit: Edit | None = None) -> tuple[list[Tensor], Brute]:
+    """What the reference gives on, and what it mixed."""
+    brute = Brute(edit)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        return tensors(case.reference(brute)), brute
+
+
+def tensors(output: Any) -> list[Tensor]:
+    """The tensors of an output, one after the other."""
+    parts = output if isinstance(output, tuple | list) else (output,)
+    return [part.detach() for part in parts if part is not None]
+
+
+def assert_close(case: Case, found: list[Tensor], expected: list[Tensor], tolerance: float) -> None:
+    """Equal but for rounding and for rows of padding."""
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        real: Any = ... if case.padded is None else ~case.padded
+        assert one.shape == other.shape
+        if one.numel():
+            assert float((one[real] - other[real]).abs().max()) <= tolerance
+
+
+def has_fast_path(case: Case) -> bool:
+    """Whether PyTorch may run its fused layers here, which hide everything: outputs are then equal but for rounding."""
+    slopes = torch.is_grad_enabled() and any(one.requires_grad for one in case.module.parameters())
+    theirs = nn.MultiheadAttention | nn.TransformerEncoderLayer
+    return not case.module.training and not slopes and any(isinstance(one, theirs) for one in case.module.modules())
+
+
+def recorded(seen: Any, site: str, count: int) -> np.ndarray:
+    """The weights of all batch elements (batch, head, query, key)."""
+    return np.stack([seen.map(site, batch=i).all_weights() for i in range(count)])
+
+
+def assert_recorded(case: Case, seen: Any, brute: Brute, tolerance: float | None = None) -> None:
+    """Every site, in order, with every weight."""
+    assert tuple(seen.sites) == tuple(brute.weights)
+    for site, weights in brute.weights.items():
+        expected = weights.numpy()
+        if case.flat and len(seen.map(site).all_weights()) == 1:  # heads are batch elements
+            many = expected.swapaxes(0, 1) if case.flat == "heads" else expected
+            expected = many.reshape(-1, 1, *many.shape[2:])
+        found = recorded(seen, site, len(expected))
+        assert found.shape == expected.shape, site
+        assert np.abs(found - expected).max() <= (tolerance or case.tolerance), site
+
+
+def hooks_left(module: nn.Module) -> list[str]:
+    """Names of submodules that have a hook."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return [name for name, one in module.named_modules() if any(getattr(one, kind) for kind in kinds)]
+
+
+@contextmanager
+def nothing_left(module: nn.Module) -> Iterator[None]:
+    """Functions, hooks, attributes and modes are afterwards what they were before."""
+    parts = tuple(module.named_modules())
+
+    def state() -> tuple[Any, ...]:
+        functions = (F.softmax, torch.softmax, Tensor.softmax, F.scaled_dot_product_attention, torch.bmm, torch.matmul)
+        fields = {name: [key for key in one.__dict__ if key[0] == "_" or key == "forward"] for name, one in parts}
+        fast = torch.backends.mha.get_fastpath_enabled()
+        return functions, fields, fast, torch._C._len_torch_function_stack(), module.training
+
+    before = state()
+    try:
+        yield
+    finally:
+        assert hooks_left(module) == []
+        assert state() == before
+
+
+def changed_by(*interventions: Intervention) -> Edit:
+    """What interventions make of one attention, cell by cell, from their definitions."""
+
+    def edit(site: str, scores: Tensor, weights: Tensor, values: Tensor, first: int) -> tuple[Tensor, Tensor]:
+        here = [one for one in interventions if one.site == site]
+        if not here:
+            return weights, weights @ values
+        weights = torch.empty_like(weights)
+        mixed = values.new_empty(*weights.shape[:3], values.shape[-1])
+        for b, h, t in np.ndindex(*scores.shape[:3]):
+            sees = (scores[b, h, t] > -torch.inf).tolist()
+            weights[b, h, t] = torch.tensor(row_by_hand(scores[b, h, t].tolist(), sees, first + t, h, b, here))
+            mixed[b, h, t] = output_by_hand(weights[b, h, t] @ values[b, h], first + t, h, b, here)
+        return weights, mixed
+
+    return edit

@@ -1,34 +1,32 @@
 """Interventions inside `recording(module)`, on modules that the project does not own, against brute force."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
-from tests.attention.recording.case import Brute, Case, built, doubles
-from tests.attention.recording.running import (
-    NAMES,
+from tests.attention.recording.case import (
+    Brute,
+    Case,
     assert_close,
     assert_recorded,
+    built,
     by_brute_force,
     changed_by,
     nothing_left,
     run,
 )
+from tests.attention.recording.modules import NAMES
 from transformer import InputError, Intervention, Site, intervening, recording
+
+pytestmark = pytest.mark.usefixtures("in_doubles")
 
 CHANGED = tuple(name for name in NAMES if built(name).changeable)
 ACTIONS = ("zero", "knock_out", "cut", "uniform", "temperature", "force", "mean")
 PAIRS = [(name, ACTIONS[(i * 3 + j) % len(ACTIONS)]) for i, name in enumerate(CHANGED) for j in range(2)]
 """Two actions for each module, so that each action meets a fourth of them."""
-
-
-@pytest.fixture(autouse=True)
-def _in_doubles() -> Iterator[None]:
-    with doubles():
-        yield
+PAIRS += [("bahdanau_by_bmm", "cut"), ("weights_from_the_state_alone", "uniform")]  # of a row that a loop writes later
 
 
 def intervention(case: Case, brute: Brute, action: str) -> Intervention:
@@ -84,25 +82,13 @@ def test_two_interventions_at_two_sites_of_one_run() -> None:
     assert_recorded(case, seen, brute)
 
 
-@pytest.mark.parametrize("name", ["nanogpt_fused", "nanogpt_written_out"])
-def test_a_site_that_is_not_there_is_refused(name: str) -> None:
-    case = built(name)
-    with (
-        pytest.raises(InputError),
-        torch.no_grad(),
-        recording(case.module),
-        intervening([Intervention("nowhere", "zero")]),
-    ):
-        run(case)
-
-
 @pytest.mark.parametrize("name", ["nanogpt_fused", "nanogpt_written_out", "a_module_per_head"])
-def test_a_head_that_is_not_there_is_refused(name: str) -> None:
+def test_a_site_or_a_head_that_is_not_there_is_refused(name: str) -> None:
     case = built(name)
-    _, brute = by_brute_force(case)
-    change = Intervention(next(iter(brute.weights)), "zero", heads=9)
-    with pytest.raises(InputError), torch.no_grad(), recording(case.module), intervening([change]):
-        run(case)
+    site = next(iter(by_brute_force(case)[1].weights))
+    for change in (Intervention("nowhere", "zero"), Intervention(site, "zero", heads=9)):
+        with pytest.raises(InputError), torch.no_grad(), recording(case.module), intervening([change]):
+            run(case)
 
 
 def test_slopes_pass_a_changed_attention() -> None:

@@ -1,32 +1,34 @@
 """What `recording(module)` sees of modules that nobody wrote for it, against attention by brute force."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.attention.recording.case import built, doubles
-from tests.attention.recording.modules.decoders import NanoGPT
-from tests.attention.recording.running import (
+from tests.attention.recording.case import (
     MODES,
-    NAMES,
+    Brute,
+    Case,
+    Lambda,
     assert_close,
     assert_recorded,
+    built,
     by_brute_force,
+    doubles,
     has_fast_path,
     nothing_left,
     run,
 )
+from tests.attention.recording.modules import NAMES
+from tests.attention.recording.modules.decoders import NanoGPT
 from transformer import recording
 
-
-@pytest.fixture(autouse=True)
-def _in_doubles() -> Iterator[None]:
-    with doubles():
-        yield
+pytestmark = pytest.mark.usefixtures("in_doubles")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -66,22 +68,17 @@ def test_slopes_are_those_of_a_plain_run(name: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-class Broken(nn.Module):
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        self.inner(*inputs)
-        raise ValueError("broken on purpose")
-
-
 @pytest.mark.parametrize(
     "name", ["nanogpt_written_out", "encoder_norm_last_nested_padded_evaluating", "a_module_per_head"]
 )
 def test_nothing_is_left_after_an_exception(name: str) -> None:
     case = built(name)
-    broken = Broken(case.module)
+
+    def fails(m: Any, *inputs: Tensor) -> Tensor:
+        m.inner(*inputs)
+        raise ValueError("broken on purpose")
+
+    broken = Lambda(fails, inner=case.module)
     with nothing_left(broken), pytest.raises(ValueError, match="on purpose"), recording(broken) as seen:
         broken(*case.inputs)
     _, brute = by_brute_force(case)
@@ -93,76 +90,53 @@ def test_nothing_is_left_after_an_exception(name: str) -> None:
 @pytest.mark.parametrize("name", ["nanogpt_fused", "nanogpt_written_out", "luong_dot", "a_module_per_head"])
 def test_threads_never_see_each_other(name: str) -> None:
     cases = [built(name, seed) for seed in range(4)]
-    expected = [by_brute_force(case)[1] for case in cases]
-    model = cases[0].module
-    errors: list[BaseException] = []
-    start = threading.Barrier(6)
+    expected, start = [by_brute_force(case)[1] for case in cases], threading.Barrier(6)
 
-    def watch(i: int) -> None:
-        try:
-            with doubles():
-                start.wait(20)
-                for _ in range(5):
-                    with torch.no_grad(), recording(cases[i].module) as seen:
-                        cases[i].module(*cases[i].inputs)
-                    assert_recorded(cases[i], seen, expected[i])
-        except BaseException as error:  # noqa: BLE001 - a thread's failure is the test's
-            errors.append(error)
+    def watch(case: Case, brute: Brute) -> None:
+        with doubles(), torch.no_grad():
+            start.wait(20)
+            for _ in range(5):
+                with recording(case.module) as seen:
+                    case.module(*case.inputs)
+                assert_recorded(case, seen, brute)
 
     def only_run() -> None:
         start.wait(20)
         with torch.no_grad():
             for _ in range(10):
-                model(*cases[0].inputs)
+                cases[0].module(*cases[0].inputs)
 
-    threads = [threading.Thread(target=watch, args=(i,)) for i in range(4)]
-    threads += [threading.Thread(target=only_run) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not errors, errors[0]
+    with ThreadPoolExecutor(6) as pool:
+        jobs = [pool.submit(watch, *each) for each in zip(cases, expected, strict=True)]
+        jobs += [pool.submit(only_run) for _ in range(2)]
+        for job in jobs:
+            job.result(60)
 
 
 def test_one_module_records_for_two_threads_at_once() -> None:
-    case = built("nanogpt_written_out")
-    others = torch.flip(case.inputs[0], (0, 1))
-    found: dict[int, object] = {}
-    start = threading.Barrier(2)
+    case, start = built("nanogpt_written_out"), threading.Barrier(2)
 
-    def watch(i: int, ids: Tensor) -> None:
+    def watch(ids: Tensor, goes_on: bool) -> Any:
         with torch.no_grad(), recording(case.module) as seen:
             start.wait(20)
             case.module(ids)
             start.wait(20)  # the other's hooks are still there when this thread's go
-            if i:
+            if goes_on:
                 case.module(ids)
-            found[i] = seen
+        return seen
 
-    with doubles(), nothing_left(case.module):
-        threads = [threading.Thread(target=watch, args=(i, ids)) for i, ids in enumerate((case.inputs[0], others))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-    _, brute = by_brute_force(case)
-    assert_recorded(case, found[0], brute)
+    with doubles(), nothing_left(case.module), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(watch, case.inputs[0], False)
+        pool.submit(watch, torch.flip(case.inputs[0], (0, 1)), True).result(60)
+        assert_recorded(case, first.result(60), by_brute_force(case)[1])
 
 
-def test_only_the_module_that_is_recorded_is_seen() -> None:
-    case, other = built("nanogpt_fused"), built("nanogpt_written_out")
-    with torch.no_grad(), recording(case.module) as seen:
-        run(other)
-        run(case)
-        run(other)
-    assert_recorded(case, seen, by_brute_force(case)[1])
-
-
-def test_a_part_of_a_module_has_paths_from_itself() -> None:
+def test_only_the_part_that_is_recorded_is_seen_by_paths_from_itself() -> None:
     case = built("nanogpt_written_out")
     _, brute = by_brute_force(case)
     part = case.module.blocks[1]
     with torch.no_grad(), recording(part) as seen:
+        run(built("nanogpt_fused"))
         run(case)
     assert tuple(seen.sites) == ("attn",)
     assert abs(seen.map("attn", batch=1).all_weights() - brute.weights["blocks.1.attn"][1].numpy()).max() < 1e-12
@@ -196,16 +170,6 @@ def test_dropout_keeps_its_random_numbers(flash: bool) -> None:
     assert ones.all() or dropped.all()
 
 
-@pytest.mark.parametrize("name", ["nanogpt_fused", "rotary", "grouped_queries_fused", "captions_with_a_transformer"])
-def test_fused_attention_is_kept_as_its_inputs(name: str) -> None:
-    case = built(name)
-    with torch.no_grad(), recording(case.module) as seen:
-        run(case)
-    for site in seen.sites:
-        source = seen.map(site).source
-        assert source.kept_bytes <= 40_000
-
-
 def test_a_long_run_keeps_no_table() -> None:
     module, x = NanoGPT(24, 3, True).eval(), torch.randn(2, 1500, 24)
     with torch.no_grad(), recording(module) as seen:
@@ -219,11 +183,8 @@ def test_a_long_run_keeps_no_table() -> None:
 
 
 def test_a_mapped_function_runs_as_ever() -> None:
-    class Mapped(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return torch.func.vmap(lambda one: torch.softmax(one @ one.mT, -1) @ one)(x)
-
-    module, x = Mapped(), torch.randn(3, 7, 5)
+    module = Lambda(lambda _, x: torch.func.vmap(lambda one: torch.softmax(one @ one.mT, -1) @ one)(x))
+    x = torch.randn(3, 7, 5)
     plain = module(x)
     with nothing_left(module), recording(module) as seen:
         output = module(x)
@@ -232,71 +193,81 @@ def test_a_mapped_function_runs_as_ever() -> None:
     assert all(seen.map(site).all_weights().shape[1:] == (7, 7) for site in seen.sites)
 
 
-class Deep(nn.Module):
+def test_thousands_of_functions_before_a_softmax_do_not_exhaust_the_stack() -> None:
     """Sums of projections, one upon the other, and attention that is written out at their end."""
 
-    def __init__(self, n_sums: int) -> None:
-        super().__init__()
-        self.project, self.n_sums = nn.Linear(6, 6), n_sums
+    def sums(m: Any, x: Tensor) -> Tensor:
+        h = m.project(x)
+        for _ in range(1_500):
+            h = h + m.project(h) * 0.001
+        return h
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Attend by what the sums make."""
-        h = self.project(x)
-        for _ in range(self.n_sums):
-            h = h + self.project(h) * 0.001
-        mixed: Tensor = (h @ x.mT).softmax(-1) @ x
-        return mixed
-
-
-def test_thousands_of_functions_before_a_softmax_do_not_exhaust_the_stack() -> None:
-    module, x = Deep(1_500), torch.randn(2, 5, 6)
+    module, x = Lambda(lambda m, x: (sums(m, x) @ x.mT).softmax(-1) @ x, project=nn.Linear(6, 6)), torch.randn(2, 5, 6)
     plain = module(x)
     with recording(module) as seen:
         assert torch.equal(module(x), plain)
-    assert seen.sites == ("Deep",)
-    expected = (module_sums(module, x) @ x.mT).softmax(-1)
-    assert torch.allclose(torch.from_numpy(seen.map("Deep", batch=1).all_weights())[0], expected[1], atol=1e-6)
-
-
-def module_sums(module: Deep, x: Tensor) -> Tensor:
-    """What its projections add up to."""
-    h = module.project(x)
-    for _ in range(module.n_sums):
-        h = h + module.project(h) * 0.001
-    return h.detach()
+    assert seen.sites == ("Lambda",)
+    expected = (sums(module, x).detach() @ x.mT).softmax(-1)
+    assert torch.allclose(torch.from_numpy(seen.map("Lambda", batch=1).all_weights())[0], expected[1], atol=1e-6)
 
 
 def test_two_sentences_are_no_steps_of_one() -> None:
     """A pooling query looks at each once, and both are equally long: only what is mixed tells them apart."""
-
-    class Pooling(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.score = nn.Linear(5, 1)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return (self.score(x).softmax(1) * x).sum(1)
-
-    module, inputs = Pooling(), [torch.randn(2, 7, 5) for _ in range(2)]
+    module = Lambda(lambda m, x: (m.score(x).softmax(1) * x).sum(1), score=nn.Linear(5, 1))
+    inputs = [torch.randn(2, 7, 5) for _ in range(2)]
     with torch.no_grad(), recording(module) as seen:
         for x in inputs:
             module(x)
-    assert tuple(seen.sites) == ("Pooling#1", "Pooling#2")
+    assert tuple(seen.sites) == ("Lambda#1", "Lambda#2")
     for site, x in zip(seen.sites, inputs, strict=True):
-        scores = x @ module.score.weight[0] + module.score.bias
-        expected = scores.exp() / scores.exp().sum(1, keepdim=True)
-        assert torch.allclose(torch.tensor(seen.map(site, batch=1).weights(0)[0]), expected[1], atol=1e-12)
+        powers = module.score(x)[..., 0].detach().exp()
+        found = torch.tensor(seen.map(site, batch=1).weights(0)[0])
+        assert torch.allclose(found, (powers / powers.sum(1, keepdim=True))[1], atol=1e-12)
 
 
-@pytest.mark.parametrize("dims", [1, ([1], [0]), ([-1], [-2])])
-def test_values_are_mixed_by_a_tensordot_over_any_axes(dims: Any) -> None:
-    class OneText(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            self.weights = (x @ x.T).softmax(1)
-            return torch.tensordot(self.weights, x, dims=dims)
+def with_sink(x: Tensor, first: bool) -> tuple[Tensor, Tensor]:
+    """Weights with the column of a sink, and what the others mix."""
+    scores, sink = x @ x.mT, torch.full((*x.shape[:2], 1), 0.7)
+    weights = torch.cat([sink, scores] if first else [scores, sink], -1).softmax(-1)
+    return weights, (weights[..., 1:] if first else weights[..., :-1]) @ x
 
-    module, x = OneText(), torch.rand(7, 5)
+
+def mixed_by(product: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Weights of one text without a batch axis, and what a product with them gives."""
+    return lambda x: ((weights := (x[0] @ x[0].T).softmax(1)), product(weights, x[0]))
+
+
+def implicit(x: Tensor) -> tuple[Tensor, Tensor]:
+    """An einsum without an arrow sums over the letters that stand twice."""
+    weights = torch.einsum("bij,bkj->bik", x, x).softmax(-1)
+    return weights, torch.einsum("...ij,...jk", weights, x)
+
+
+def logarithms(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Logarithms of weights are weights once they are exponentiated."""
+    weights = torch.log_softmax(x @ x.mT, dim=-1).exp()
+    return weights, weights @ x
+
+
+@pytest.mark.parametrize(
+    ("attend", "sink"),
+    [
+        (mixed_by(lambda w, x: torch.tensordot(w, x, dims=1)), None),
+        (mixed_by(lambda w, x: torch.tensordot(w, x, dims=([1], [0]))), None),  # type: ignore[arg-type]
+        (mixed_by(lambda w, x: torch.tensordot(w, x, dims=([-1], [-2]))), None),  # type: ignore[arg-type]
+        (logarithms, None),
+        (implicit, None),
+        (partial(with_sink, first=True), 0),
+        (partial(with_sink, first=False), 7),
+    ],
+)
+def test_rarer_words_for_attention_are_seen_and_a_sink_is_named_where_it_stands(attend: Any, sink: int | None) -> None:
+    module, x = Lambda(lambda _, x: attend(x)[1]), torch.rand(1, 7, 5)
     with recording(module) as seen:
         output = module(x)
-    assert torch.equal(output, torch.tensordot(module.weights, x, dims=dims))
-    assert torch.equal(torch.as_tensor(seen["OneText"].weights(head=0)), module.weights)
+    weights, expected = attend(x)
+    assert torch.equal(output, expected)
+    found = seen["Lambda"]
+    assert torch.equal(torch.as_tensor(found.weights(head=0)), weights.view(weights.shape[-2:]))
+    names = [str(label) for label in found.keys.labels]
+    assert [i for i, name in enumerate(names) if name == "(sink)"] == ([] if sink is None else [sink])

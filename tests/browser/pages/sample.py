@@ -3,10 +3,8 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
-from transformer.lessons.expressions.board import Board, Matrix
-from transformer.lessons.expressions.operations import Given
-from transformer.lessons.expressions.rowwise import Product
-from transformer.messages import words
+from transformer.lessons.board import Board, Matrix
+from transformer.lessons.operations import product
 from ui.components.alignments.component import Moment, Panel
 
 HOSTILE = (
@@ -57,25 +55,32 @@ def product_board() -> Board:
     rows, inner, columns = ("r1", "r2"), ("i1", "i2", "i3"), ("c1", "c2")
     return Board.of(
         [
-            Matrix("A", "A^Q_0", "input", a, rows, inner, Given(), hidden=hidden),
-            Matrix("B", "B", "input", b, inner, columns, Given()),
-            Matrix("C", "C_1", "output", a @ b, rows, columns, Product("A", "B")),
+            Matrix("A", "A^Q_0", "input", a, rows, inner, hidden=hidden),
+            Matrix("B", "B", "input", b, inner, columns),
+            Matrix("C", "C_1", "output", a @ b, rows, columns, product("A", "B")),
         ]
     )
 
 
-def lines_sent(weights, visible, queries, keys):
-    """What a head view is sent for these weights of one layer, without a record: its header and arrays."""
-    shown = np.broadcast_to(visible, weights.shape)
+def lines_sent(weights, visible, queries, keys, head=0, mean=False):
+    """What lines are sent for a head of these weights of one layer, or for their mean, without a record."""
+
+    def side(texts, name):
+        attached, special = ([i % 3 == 2 for i in range(len(texts))], [text is texts[-1] for text in texts])
+        return {"texts": list(texts), "name": name, "attached": attached, "special": special}
+
+    decided = [[(i * 5) % len(keys) if i % 4 else -1, 0.5 + i] for i in range(len(queries))] if len(keys) else []
     header = {
-        "shape": list(weights.shape),
-        "heads": [f"H{head}" for head in range(len(weights))],
-        "query_labels": list(queries),
-        "key_labels": list(keys),
-        "query_title": words("component_queries"),
-        "key_title": words("component_keys"),
-        "masked": not shown.all(),
-        "file_name": "head-view",
+        "shape": [len(queries), len(keys)],
+        "head": "L1 M" if mean else f"L1 H{head}",
+        "within": False,
+        "how": "D1",
+        "decided": decided,
+        "query": side(queries, "T"),
+        "key": side(keys, "S"),
+        "file_name": "lines",
         "about": {"title": "", "lines": []},
     }
-    return header, {"weights": np.where(shown, weights, -np.inf).astype(np.float32)}
+    shown = np.where(visible, weights, -np.inf).astype(np.float32)
+    one = shown.mean(axis=0) if mean else shown[head] if len(shown) else np.zeros((0, 0), dtype=np.float32)
+    return header, {"weights": one, **({"all": shown} if mean else {})}

@@ -4,6 +4,8 @@ Weights are drawn wide, so that attention is far from even; sizes are different 
 """
 
 import json
+import shutil
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,12 @@ from typing import Any
 import torch
 import transformers
 from tokenizers import ByteLevelBPETokenizer
-from transformers import PreTrainedTokenizerBase
+from torch import Tensor
 
 from tests.toy import sentences
-from transformer.checkpoint.huggingface.library import quiet
-from transformer.text.text import TextTokenizer, train_tokenizer
+from transformer import Checkpoint
+from transformer.checkpoint.huggingface.folder import quiet
+from transformer.text.tokenizers import TextTokenizer, train_tokenizer
 
 TEXT = [side for pair in sentences(61, seed=61) for side in pair]
 LONGEST = 41
@@ -40,8 +43,9 @@ def write_marian_tokenizer(folder: Path) -> None:
 
 def write_t5_tokenizer(folder: Path) -> None:
     """The marks that T5 knows and SentencePiece's pieces, as the fast tokenizer saves them."""
-    names = ["<pad>", "</s>", "<unk>", *(f"{name}" for name in pieces().labels(range(4, len(pieces()))))]
-    save(transformers.T5Tokenizer(vocab=[(name, -float(i)) for i, name in enumerate(names)], extra_ids=0), folder)
+    names = ["<pad>", "</s>", "<unk>", *pieces().labels(range(4, len(pieces())))]
+    vocab = [(name, -float(i)) for i, name in enumerate(names)]
+    transformers.T5Tokenizer(vocab=vocab, extra_ids=0).save_pretrained(folder)
 
 
 def byte_pairs(marks: list[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
@@ -54,29 +58,25 @@ def byte_pairs(marks: list[str]) -> tuple[dict[str, int], list[tuple[str, str]]]
 
 def write_bart_tokenizer(folder: Path) -> None:
     vocab, merges = byte_pairs(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
-    save(transformers.BartTokenizer(vocab=vocab, merges=merges), folder)
+    transformers.BartTokenizer(vocab=vocab, merges=merges).save_pretrained(folder)
 
 
 def write_gpt2_tokenizer(folder: Path) -> None:
     vocab, merges = byte_pairs(["<|endoftext|>"])
-    save(transformers.GPT2Tokenizer(vocab=vocab, merges=merges), folder)
+    transformers.GPT2Tokenizer(vocab=vocab, merges=merges).save_pretrained(folder)
 
 
 def write_bert_tokenizer(folder: Path) -> None:
     words = sorted({word for text in TEXT for word in text.lower().replace(".", " .").split()})
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, "##s", "##es", "play", "##ing"]
-    save(transformers.BertTokenizer(vocab={name: i for i, name in enumerate(names)}), folder)
+    transformers.BertTokenizer(vocab={name: i for i, name in enumerate(names)}).save_pretrained(folder)
 
 
 def write_llama_tokenizer(folder: Path) -> None:
     vocab, merges = byte_pairs(["<s>", "</s>", "<unk>"])
     plain = {token.replace("Ġ", "▁"): i for token, i in vocab.items()}
     joined = [(a.replace("Ġ", "▁"), b.replace("Ġ", "▁")) for a, b in merges]
-    save(transformers.LlamaTokenizer(vocab=plain, merges=joined), folder)
-
-
-def save(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    tokenizer.save_pretrained(folder)
+    transformers.LlamaTokenizer(vocab=plain, merges=joined).save_pretrained(folder)
 
 
 MARKS: dict[str, Any] = dict(initializer_range=0.4, bos_token_id=0, eos_token_id=0)
@@ -128,8 +128,62 @@ def random_model(class_name: str, options: dict[str, Any], seed: int = 0) -> Any
     return model
 
 
+def save_random(folder: Path, class_name: str, options: dict[str, Any]) -> Path:
+    """A folder of such a model, without a tokenizer."""
+    with quiet():
+        random_model(class_name, options).save_pretrained(folder)
+    return folder
+
+
+def native(folder: Path | None, kind: str = "AutoModelForCausalLM", attention: str = "eager") -> Any:
+    """The model of a folder as the library itself loads it."""
+    with quiet():
+        maker = getattr(transformers, kind)
+        return maker.from_pretrained(folder, attn_implementation=attention, local_files_only=True).eval()
+
+
+AUTO = {"seq2seq": "AutoModelForSeq2SeqLM", "decoder": "AutoModelForCausalLM", "encoder": "AutoModel"}
+"""The library's class for each kind of model."""
+
+
+def library_inputs(checkpoint: Checkpoint, source: Tensor, target: Tensor | None) -> dict[str, Any]:
+    """What the library's model reads, padding marked."""
+    config = checkpoint.model.config
+    inputs: dict[str, Any] = {"input_ids": source, "attention_mask": (source != config.pad_id).long()}
+    inputs |= {} if target is None else {"decoder_input_ids": target}
+    return inputs if config.kind == "encoder" else inputs | {"use_cache": False}
+
+
+def eager(checkpoint: Checkpoint, source: Tensor, target: Tensor | None, dtype: torch.dtype) -> tuple[Any, Any]:
+    """The library's own maps by site, and its output."""
+    kind = checkpoint.model.config.kind
+    net = native(checkpoint.folder, AUTO[kind]).to(dtype)
+    with torch.inference_mode():
+        output = net(**library_inputs(checkpoint, source, target), output_attentions=True)
+    groups = {f"{kind}.{{}}.self": "attentions"}
+    if target is not None:
+        groups = {"encoder.{}.self": "encoder_attentions", "decoder.{}.self": "decoder_attentions"}
+        groups["decoder.{}.cross"] = "cross_attentions"
+    return {site.format(i): w for site, name in groups.items() for i, w in enumerate(getattr(output, name))}, output
+
+
+_KEPT = tempfile.TemporaryDirectory(prefix="families-")
+
+
+@cache
+def _usual(family: str, tokenizer: bool) -> Path:
+    """A folder of the usual sizes, which copies are taken of: training tokenizers is slow."""
+    return _written(Path(_KEPT.name) / f"{family}-{tokenizer}", family, tokenizer, {})
+
+
 def write_folder(folder: Path, family: str, tokenizer: bool = True, **options: Any) -> Path:
     """A folder as `save_pretrained` leaves it: config.json, model.safetensors, and the family's tokenizer."""
+    if options:
+        return _written(folder, family, tokenizer, options)
+    return Path(shutil.copytree(_usual(family, tokenizer), folder, dirs_exist_ok=True))
+
+
+def _written(folder: Path, family: str, tokenizer: bool, options: dict[str, Any]) -> Path:
     class_name, usual = CONFIGS[family]
     folder.mkdir(parents=True, exist_ok=True)
     with quiet():

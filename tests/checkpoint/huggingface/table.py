@@ -14,9 +14,9 @@ from typing import Any
 import torch
 import transformers
 
-from tests.checkpoint.huggingface.families import random_model
+from tests.checkpoint.huggingface.families import eager, random_model
 from transformer import Checkpoint, load, recording
-from transformer.checkpoint.huggingface.library import library, quiet
+from transformer.checkpoint.huggingface.folder import quiet
 from transformer.errors import CheckpointError
 
 MEASURED = Path(__file__).with_name("measured.json")
@@ -39,6 +39,15 @@ GPT: dict[str, Any] = dict(vocab_size=97, n_positions=41, n_embd=24, n_head=3, n
 EXPERTS: dict[str, Any] = dict(num_experts=2, num_sparse_encoder_layers=1, num_sparse_decoder_layers=1)
 FALCON: dict[str, Any] = SHARED | dict(hidden_size=24, num_attention_heads=6, num_hidden_layers=2)
 HALF: dict[str, Any] = READS | dict(pad_token_id=0)
+USUAL: dict[str, Any] = LAYERS | dict(vocab_size=97, num_key_value_heads=2, initializer_range=0.4)
+"""What a family's own config says of positions."""
+BOTH: dict[str, Any] = dict(hidden_size=24, num_encoder_layers=2, num_decoder_layers=2, num_encoder_attention_heads=3)
+BOTH |= dict(num_decoder_attention_heads=3, vocab_size=97, max_position_embeddings=41, init_std=0.4)
+RELATIVE: dict[str, Any] = READS | dict(relative_attention=True, pos_att_type=["p2c", "c2p"])
+MARKS: dict[str, Any] = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
+LED: dict[str, Any] = {key: value for key, value in STACKS.items() if key != "max_position_embeddings"}
+SWITCH: dict[str, Any] = {key: value for key, value in T5.items() if key != "num_decoder_layers"}
+MIXED: dict[str, Any] = dict(num_experts=2, encoder_sparse_step=2, decoder_sparse_step=2, expert_capacity=8)
 
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "ALBERT": ("AlbertForMaskedLM", READS | dict(embedding_size=24)),
@@ -48,12 +57,9 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "BigBird, block-sparse": ("BigBirdForMaskedLM", READS | dict(block_size=4, num_random_blocks=1)),
     "BigBird, full attention": ("BigBirdForMaskedLM", READS | dict(attention_type="original_full")),
     "Bloom": ("BloomForCausalLM", dict(vocab_size=97, hidden_size=24, n_head=3, n_layer=2, initializer_range=0.4)),
-    "DeBERTa": ("DebertaForMaskedLM", READS | dict(relative_attention=True, pos_att_type=["p2c", "c2p"])),
-    "DeBERTa v2, v3": ("DebertaV2ForMaskedLM", READS | dict(relative_attention=True, pos_att_type=["p2c", "c2p"])),
-    "DistilBERT": (
-        "DistilBertForMaskedLM",
-        SHARED | dict(dim=24, n_heads=3, hidden_dim=11, n_layers=2),
-    ),
+    "DeBERTa": ("DebertaForMaskedLM", RELATIVE),
+    "DeBERTa v2, v3": ("DebertaV2ForMaskedLM", RELATIVE),
+    "DistilBERT": ("DistilBertForMaskedLM", SHARED | dict(dim=24, n_heads=3, hidden_dim=11, n_layers=2)),
     "ELECTRA": ("ElectraForMaskedLM", READS | dict(embedding_size=13)),
     "Falcon, a key for all heads": ("FalconForCausalLM", FALCON),
     "Falcon, a key for a group": ("FalconForCausalLM", FALCON | dict(new_decoder_architecture=True, num_kv_heads=2)),
@@ -74,11 +80,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         "GptOssForCausalLM",
         WRITES | dict(num_local_experts=2, num_experts_per_tok=1, layer_types=["full_attention"] * 2),
     ),
-    "LED": (
-        "LEDForConditionalGeneration",
-        {key: value for key, value in STACKS.items() if key != "max_position_embeddings"}
-        | dict(attention_window=4, max_encoder_position_embeddings=64),
-    ),
+    "LED": ("LEDForConditionalGeneration", LED | dict(attention_window=4, max_encoder_position_embeddings=64)),
     "Llama": ("LlamaForCausalLM", WRITES),
     "Longformer": ("LongformerForMaskedLM", READS | dict(attention_window=4)),
     "M2M100, NLLB": ("M2M100ForConditionalGeneration", STACKS),
@@ -87,15 +89,11 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "Megatron-BERT": ("MegatronBertForMaskedLM", READS),
     "mBART": ("MBartForConditionalGeneration", STACKS),
     "Mistral, in a window": ("MistralForCausalLM", WRITES | dict(sliding_window=5)),
-    "ModernBERT": ("ModernBertForMaskedLM", READS | dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
-                   | dict(cls_token_id=1, sep_token_id=2)),
+    "ModernBERT": ("ModernBertForMaskedLM", READS | MARKS),
     "MPNet": ("MPNetForMaskedLM", READS),
     "MPT": ("MptForCausalLM", dict(vocab_size=97, d_model=24, n_heads=3, n_layers=2, max_seq_len=41)),
     "MVP": ("MvpForConditionalGeneration", STACKS),
-    "NLLB-MoE": (
-        "NllbMoeForConditionalGeneration",
-        STACKS | dict(num_experts=2, encoder_sparse_step=2, decoder_sparse_step=2, expert_capacity=8),
-    ),
+    "NLLB-MoE": ("NllbMoeForConditionalGeneration", STACKS | MIXED),
     "Nystromformer": ("NystromformerForMaskedLM", READS | dict(num_landmarks=8)),
     "OPT": ("OPTForCausalLM", READS | dict(ffn_dim=11, word_embed_proj_dim=24, init_std=0.4)),
     "Pegasus": ("PegasusForConditionalGeneration", STACKS),
@@ -103,27 +101,14 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "Phi": ("PhiForCausalLM", READS),
     "ProphetNet": (
         "ProphetNetForConditionalGeneration",
-        dict(vocab_size=97, hidden_size=24, encoder_ffn_dim=11, decoder_ffn_dim=13, num_encoder_layers=2)
-        | dict(num_decoder_layers=2, num_encoder_attention_heads=3, num_decoder_attention_heads=3)
-        | dict(max_position_embeddings=41, decoder_start_token_id=0, init_std=0.4),
+        BOTH | dict(encoder_ffn_dim=11, decoder_ffn_dim=13, decoder_start_token_id=0),
     ),
-    "Qwen 2, with its usual config": (
-        "Qwen2ForCausalLM",
-        dict(vocab_size=97, hidden_size=24, num_hidden_layers=2, intermediate_size=12, num_attention_heads=6)
-        | dict(num_key_value_heads=2, initializer_range=0.4),
-    ),
-    "Qwen 3, with its usual config": (
-        "Qwen3ForCausalLM",
-        dict(vocab_size=97, hidden_size=24, num_hidden_layers=2, intermediate_size=12, num_attention_heads=6)
-        | dict(num_key_value_heads=2, head_dim=4, initializer_range=0.4),
-    ),
+    "Qwen 2, with its usual config": ("Qwen2ForCausalLM", USUAL),
+    "Qwen 3, with its usual config": ("Qwen3ForCausalLM", USUAL | dict(head_dim=4)),
     "RemBERT": ("RemBertForMaskedLM", READS | dict(input_embedding_size=24, output_embedding_size=13)),
     "RoBERTa, XLM-R": ("RobertaForMaskedLM", READS | dict(max_position_embeddings=43)),
     "RoFormer": ("RoFormerForMaskedLM", READS | dict(embedding_size=24)),
-    "Switch": (
-        "SwitchTransformersForConditionalGeneration",
-        {key: value for key, value in T5.items() if key != "num_decoder_layers"} | EXPERTS,
-    ),
+    "Switch": ("SwitchTransformersForConditionalGeneration", SWITCH | EXPERTS),
     "T5, mT5": ("T5ForConditionalGeneration", T5),
     "XGLM": (
         "XGLMForCausalLM",
@@ -157,37 +142,21 @@ def difference(checkpoint: Checkpoint) -> float:
     config = model.config
     drawn = torch.Generator().manual_seed(2)
     source = torch.randint(5, 90, (2, SOURCE), generator=drawn)
-    target = torch.randint(5, 90, (2, TARGET), generator=drawn)
-    is_pair = config.kind == "seq2seq"
+    target = torch.randint(5, 90, (2, TARGET), generator=drawn) if config.kind == "seq2seq" else None
     if config.pad_id >= 0:
         source[1, SOURCE - PADDED :] = config.pad_id
-    maker = {"seq2seq": "AutoModelForSeq2SeqLM", "decoder": "AutoModelForCausalLM", "encoder": "AutoModel"}
-    with quiet():
-        net = getattr(library(), maker[config.kind]).from_pretrained(
-            checkpoint.folder, attn_implementation="eager", dtype=torch.float32, local_files_only=True
-        )
-    with torch.inference_mode():
-        inputs = {"input_ids": source, "attention_mask": (source != config.pad_id).long()}
-        if is_pair:
-            inputs["decoder_input_ids"] = target
-        if config.kind != "encoder":
-            inputs["use_cache"] = False
-        output = net.eval()(**inputs, output_attentions=True)
-        with recording() as seen:
-            model.run(source, target if is_pair else None)
-    groups = {"encoder.self": "encoder_attentions", "decoder.self": "decoder_attentions"}
-    groups["decoder.cross"] = "cross_attentions"
+    expected, _ = eager(checkpoint, source, target, torch.float32)
+    with torch.inference_mode(), recording() as seen:
+        model.run(source, target)
     largest = 0.0
     for site in seen.sites:
-        theirs = getattr(output, groups[site.group] if is_pair else "attentions")[site.layer]
         kept = seen.source(site)
         for batch in range(2):
             padded = batch and config.pad_id >= 0 and kept.n_queries == SOURCE
             rows, keys = slice(0, SOURCE - PADDED if padded else kept.n_queries), slice(0, kept.n_keys)
             for head in range(kept.n_heads):
-                known = theirs[batch, head, rows]
-                found = kept.weights(batch, head, rows, keys)
-                largest = max(largest, float((found - known).abs().max()))
+                distance = kept.weights(batch, head, rows, keys) - expected[site][batch, head, rows]
+                largest = max(largest, float(distance.abs().max()))
     return largest
 
 
@@ -203,7 +172,7 @@ def measured(name: str) -> dict[str, Any]:
             code = error.message.code
             return {"recorded": "refused", "code": code, "why": OWN_REASONS.get(name, REASONS[code])}
         model: Any = checkpoint.model
-        return {"recorded": "eagerly" if model.eager else "lazily", "difference": f"{difference(checkpoint):.1g}"}
+        return {"recorded": "eagerly" if model.note else "lazily", "difference": f"{difference(checkpoint):.1g}"}
 
 
 REASONS = {

@@ -4,10 +4,11 @@ import math
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from transformer import Checkpoint, load
+from transformer import Checkpoint, attention_maps, load
 from transformer.checkpoint import report
 
 Maps = dict[str, Tensor]
@@ -24,11 +25,13 @@ def split(x: Tensor, n_heads: int) -> Tensor:
     return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None, hidden: float = -torch.inf
+) -> tuple[Tensor, Tensor]:
     """Mixed values (batch, query, features) and weights (batch, head, query, key)."""
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     if visible is not None:
-        scores = scores.masked_fill(~visible, -torch.inf)
+        scores = scores.masked_fill(~visible, hidden)
     weights = scores.softmax(-1)
     return (weights @ v).transpose(1, 2).flatten(2), weights
 
@@ -48,6 +51,17 @@ def table(length: int, d_model: int) -> Tensor:
     rows = torch.zeros(length, d_model, dtype=torch.float64)
     rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()[:, : d_model // 2]
     return rows
+
+
+def same(checkpoint: Checkpoint, expected: Maps, *inputs: Tensor, within: float = 1e-9) -> dict[str, np.ndarray]:
+    """Every map and output that is expected, in float64; gives all that the checkpoint computes."""
+    found = attention_maps(checkpoint, *inputs)
+    assert expected.keys() <= found.keys()
+    for name, values in expected.items():
+        assert found[name].dtype == np.float64
+        assert found[name].shape == tuple(values.shape), name
+        assert abs(torch.from_numpy(found[name]) - values).max() < within, name
+    return found
 
 
 M = TypeVar("M", bound=nn.Module)

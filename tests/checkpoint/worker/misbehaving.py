@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from transformer.checkpoint.worker import wire_format
-from transformer.checkpoint.worker.child import main
-from transformer.checkpoint.worker.jobs import JOBS, KEEPERS, Part
+from transformer.checkpoint.worker.child import JOBS, KEEPERS, Job, Part, main
 from transformer.errors import InputError
 
 
@@ -27,14 +26,6 @@ def raw(data: bytes, times: int = 1) -> None:
 
 def framed(text: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text
-
-
-def job(act: Callable[[Mapping[str, Any]], Any]) -> Callable[[Mapping[str, Any], list[bytearray]], Iterator[Part]]:
-    def run(request: Mapping[str, Any], _: list[bytearray]) -> Iterator[Part]:
-        yield {"started": True}, []
-        yield {"found": act(request)}, []
-
-    return run
 
 
 def spin(_: Mapping[str, Any]) -> None:
@@ -65,45 +56,44 @@ def panicked(_: Mapping[str, Any]) -> None:
     raise type("PanicException", (BaseException,), {})("a native library gave up")
 
 
-def endless(_: Mapping[str, Any]) -> None:
-    raw(framed(b'{"kind": "part", "blocks": []}'), times=10**9)
+ACTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "spin": spin,
+    "stop": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
+    "kill": lambda asked: os.kill(os.getpid(), asked["signal"]),
+    "leave": lambda _: os._exit(3),
+    "memory": lambda _: len(bytearray(10**9)),
+    "native_memory": lambda _: torch.ones(10**9).numel(),
+    "raw": lambda asked: raw(bytes.fromhex(asked["hex"]), asked.get("times", 1)),
+    "endless": lambda _: raw(framed(b'{"kind": "part", "blocks": []}'), times=10**9),
+    "opened": opened,
+    "written": written,
+    "panicked": panicked,
+    "niceness": lambda _: os.nice(0),
+    "environment": lambda _: sorted(os.environ),
+    "threads": lambda _: len(list(Path("/proc/self/task").iterdir())),
+    "pid": lambda _: os.getpid(),
+    "add": lambda asked: asked["kept"] + asked["value"],
+    "refuse": lambda asked: (_ for _ in ()).throw(InputError("broken_character", position=asked["value"])),
+}
+
+
+def job(act: Callable[[Mapping[str, Any]], Any]) -> Job:
+    def run(request: Mapping[str, Any], *_: object) -> Iterator[Part]:
+        yield {"started": True}, []
+        yield {"found": act(request)}, []
+
+    return run
 
 
 def keep(request: Mapping[str, Any], _: list[bytearray]) -> tuple[dict[str, Any], Any]:
     """Keep a number, and do what is asked."""
-    acts: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-        "add": lambda asked: request["kept"] + asked["value"],
-        "pid": lambda _: os.getpid(),
-        "refuse": lambda asked: (_ for _ in ()).throw(InputError("broken_character", position=asked["value"])),
-        "spin": spin,
-        "stop": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
-        "memory": lambda _: len(bytearray(10**9)),
-        "die": lambda _: os._exit(3),
-        "raw": lambda asked: raw(bytes.fromhex(asked["hex"])),
-    }
     if request.get("broken"):
         raise InputError("broken_character", position=7)
-    return {"kept": request["kept"]}, lambda asked: {"found": acts[asked["do"]](asked)}
+    return {"kept": request["kept"]}, lambda asked: {"found": ACTS[asked["do"]]({**request, **asked})}
 
 
 KEEPERS["keep"] = keep
-
-JOBS.update(
-    spin=job(spin),
-    stop=job(lambda _: os.kill(os.getpid(), signal.SIGSTOP)),
-    kill=job(lambda request: os.kill(os.getpid(), request["signal"])),
-    leave=job(lambda _: os._exit(3)),
-    memory=job(lambda _: len(bytearray(10**9))),
-    native_memory=job(lambda _: torch.ones(10**9).numel()),
-    raw=job(lambda request: raw(bytes.fromhex(request["hex"]), request.get("times", 1))),
-    endless=job(endless),
-    opened=job(opened),
-    written=job(written),
-    panicked=job(panicked),
-    niceness=job(lambda _: os.nice(0)),
-    environment=job(lambda _: sorted(os.environ)),
-    threads=job(lambda _: len(list(Path("/proc/self/task").iterdir()))),
-)
+JOBS.update({name: job(act) for name, act in ACTS.items()})
 
 if __name__ == "__main__":
     main(int(sys.argv[-1]))

@@ -1,22 +1,23 @@
 """A tokenizer in a worker says what it says here; one that would take all memory or time costs one sentence."""
 
+import gc
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.checkpoint.huggingface.families import write_folder
+from tests.checkpoint.worker.test_pool import gone
 from transformer.checkpoint.load import read_folder_tokenizer
-from transformer.checkpoint.worker import isolated, resident, trial
-from transformer.checkpoint.worker import vocabularies as texts
-from transformer.checkpoint.worker.pool import Answer
-from transformer.checkpoint.worker.remote_tokenizer import RemoteTokenizer
-from transformer.checkpoint.worker.resident import Here
-from transformer.checkpoint.worker.tokenizer_facts import About
+from transformer.checkpoint.worker import isolated, pool
+from transformer.checkpoint.worker import remote_tokenizer as texts
+from transformer.checkpoint.worker.pool import WORKERS, Answer, Budget
+from transformer.checkpoint.worker.remote_tokenizer import RemoteTokenizer, about, checked
 from transformer.errors import CheckpointError, InputError
 from transformer.safe.limits import DEFAULT_LIMITS
-from transformer.text.text import TextTokenizer, train_tokenizer
+from transformer.text.tokenizers import TextTokenizer, train_tokenizer
 
 TEXT = ["a man rides a bicycle", "two men ride", "the dog runs in the park"] * 3
 TEXTS = ("two men", "the dog rides a bicycle.", "", "a  zebra 你好 😀", "ride\tride")
@@ -32,9 +33,8 @@ def some_tokenizer() -> RemoteTokenizer:
 
 def same(there: Any, here: Any) -> None:
     assert len(there) == len(here)
-    for name in ("pad_id", "bos_id", "eos_id", "unknown_id", "max_length", "languages"):
+    for name in texts.ASKED_ONCE:
         assert getattr(there, name) == getattr(here, name)
-    assert (there.mask_id, there.mask) == (getattr(here, "mask_id", -1), getattr(here, "mask", ""))
     every = range(len(here))
     assert [there.is_special(i) for i in every] == [here.is_special(i) for i in every]
     assert there.labels(every) == here.labels(every)
@@ -70,18 +70,12 @@ def replaced(folder: Path, rules: list[tuple[str, str]]) -> None:
     changed(folder, normalizer={"type": "Sequence", "normalizers": steps})
 
 
-def split(folder: Path, pattern: str) -> None:
+def split(folder: Path, pattern: str, times: int = 1) -> None:
     """Have it cut at a regular expression."""
     step = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-    changed(folder, pre_tokenizer=step)
+    changed(folder, pre_tokenizer={"type": "Sequence", "pretokenizers": [step] * times})
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resident, "ASK_SECONDS", 1)
-
-
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
@@ -102,8 +96,8 @@ def test_a_text_that_a_tokenizer_makes_enormous_costs_a_sentence(spoil: Any, tex
 
 
 def test_a_small_folder_and_five_texts_take_at_most_20_seconds_of_work_whatever_is_in_it() -> None:
-    loaded = isolated.FOLDER_SECONDS + trial.LOAD_SECONDS + texts._budget(10**6).seconds
-    assert loaded + 5 * (resident.ASK_SECONDS + 0.5) <= 20
+    loaded = isolated.FOLDER_SECONDS + isolated.LOAD_SECONDS + texts._budget(10**6).seconds
+    assert loaded + 5 * (pool.ASK_SECONDS + 0.5) <= 20
     assert texts._budget(16 * 10**6).seconds >= 4 * 1.9  # a vocabulary of 250,000 pieces takes 1.9 s
 
 
@@ -130,32 +124,30 @@ def test_more_letters_than_are_read_are_refused_by_number() -> None:
 
 def liar(found: Any) -> RemoteTokenizer:
     """A tokenizer whose worker was taken over, and answers this."""
-    resident = Here("liar.model", {}, lambda _: {"found": found})
-    return RemoteTokenizer(resident, {"source": About.unpacked(HONEST, "liar.model")})
+
+    class Liar(pool.Resident):
+        def ask(self, request: Mapping[str, Any], size: int = 0) -> Mapping[str, Any]:
+            return {"found": found}
+
+    kept = Liar("keep", "liar.model", budget=Budget.of(0))
+    return RemoteTokenizer(kept, {"source": checked(HONEST, "liar.model")})
 
 
-HONEST = About.of(TextTokenizer(model())).packed()
+HONEST = about(TextTokenizer(model()))
 
 
-@pytest.mark.parametrize("found", [None, 7, "ids", [1.5], [True], [-1], [10**9], ["1"], {"a": 1}, [1] * 200_001, [[1]]])
-def test_ids_that_cannot_be_are_refused(found: Any) -> None:
-    tokenizer = liar(found)
+LIES: dict[str, tuple[Any, list[Any]]] = {
+    "encode": ("two men", [None, 7, "ids", [1.5], [True], [-1], [10**9], ["1"], {"a": 1}, [1] * 200_001, [[1]]]),
+    "labels": ([4, 5], [None, 7, "pieces", [1], [None], ["a"] * 3, ["x" * 1_000_001] * 2]),
+    "decode": ([4, 5], [None, 7, ["text"], "x" * 1_000_001]),
+}
+
+
+@pytest.mark.parametrize(("call", "place"), [(call, i) for call, (_, lies) in LIES.items() for i in range(len(lies))])
+def test_what_no_tokenizer_could_answer_is_refused(call: str, place: int) -> None:
+    given, lies = LIES[call]
     with pytest.raises(InputError, match=r"liar\.model cannot work on this .*not understood"):
-        tokenizer.encode("two men")
-
-
-@pytest.mark.parametrize("found", [None, 7, "pieces", [1], [None], ["a"] * 3, ["x" * 1_000_001] * 2])
-def test_labels_that_cannot_be_are_refused(found: Any) -> None:
-    tokenizer = liar(found)
-    with pytest.raises(InputError, match=r"liar\.model cannot work on this .*not understood"):
-        tokenizer.labels([4, 5])
-
-
-@pytest.mark.parametrize("found", [None, 7, ["text"], "x" * 1_000_001])
-def test_texts_that_cannot_be_are_refused(found: Any) -> None:
-    tokenizer = liar(found)
-    with pytest.raises(InputError, match=r"liar\.model cannot work on this .*not understood"):
-        tokenizer.decode([4, 5])
+        getattr(liar(lies[place]), call)(given)
 
 
 @pytest.mark.parametrize(
@@ -170,14 +162,26 @@ def test_texts_that_cannot_be_are_refused(found: Any) -> None:
     ids=str,
 )  # fmt: skip
 def test_what_a_tokenizer_cannot_say_of_itself_is_refused(wrong: dict[str, Any]) -> None:
-    assert About.unpacked(HONEST, "liar.model").size == 47
+    assert checked(HONEST, "liar.model")["size"] == 47
     with pytest.raises(CheckpointError, match=r"liar\.model is refused: .*not understood \(no tokenizer\)"):
-        About.unpacked({**HONEST, **wrong}, "liar.model")
+        checked({**HONEST, **wrong}, "liar.model")
 
 
 def test_a_list_of_tokens_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for found in (b"{}", b"[]", b"7", b"[1]", b'[""]', b"no json", json.dumps(["x" * 2000]).encode()):
         answer = Answer({}, [bytearray(found)])
-        monkeypatch.setattr(texts, "answers_of", lambda *_, answer=answer, **__: iter([answer]))
+        monkeypatch.setattr(WORKERS, "answers", lambda *_, answer=answer, **__: iter([answer]))
         with pytest.raises(CheckpointError, match=r"w\.txt is refused: .*not understood"):
             texts.read_tokens(b"a", "w.txt", DEFAULT_LIMITS)
+
+
+def test_a_tokenizer_that_nobody_has_any_more_ends_its_worker() -> None:
+    tokenizer = some_tokenizer()
+    worker = tokenizer._resident._worker
+    target = tokenizer.as_target()
+    del tokenizer
+    gc.collect()
+    assert target.encode("two men")
+    del target
+    gc.collect()
+    assert gone(worker.pid)

@@ -3,14 +3,16 @@
 Everything that a method of attribution is checked against is computed here or in the tests, with NumPy alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
-from transformer.explain.attribution.scored_sequence import ScoredSequence
+from transformer.errors import AttributionError
+from transformer.explain.attribution.result import ScoredSequence
 from transformer.nn.seq2seq import Seq2Seq, preset
 from transformer.plots.axes import Axis
 
@@ -51,17 +53,9 @@ def scored_sequence(
     def axis(name: str, ids: Sequence[int]) -> Axis:
         return Axis.of_pieces(name, [f"{i}" for i in ids], [i <= 2 for i in ids])
 
-    return ScoredSequence(
-        "small",
-        made,
-        tuple(source),
-        tuple(read),
-        tuple(written),
-        axis("source", source),
-        axis("read", read),
-        axis("written", written),
-        **more,
-    )
+    every = {"source": source, "read": read, "written": written}
+    ids, axes = map(tuple, every.values()), (axis(name, one) for name, one in every.items())
+    return ScoredSequence("small", made, *ids, *axes, **more)
 
 
 @dataclass
@@ -77,6 +71,13 @@ class Attended:
     output: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
+def refuses(code: str, call: Callable[..., object], *given: Any, **more: Any) -> None:
+    """A call is refused for this reason."""
+    with pytest.raises(AttributionError) as refused:
+        call(*given, **more)
+    assert refused.value.code == code
+
+
 def array(x: torch.Tensor | None, size: int = 0) -> np.ndarray:
     """A parameter, or zeros where there is none."""
     return np.zeros(size) if x is None else x.detach().numpy().astype(np.float64)
@@ -84,15 +85,15 @@ def array(x: torch.Tensor | None, size: int = 0) -> np.ndarray:
 
 def normed(norm: Any, x: np.ndarray) -> np.ndarray:
     """Layer norm position by position, as each of the two modules defines it."""
-    rows = []
-    for row in x:
-        centred = row - row.mean()
-        if type(norm).__name__ == "AnnotatedLayerNorm":
-            deviation = np.sqrt((centred**2).sum() / (len(row) - 1)) + norm.eps
-        else:
-            deviation = np.sqrt((centred**2).mean() + norm.eps)
-        rows.append(array(norm.weight) * centred / deviation + array(norm.bias))
-    return np.array(rows)
+    return np.array([array(norm.weight) * (row - row.mean()) / deviation(norm, row) + array(norm.bias) for row in x])
+
+
+def deviation(norm: Any, row: np.ndarray) -> float:
+    """What a norm divides a position by: the unbiased deviation + eps, or the root of (biased variance + eps)."""
+    squares = (row - row.mean()) ** 2
+    if type(norm).__name__ == "AnnotatedLayerNorm":
+        return float(np.sqrt(squares.sum() / (len(row) - 1)) + norm.eps)
+    return float(np.sqrt(squares.mean() + norm.eps))
 
 
 def attend(attention: Any, residual: Any, x: np.ndarray, keys: np.ndarray | None, visible: np.ndarray) -> Attended:
@@ -149,20 +150,17 @@ class Run:
     log_probs: np.ndarray
 
 
-def run(
-    made: Seq2Seq,
-    source: Sequence[int],
-    read: Sequence[int],
-    hidden: Sequence[int] = (),
-    hidden_read: Sequence[int] = (),
-) -> Run:
+Ids = Sequence[int]
+
+
+def run(made: Seq2Seq, source: Ids, read: Ids, hidden: Ids = (), hidden_read: Ids = ()) -> Run:
     """Run the model by hand; positions in `hidden` are no keys of the encoder and of cross-attention."""
     config = made.config
     shown = np.array([i not in hidden for i in range(len(source))])
     past = np.tri(len(read), dtype=bool) & np.array([i not in hidden_read for i in range(len(read))])
 
     def embedded(table: Any, positions: Any, norm: Any, ids: Sequence[int]) -> np.ndarray:
-        x = array(table.weight)[list(ids)] * (np.sqrt(config.d_model) if config.scale_embedding else 1.0)
+        x = array(table.weight)[list(ids)] * (np.sqrt(config.block.d_model) if config.scale_embedding else 1.0)
         x = x + array(positions.table)[: len(ids)]
         return normed(norm, x) if config.norm_after_embedding else x
 
@@ -176,15 +174,13 @@ def run(
     decoder = []
     for block in list[Any](made.decoder):
         first = attend(block.self_attention, block.self_residual, x, None, past)
-        second = attend(
-            block.cross_attention, block.cross_residual, first.output, memory, np.tile(shown, (len(read), 1))
-        )
+        seen = np.tile(shown, (len(read), 1))
+        second = attend(block.cross_attention, block.cross_residual, first.output, memory, seen)
         decoder.append((first, second))
         x = feed_forward(block, second.output)
     x = normed(made.decoder_norm, x) if config.norm_after_stack else x
-    logits = config.projection_scale * (
-        x @ array(made.projection.weight).T + array(made.projection.bias, config.target_vocab)
-    )
+    logits = x @ array(made.projection.weight).T + array(made.projection.bias, config.target_vocab)
+    logits = config.projection_scale * logits
     return Run(encoder, decoder, logits - np.log(np.exp(logits).sum(-1, keepdims=True)))
 
 

@@ -1,6 +1,7 @@
 """Integrated gradients against differences of runs whose embedding tables hold the points on the way."""
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,18 +11,19 @@ import pytest
 import torch
 
 from tests.explain.attribution import reference
-from tests.explain.attribution.reference import READ, SOURCE, WRITTEN
+from tests.explain.attribution.reference import READ, SOURCE, WRITTEN, refuses
 from tests.explain.attribution.test_deletion import recurrent
 from transformer.checkpoint import load
 from transformer.errors import AttributionError
-from transformer.explain.attribution import path_integral
-from transformer.explain.attribution.integrated_gradients import integrated_gradients
-from transformer.explain.attribution.scored_sequence import ScoredSequence
-from transformer.explain.attribution.trust import trust
-from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.explain.attribution.deletion import trust
+from transformer.explain.attribution.integrated_gradients import FIRST_POINTS, integral, integrated_gradients
+from transformer.explain.attribution.result import ScoredSequence
+from transformer.nn.stacks import Encoder, EncoderConfig
 from transformer.plots.export import csv
-from transformer.plots.quantity import Quantity
+from transformer.plots.picture import Quantity
 from transformer.runs.translate import translate
+
+MODULE = "transformer.explain.attribution.integrated_gradients"
 
 Tables = tuple[torch.Tensor, torch.Tensor]
 """A vector for each position of the source, and of what was read."""
@@ -97,75 +99,13 @@ def test_more_points_close_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     made = recurrent("additive")
     told: list[float] = []
     together = integrated_gradients(reference.scored_sequence(made), points=33)
-    monkeypatch.setattr("transformer.explain.attribution.integrated_gradients.POSITIONS_AT_ONCE", 100)  # eight points
+    monkeypatch.setattr(f"{MODULE}.POSITIONS_AT_ONCE", 100)  # eight points
     found = integrated_gradients(reference.scored_sequence(made), points=33, progress=told.append)
     np.testing.assert_allclose(found.values, together.values, atol=1e-12)
     _, difference = integrated_by_hand(made, recurrent_run, [], [])
     np.testing.assert_allclose(found.values.sum(1), difference, atol=1e-9)
     assert told == sorted(told)
     assert told[-1] == pytest.approx(1.0)
-
-
-class _Fed:
-    """A forward hook that puts given embeddings in the place of those that were looked up."""
-
-    def __init__(self, given: torch.Tensor) -> None:
-        self.given = given
-
-    def __call__(self, module: Any, inputs: Any, found: torch.Tensor) -> torch.Tensor:
-        return self.given
-
-
-def ends_of(made: Any, sequence: ScoredSequence) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Where the line begins (the mean row of a table, at every position) and ends, of source and prefix."""
-    tables = ((made.source_embedding, sequence.source_ids), (made.target_embedding, sequence.read_ids))
-    ends = [table.weight.detach()[list(ids)] for table, ids in tables]
-    return [(table.weight.detach().mean(0).expand_as(end), end) for (table, _), end in zip(tables, ends, strict=True)]
-
-
-def scored(made: Any, sequence: ScoredSequence, source: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
-    """log p(y_t | x, y_<t), batch x target, where tokens are embedded like this."""
-    hooks = [
-        table.register_forward_hook(_Fed(given))
-        for table, given in ((made.source_embedding, source), (made.target_embedding, read))
-    ]
-    ids = [torch.tensor([one]).expand(len(source), -1) for one in (sequence.source_ids, sequence.read_ids)]
-    logits = made(*ids)
-    for hook in hooks:
-        hook.remove()
-    return logits.log_softmax(-1)[:, range(len(sequence.written_ids)), list(sequence.written_ids)]
-
-
-def test_what_it_comes_to_is_the_midpoint_sum_over_many_points() -> None:
-    """Equation 3 of the paper, by autograd at 4,000 points; sizes are different primes."""
-    made = reference.model(
-        "torch", source_vocab=31, target_vocab=37, d_model=14, n_heads=2, d_ff=19, n_encoder_layers=2,
-        n_decoder_layers=3, max_length=23,
-    )  # fmt: skip
-    with torch.no_grad():
-        made.projection.weight.mul_(8.0)  # sure enough of what it writes for a real difference
-    sequence = reference.scored_sequence(made)
-    both, steps = ends_of(made, sequence), 4_000
-    whole = [torch.zeros(len(WRITTEN), len(end), dtype=torch.float64) for _, end in both]
-    for some in ((torch.arange(steps, dtype=torch.float64) + 0.5) / steps).split(1_000):
-        moved = [(begin + some[:, None, None] * (end - begin)).requires_grad_() for begin, end in both]
-        answers = scored(made, sequence, moved[0], moved[1])
-        for step in range(len(WRITTEN)):
-            slopes = torch.autograd.grad(answers[:, step].sum(), moved, retain_graph=True)
-            for total, slope, (begin, end) in zip(whole, slopes, both, strict=True):
-                total[step] += (slope.sum(0) * (end - begin)).sum(-1) / steps
-    expected = torch.cat(whole, dim=1).numpy()
-    answers = scored(made, sequence, *(torch.stack(both[side][::-1]) for side in (0, 1))).detach()
-    difference = (answers[0] - answers[1]).numpy()
-    np.testing.assert_allclose(expected.sum(1), difference, atol=2e-3)
-    assert np.abs(difference).max() > 2
-    found = integrated_gradients(sequence)
-    allowed = 0.05 * np.maximum(np.abs(difference), 1.0)
-    assert (np.abs(found.values.sum(1) - difference) <= allowed + 1e-9).all()
-    assert (np.abs(found.values - expected).max(1) <= allowed).all()
-    assert "converged" not in found.name
-    coarse = integrated_gradients(sequence, points=8).values
-    assert np.abs(coarse - expected).max() > 2 * np.abs(found.values - expected).max()
 
 
 @pytest.mark.parametrize("text", CAPTIONS)
@@ -192,7 +132,7 @@ def test_rows_of_shipped_captions_sum_to_what_they_have_to(text: str) -> None:
 
 def test_a_row_that_does_not_converge_has_no_numbers_and_is_not_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the most points there may be, far too few; its name, its picture and its file say so."""
-    monkeypatch.setattr(path_integral, "MOST_POINTS", 16)
+    monkeypatch.setattr(f"{MODULE}.MOST_POINTS", 16)
     checkpoint = load("checkpoints/multi30k-en-de")
     shown = translate(checkpoint, "Two children play in the snow with a red ball.")
     found = shown.attribution(checkpoint, "integrated_gradients", words=True)
@@ -236,10 +176,90 @@ class TwiceRead(torch.nn.Module):
 
 
 def test_a_model_whose_embeddings_cannot_be_moved_is_refused_by_name() -> None:
-    config = EncoderConfig(vocab=31, d_model=12, n_heads=2, d_ff=17, n_layers=1)
+    config = EncoderConfig.of(vocab=31, d_model=12, n_heads=2, d_ff=17, n_layers=1)
     nowhere: ScoredSequence = replace(reference.scored_sequence(reference.model("torch")), model=Encoder(config))
     twice = replace(nowhere, model=TwiceRead(reference.model("torch")))
     for asked, code in ((nowhere, "attribution_no_embeddings"), (twice, "attribution_embeds_elsewhere")):
-        with pytest.raises(AttributionError) as refused:
-            integrated_gradients(asked)
-        assert refused.value.code == code
+        refuses(code, integrated_gradients, asked)
+
+
+KINK = 0.37
+
+
+def values(at: torch.Tensor) -> torch.Tensor:
+    """Two rows: a smooth one, and one whose slope is 0 and then, after a kink, 500."""
+    return torch.stack([(3 * at).sin(), 500 * (at - KINK).clamp(min=0)], dim=1)
+
+
+def slopes(at: torch.Tensor, told: object) -> torch.Tensor:
+    """Each row's slope, of which three parts bring a quarter, three quarters, and nothing."""
+    each = torch.stack([3 * (3 * at).cos(), 500.0 * (at > KINK)], dim=1)
+    return each[..., None] * torch.tensor([0.25, 0.75, 0.0], dtype=torch.float64)
+
+
+def test_rows_come_as_close_as_they_have_to_and_no_point_is_wasted_where_the_curve_is_smooth() -> None:
+    told: list[float] = []
+    seen: list[float] = []
+
+    def counted(at: torch.Tensor, told: object) -> torch.Tensor:
+        seen.extend(at.tolist())
+        assert len(at) <= 7
+        return slopes(at, told)
+
+    found = integral(counted, values, 1e-3, 1.0, at_once=7, progress=told.append)
+    whole = np.array([math.sin(3), 500 * (1 - KINK)])
+    np.testing.assert_allclose(found.difference, whole, atol=1e-12)
+    assert found.converged.all()
+    assert (found.gap.numpy() <= 1e-3 * np.maximum(np.abs(whole), 1.0)).all()
+    np.testing.assert_allclose(found.added, whole[:, None] * [[0.25, 0.75, 0.0]], atol=1e-3 * whole.max())
+    assert found.points == len(seen) < 120
+    late = seen[FIRST_POINTS:]
+    assert all(abs(place - KINK) < 0.25 for place in late), "points gather at the kink"
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+def test_so_many_points_are_those_of_gauss_and_legendre_and_no_others() -> None:
+    """Three points are exact where slopes are polynomials up to degree 5, and not where they have degree 6."""
+    for degree, exact in ((6, True), (7, False)):
+
+        def power(at: torch.Tensor, n: int = degree) -> torch.Tensor:
+            return at[:, None] ** n
+
+        def slope(at: torch.Tensor, told: object, n: int = degree) -> torch.Tensor:
+            return (n * at ** (n - 1))[:, None, None]
+
+        found = integral(slope, power, 1e-12, 1.0, points=3)
+        assert found.points == 3
+        assert bool(found.converged.all()) is exact
+    with pytest.raises(AttributionError, match="points=0"):
+        integral(slopes, values, 0.05, 1.0, points=0)
+
+
+def test_what_is_not_close_after_the_most_points_is_told_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{MODULE}.MOST_POINTS", 40)
+    found = integral(slopes, values, 1e-5, 1.0)
+    assert found.converged.tolist() == [True, False]
+    assert found.points <= 40
+    assert float(found.gap[1]) > 1e-5 * 315
+
+
+def test_gaps_that_cancel_by_luck_are_no_convergence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slopes too small by 5 in the first half, too large by 5 in the second: the whole sum is right, its parts not."""
+    monkeypatch.setattr(f"{MODULE}.MOST_POINTS", 64)
+    found = integral(
+        lambda at, told: (10 + 5 * (at - 0.5).sign())[:, None, None], lambda at: 10 * at[:, None], 0.05, 1.0
+    )  # fmt: skip
+    assert float(found.gap[0]) < 1e-9
+    assert not found.converged.any()
+
+
+def test_a_small_difference_counts_as_the_least() -> None:
+    """The same curves a thousand times as small are close at once where less than a nat counts as one."""
+
+    def points(least: float) -> int:
+        return integral(
+            lambda at, told: slopes(at, told) / 1e3, lambda at: values(at) / 1e3, 1e-3, least
+        ).points  # fmt: skip
+
+    assert points(1e-6) > points(20.0) == FIRST_POINTS

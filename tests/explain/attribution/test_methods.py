@@ -6,55 +6,66 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 
+from tests.checkpoint.originals.common import scramble
 from tests.explain.attribution import reference
-from tests.explain.attribution.reference import DIALECTS, READ, SOURCE, WRITTEN, Attended
+from tests.explain.attribution.reference import DIALECTS, READ, SOURCE, WRITTEN, Attended, refuses
+from tests.explain.attribution.test_deletion import recurrent
+from transformer import load
 from transformer.attention.capture import recording, watch
 from transformer.attention.record import Record
-from transformer.errors import AttributionError
+from transformer.errors import NotDefinedError
 from transformer.explain.attribution import gradients as gradients_module
-from transformer.explain.attribution import sublayers as sums_module
-from transformer.explain.attribution.contributions import contributions, sublayer_contributions
+from transformer.explain.attribution import layers as sums_module
 from transformer.explain.attribution.gradients import gradients
-from transformer.explain.attribution.norms import norms
-from transformer.explain.attribution.result import Attribution, answer
-from transformer.explain.attribution.scored_sequence import Reading
-from transformer.explain.attribution.shares import normalise_rows
-from transformer.explain.attribution.sublayers import Sublayer, asked_sublayers, decoder_sublayers, source_sublayers
-from transformer.explain.attribution.value_zeroing import value_zeroing, zeroed
-from transformer.explain.attribution.weights import rollout, weights
-from transformer.nn.encoder import Encoder, EncoderConfig
+from transformer.explain.attribution.layers import (
+    Sublayer,
+    asked_sublayers,
+    contributions,
+    decoder_sublayers,
+    normalise_rows,
+    norms,
+    rollout,
+    self_sublayers,
+    sublayer_contributions,
+    value_zeroing,
+    weights,
+    zeroed,
+)
+from transformer.explain.attribution.methods import METHODS, attribute, defined, limit, methods_of, question
+from transformer.explain.attribution.result import Attribution, EncodedText, ScoredSequence, answer
+from transformer.messages import LANGUAGES
+from transformer.nn.stacks import Encoder, EncoderConfig
 from transformer.plots.axes import Axis
-from transformer.plots.quantity import Quantity
+from transformer.plots.picture import Quantity
+from transformer.runs.any_model import ModelRun, run_ids
 
 N_SOURCE, N_READ = len(SOURCE), len(READ)
 
 
-def record_of(made: Any) -> Record:
+def record_of(made: Any, *texts: tuple[int, ...]) -> Record:
     with recording() as seen, torch.no_grad():
-        watch(made)(torch.tensor([SOURCE]), torch.tensor([READ]))
+        watch(made)(*(torch.tensor([ids]) for ids in texts or (SOURCE, READ)))
     return Record({site: seen.map(site) for site in seen.sites})
 
 
-def encoder(causal: bool = False) -> Reading:
+def encoder(causal: bool = False) -> EncodedText:
     """An encoder alone, or the decoder alone that it becomes with a causal mask."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
-        config = EncoderConfig(vocab=31, d_model=12, n_heads=2, d_ff=17, n_layers=3, norm_first=causal, causal=causal)
+        config = EncoderConfig.of(
+            vocab=31, d_model=12, n_heads=2, d_ff=17, n_layers=3, norm_first=causal, causal=causal
+        )
         made = Encoder(config).double().eval()
-    return Reading("small", made, SOURCE, Axis.of_tokens("token", [str(i) for i in SOURCE]), causal)
+    return EncodedText("small", made, SOURCE, Axis.of_tokens("token", [str(i) for i in SOURCE]), causal)
 
 
 def spread(kept: Attended, x: np.ndarray, total: np.ndarray) -> np.ndarray:
     """L(x) of Kobayashi et al. 2021, with the deviation of the total."""
     if kept.norm_first:
         return x
-    centred = total - total.mean()
-    if type(kept.norm).__name__ == "AnnotatedLayerNorm":
-        deviation = np.sqrt((centred**2).sum() / (len(total) - 1)) + kept.norm.eps
-    else:
-        deviation = np.sqrt((centred**2).mean() + kept.norm.eps)
-    return reference.array(kept.norm.weight) * (x - x.mean()) / deviation
+    return reference.array(kept.norm.weight) * (x - x.mean()) / reference.deviation(kept.norm, total)
 
 
 def parts_by_hand(kept: Attended, own: bool) -> list[list[np.ndarray]]:
@@ -97,7 +108,7 @@ def test_parts_sum_to_the_real_output_of_every_sub_layer(dialect: str, monkeypat
     made = reference.model(dialect)
     run = reference.run(made, SOURCE, READ)
     given = reference.scored_sequence(made)
-    for layer, kept in zip(source_sublayers(given), run.encoder, strict=True):
+    for layer, kept in zip(self_sublayers(given), run.encoder, strict=True):
         matches(layer, kept)
     for layers, both in zip(decoder_sublayers(given), run.decoder, strict=True):
         for layer, kept in zip(layers, both, strict=True):
@@ -132,7 +143,6 @@ def test_contributions_roll_out_as_the_paper_says(dialect: str) -> None:
     np.testing.assert_allclose(found.of_prefix, of_prefix, atol=1e-9)
     np.testing.assert_allclose(found.values.sum(1), 1.0, atol=1e-9)
     assert not found.values[~found.visible].any()
-    assert found.source_share is not None
     np.testing.assert_allclose(found.source_share, of_source.sum(1), atol=1e-9)
 
 
@@ -148,10 +158,7 @@ def test_norms_are_of_sums_over_heads(dialect: str) -> None:
                 summed[t, j] = np.linalg.norm(sum(cross.weights[h, t, j] * cross.values[h, j] for h in range(3)))
         shares.append(summed / summed.sum(1, keepdims=True))
         np.testing.assert_allclose(norms(given, layer=number).values, summed, atol=1e-9)
-        single = [
-            [np.linalg.norm(cross.weights[2, t, j] * cross.values[2, j]) for j in range(N_SOURCE)]
-            for t in range(N_READ)
-        ]
+        single = np.linalg.norm(cross.weights[2, :, :, None] * cross.values[2], axis=-1)
         np.testing.assert_allclose(norms(given, layer=number, head=2).values, single, atol=1e-9)
     np.testing.assert_allclose(norms(given).values, np.mean(shares, axis=0), atol=1e-9)
 
@@ -191,7 +198,7 @@ def zeroed_by_hand(made: Any, stack: str, number: int, kind: str) -> np.ndarray:
 
 @pytest.mark.parametrize("dialect", ["torch", "annotated"])
 def test_value_zeroing_runs_the_whole_block_again(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.explain.attribution.value_zeroing.POSITIONS_AT_ONCE", 20)
+    monkeypatch.setattr("transformer.explain.attribution.layers.POSITIONS_AT_ONCE", 20)
     made = reference.model(dialect)
     given = reference.scored_sequence(made)
     tables = [zeroed_by_hand(made, "decoder", number, "cross") for number in range(3)]
@@ -199,7 +206,7 @@ def test_value_zeroing_runs_the_whole_block_again(dialect: str, monkeypatch: pyt
     np.testing.assert_allclose(value_zeroing(given).values, np.mean(tables, axis=0), atol=1e-9)
     own = zeroed(list(decoder_sublayers(given))[2][0])
     np.testing.assert_allclose(own, zeroed_by_hand(made, "decoder", 2, "self"), atol=1e-9)
-    reading = Reading("small", made, SOURCE, given.source)
+    reading = EncodedText("small", made, SOURCE, given.source)
     product = zeroed_by_hand(made, "encoder", 1, "self") @ zeroed_by_hand(made, "encoder", 0, "self")
     np.testing.assert_allclose(value_zeroing(reading).values, product, atol=1e-9)
     first = zeroed_by_hand(made, "encoder", 0, "self")
@@ -296,24 +303,15 @@ def test_raw_weights_are_a_head_a_layer_or_the_mean() -> None:
     np.testing.assert_allclose(weights(given, record).values, np.mean([c.mean(0) for c in cross], 0), atol=1e-9)
     assert weights(given, record, 1, 2).name == "raw weights, layer 1, head 2"
     for wrong, code in (((3, None), "attribution_no_layer"), ((0, 3), "attribution_no_head")):
-        with pytest.raises(AttributionError) as refused:
-            weights(given, record, *wrong)
-        assert refused.value.code == code
+        refuses(code, weights, given, record, *wrong)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_model_that_reads_one_text_has_its_own_answers(causal: bool) -> None:
     reading = encoder(causal)
-    with recording() as seen, torch.no_grad():
-        watch(reading.model)(torch.tensor([SOURCE]))
-    record = Record({site: seen.map(site) for site in seen.sites})
-    answers = [
-        contributions(reading),
-        norms(reading),
-        value_zeroing(reading),
-        rollout(reading, record),
-        weights(reading, record),
-    ]
+    record = record_of(reading.model, SOURCE)
+    answers = [method(reading) for method in (contributions, norms, value_zeroing)]
+    answers += [rollout(reading, record), weights(reading, record)]
     for found in answers:
         np.testing.assert_allclose(found.values.sum(1), 1.0, atol=1e-9)
         assert not found.values[~found.visible].any()
@@ -365,3 +363,123 @@ def test_weights_that_are_not_numbers_are_not_smoothed_over() -> None:
     given = reference.scored_sequence(made)
     for method in (contributions, norms, value_zeroing, gradients):
         assert np.isnan(method(given).values).any()
+
+
+def asked(sequence: ScoredSequence) -> tuple[ScoredSequence, Record]:
+    return sequence, record_of(sequence.model)
+
+
+def test_every_method_answers_on_the_same_axes() -> None:
+    made = reference.model("torch")
+    sequence, record = asked(reference.scored_sequence(made, unknown_source_id=3, unknown_target_id=3))
+    assert defined(sequence, record) == tuple(METHODS)
+    for method in METHODS:
+        found = attribute(sequence, record, method)
+        assert found.method == method
+        assert found.picture().values.shape == (len(READ), len(found.source) + len(found.prefix))
+        assert found.source.texts == sequence.source.texts
+        for language in LANGUAGES:
+            assert question(method).in_language(language)
+            assert limit(method).in_language(language)
+        if "layer" in METHODS[method].takes:
+            assert "layer 1" in attribute(sequence, record, method, layer=1).name
+        if "head" in METHODS[method].takes:
+            assert "head 2" in attribute(sequence, record, method, layer=1, head=2).name
+    np.testing.assert_allclose(attribute(sequence, record, "rollout", words=True).values.sum(1), 1.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("attention", ["additive", "location"])
+def test_a_recurrent_model_is_asked_what_is_defined(attention: str) -> None:
+    sequence, record = asked(reference.scored_sequence(recurrent(attention)))
+    assert defined(sequence, record) == ("deletion_removed", "gradients", "integrated_gradients", "weights")
+    for method in METHODS:
+        if method in defined(sequence, record):
+            found = attribute(sequence, record, method)
+            assert found.of_source.shape == (len(READ), len(SOURCE))
+            assert len(found.prefix) == (len(READ) if method == "integrated_gradients" else 0)
+            if method == "weights":  # by location there is mass past the source, which is left out
+                assert bool(found.notes) == (attention == "location")
+        else:
+            with pytest.raises(NotDefinedError) as refused:
+                attribute(sequence, record, method)
+            assert refused.value.fields["methods"] == defined(sequence, record)  # each of them has just answered
+            assert refused.value.message.endswith(", ".join(defined(sequence, record)))
+
+
+def test_what_does_not_exist_is_refused_by_name() -> None:
+    sequence, record = asked(reference.scored_sequence(reference.model("torch")))
+    wrong = {
+        ("saliency", None, None): "attribution_not_known",
+        ("rollout", 1, None): "attribution_of_the_whole",
+        ("value_zeroing", 1, 1): "attribution_of_the_whole",
+        ("norms", 0, 7): "attribution_no_head",
+        ("norms", 9, None): "attribution_no_layer",
+        ("norms", -1, None): "attribution_no_layer",
+    }
+    for method in set(METHODS) - {"integrated_gradients"}:
+        refuses("attribution_of_the_whole", attribute, sequence, record, method, points=8)
+    for (method, layer, head), code in wrong.items():
+        refuses(code, attribute, sequence, record, method, layer, head)
+    reading = EncodedText("small", sequence.model, SOURCE, sequence.source)
+    for method in METHODS:
+        if method in methods_of("text"):
+            assert attribute(reading, record, method).values.shape == (len(SOURCE), len(SOURCE))
+        else:
+            refuses("attribution_not_known", attribute, reading, record, method)
+
+
+def look_by_hand(made: Any, record: Record, step: int) -> np.ndarray:
+    """A' of one step's look: a zero added to its weights, and the slope of the written token's logit by it."""
+    more, looks = torch.zeros(record["decoder.cross"].source.n_keys).double().requires_grad_(), []
+
+    def put(module: Any, inputs: Any, output: Any) -> Any:
+        mixed, kept = output
+        looks.append(kept[0, 0, 0].detach())
+        return (mixed + more @ inputs[2].states[0], kept) if len(looks) == step + 1 else output
+
+    with made.attention.register_forward_hook(put):
+        logits = made(torch.tensor([SOURCE]), torch.tensor([READ]))[0]
+    (slope,) = torch.autograd.grad(logits[step, WRITTEN[step]], more)
+    found: np.ndarray = (looks[step] * slope).clamp(min=0)[:N_SOURCE].numpy()
+    return found
+
+
+@pytest.mark.parametrize("attention", ["additive", "location"])
+def test_gradients_of_a_recurrent_decoder_are_those_of_each_step_s_look(attention: str) -> None:
+    made = recurrent(attention)
+    given, record = reference.scored_sequence(made), record_of(made)
+    found = gradients(given)
+    by_hand = np.array([look_by_hand(made, record, step) for step in range(N_READ)])
+    np.testing.assert_allclose(found.values, by_hand, atol=1e-12)
+    assert (by_hand > 0).any()
+    assert (len(found.source), len(found.prefix)) == (N_SOURCE, 0)
+    assert [note.code for note in found.notes] == ["note_gradients", "note_gradients_recurrent"]
+    single = gradients(reference.scored_sequence(made, source=(7,), read=(1,), written=(2,)))
+    assert single.values.shape == (1, 1)
+
+
+IDS = [5, 17, 2, 30, 17, 9, 11]
+N_HEADS = 3
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[ModelRun, object]]:
+    folder = tmp_path_factory.mktemp("decoder")
+    torch.manual_seed(5)
+    config = transformers.GPT2Config(
+        vocab_size=31, n_embd=15, n_layer=2, n_head=N_HEADS, n_inner=23, n_positions=29, initializer_range=0.4
+    )
+    original = scramble(transformers.GPT2LMHeadModel(config)).eval()
+    original.save_pretrained(folder / "theirs")
+    torch.save(original.state_dict(), folder / "model.bin")
+    found = [load(folder / "theirs"), load(folder / "model.bin", n_heads=N_HEADS, activation="gelu_tanh")]
+    pieces = [str(one) for one in IDS]
+    return [(run_ids(one, "ids", IDS, pieces), one) for one in found]
+
+
+@pytest.mark.parametrize("method", ["deletion", "gradients", "integrated_gradients"])
+def test_each_method_says_the_same_of_both(runs, method: str) -> None:
+    theirs, ours = (run.attribution(checkpoint, method) for run, checkpoint in runs)
+    assert ours.values.shape == theirs.values.shape == (len(IDS) - 1, len(IDS) - 1)
+    assert np.abs(np.tril(ours.values, -1)).max() > 0.01, "it is no table of nothing"
+    np.testing.assert_allclose(ours.values, theirs.values, rtol=1e-3, atol=1e-4)

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
 import mount from "../../../ui/components/shared/mount.js";
-import { arrived } from "../../../ui/components/shared/scripts.js";
+import { arrived } from "../../../ui/components/shared/arrivals.js";
 
 /** A document's node without a shadow root around it. */
 const parentElement = /** @type {any} */ ({ getRootNode: () => ({}) });

@@ -3,13 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { rowAt, sceneOf, sizeOf } from "../../../ui/components/alignments/canvas.js";
-import { lookedAt, spoken } from "../../../ui/components/alignments/sentences.js";
-import { aspect, cellSide } from "../../../transformer/plots/canvas/all_heads/thumbnails.js";
-import { MASKED, marked, valuesOf, wholeOf } from "../../../transformer/plots/canvas/shared/cells.js";
-import { strongestOf } from "../../../transformer/plots/canvas/shared/decided.js";
-import { cellAt, elision, zoomFor } from "../../../ui/components/matrices/canvas.js";
-import { partsOf, spoken as spokenSymbol } from "../../../ui/components/matrices/symbols.js";
+import { sceneOf, sizeOf, spoken } from "../../../ui/components/alignments/alignments.js";
+import { aspect, cellSide } from "../../../transformer/plots/canvas/all_heads/all_heads.js";
+import { MASKED, marked, strongestOf, valuesOf, wholeOf } from "../../../transformer/plots/canvas/shared/cells.js";
+import { cellAt, elision, partsOf, spoken as spokenSymbol, zoomFor } from "../../../ui/components/matrices/scene.js";
 import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
 import { written } from "../../../transformer/plots/canvas/shared/words.js";
 
@@ -45,10 +42,6 @@ const VIEW = {
   },
 };
 
-test("a target word's weights are its row", () => {
-  assert.deepEqual([...lookedAt(VIEW, 0, 1)], [0.3, 0.1, 0.05, 0.45, 0.1].map(Math.fround));
-});
-
 test("the three strongest source words are told, in each panel, or that there is none", () => {
   assert.equal(spoken(VIEW, { panel: 0, row: 1 }), "v >> M1: d=0.45, a=0.30, b=0.10 | M2: -");
   const apart = { ...VIEW, header: { ...VIEW.header, same_rows: false } };
@@ -57,11 +50,6 @@ test("the three strongest source words are told, in each panel, or that there is
 
 test("the strongest is the first of equals", () => {
   assert.deepEqual([[1], [0, 2, 2], [3, 1], [-1, -1]].map(strongestOf), [0, 1, 0, 0]);
-});
-
-test("a row is found by its height, and none outside", () => {
-  const at = (y) => rowAt({ top: 20, tall: 10 }, y, 3);
-  assert.deepEqual([19, 20, 29.9, 30, 49.9, 50].map(at), [null, 0, 0, 1, 2, null]);
 });
 
 test("an alignment is a scene: a box a cell, its words, the row in focus, and a ring where another word decided", () => {

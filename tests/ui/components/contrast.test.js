@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PALE } from "../../../ui/components/alignments/canvas.js";
-import { colouring, FADED } from "../../../ui/components/matrices/canvas.js";
+import { PALE } from "../../../ui/components/alignments/alignments.js";
+import { colouring, FADED } from "../../../ui/components/matrices/scene.js";
 import { diverging, headColour } from "../../../transformer/plots/canvas/shared/colours.js";
 
 const hex = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));

@@ -4,9 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { along, blockAt, marked, MASKED, paint, weightAt } from "../../../transformer/plots/canvas/shared/cells.js";
-import { scaleOf, short } from "../../../transformer/plots/canvas/heatmap/scene.js";
-import { panned, settled, showing, ticks, zoomed } from "../../../transformer/plots/canvas/heatmap/window.js";
-import { number, seen, spoken } from "../../../transformer/plots/canvas/heatmap/zoom.js";
+import { told } from "../../../transformer/plots/canvas/heatmap/heatmap.js";
+import { rounded } from "../../../transformer/plots/canvas/shared/words.js";
+import { scaleOf } from "../../../transformer/plots/canvas/heatmap/scene.js";
+import { panned, seen, settled, showing, spoken, ticks, zoomed } from "../../../transformer/plots/canvas/heatmap/zoom.js";
 
 const SHAPE = [1000, 700];
 
@@ -75,9 +76,7 @@ test("codes are square roots of shares of the largest", () => {
   const [last, middle] = [{ codes: new Uint8Array([254, 127, 255]) }, 0.125];
   assert.deepEqual([0, 1, 2].map((at) => weightAt(last, at, 0.5)), [0.5, middle, MASKED]);
   assert.deepEqual(blockAt([whole], 0.5, [3, 4])?.rows, [2, 4]);
-  assert.equal(number(0.123456789, true), "0.123457");
-  assert.equal(number(0.123456789, false), "0.12");
-  assert.deepEqual([0, 0.25, 0.0004].map(short), ["0.000", "0.250", "4e-4"]);
+  assert.equal(rounded(0.123456789, 6), "0.123457");
 });
 
 test("a scale begins at 0 and ends at 1, at the largest where it is relative, and has 0 in its middle otherwise", () => {
@@ -88,4 +87,16 @@ test("a scale begins at 0 and ends at 1, at the largest where it is relative, an
   assert.deepEqual(of({ header: { centred: true } }), { largest: 0.25, end: 0.25 });
   assert.deepEqual(of({ header: { centred: true, end: 0.5 } }), { largest: 0.25, end: 0.5 });
   assert.deepEqual(of({ relative: true, layers: [{ values: new Float32Array(2) }] }), { largest: 0, end: 1 });
+});
+
+test("the cell that is said is the one of its query and key, where there are more keys than queries", () => {
+  const axes = { queries: { texts: ["a", "b"], labels: ["a", "b"] }, keys: { texts: ["x", "y", "z"], labels: ["x", "y", "z"] } };
+  const said = { told: "{query} {key} {value}", masked: "masked", nan: "no number", marks: "marked" };
+  const view = {
+    header: { ...axes, words: said, axis: { queries: "query", keys: "key" } },
+    layers: [{ values: new Float32Array([0.1, 0.2, 0.3, 0.4, MASKED, NaN]) }],
+    pair: [1, 0],
+  };
+  const cells = [[0, 2], [1, 0], [1, 1], [1, 2]];
+  assert.deepEqual(cells.map((cell) => told(view, cell)), ["a z 0.300", "b x 0.400 marked", "b y masked", "b z no number"]);
 });

@@ -4,8 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { bandOf, layoutOf, NARROW, STREAM, streamOf, wordsOf } from "../../../ui/components/map/layout.js";
-import { pictureRow, strengthsAt, sumAt, sureAt, valueAt } from "../../../ui/components/map/numbers.js";
-import { cornerOf, headAt } from "../../../ui/components/map/thumbnails.js";
+import { cornerOf, headAt, pictureRow, sumAt, sureAt, valueAt } from "../../../ui/components/map/scene.js";
 
 const measure = (text) => 7 * text.length;
 const row = (more) => ({ name: "0.0", layer: 0, boxes: [1], before: [], after: [], sums: [], slim: false, crosses: false, feeds: false, ...more });
@@ -13,7 +12,7 @@ const tower = (rows, stepped = false) => ({ title: "t", reads: 0, words: ["a", "
 const steps = { labels: ["x", "y"], attached: [false, false], next: [[], []], written: true };
 
 test("rows stand from the bottom up in the order in which they run, and none covers another", () => {
-  const rows = [row({ layer: -1 }), row({ sums: [2], heads: { shape: [4, 5, 7], queries: 5, keys: 0 } }), row({ groups: 9 }), row({ layer: 1, slim: true })];
+  const rows = [row({ layer: -1 }), row({ sums: [2], heads: { shape: [4, 5, 7], queries: 5, keys: 0 } }), row({}), row({ layer: 1, slim: true })];
   const { towers, height } = layoutOf({ towers: [tower(rows)], steps }, 500, measure, 0);
   const placed = towers[0].rows;
   for (let i = 1; i < placed.length; i++) assert.ok(placed[i].y + placed[i].height <= placed[i - 1].y);
@@ -58,12 +57,11 @@ test("numbers at a step are those of the step, and means where no step is meant"
   assert.deepEqual(sureAt(arrays, "0.1", 1), { head: 1, key: 4, weight: 0.25 });
   assert.equal(sureAt(arrays, "0.1", -1), null);
   assert.equal(valueAt([2, 4, 9], -1), 5);
-  assert.deepEqual(strengthsAt(Uint8Array.from([255, 0, 51, 255]), 2, 1), [0.2, 1]);
   assert.deepEqual([0, 2, 3, 9, -1, 10].map((query) => pictureRow({ shape: [1, 4, 4], queries: 10 }, query)), [0, 0, 1, 3, null, null]);
 });
 
 test("a click finds the head under it, and none between two", () => {
-  const grid = { side: 20, gap: 4, x: 0, y: 0, lines: 2, across: 3, tall: 44 };
+  const grid = { side: 20, gap: 4, x: 0, y: 0, lines: 2, across: 3, each: 20, tall: 44 };
   assert.deepEqual([5, 0, 3].map((head) => cornerOf(grid, head)), [[48, 24], [0, 0], [0, 24]]);
   assert.equal(headAt(grid, 5, 30, 5), 1);
   assert.equal(headAt(grid, 5, 22, 5), null);

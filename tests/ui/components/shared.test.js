@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bit, decode, widened } from "../../../transformer/plots/canvas/shared/blob.js";
+import { bit, decode } from "../../../transformer/plots/canvas/shared/blob.js";
 import { MASKED } from "../../../transformer/plots/canvas/shared/cells.js";
 import { headColour, scale } from "../../../transformer/plots/canvas/shared/colours.js";
-import { records } from "../../../transformer/plots/canvas/shared/local.js";
-import { pixelRatio, shortened, wrapped } from "../../../transformer/plots/canvas/shared/page.js";
+import { kept, pixelRatio, shortened, wrapped } from "../../../transformer/plots/canvas/shared/page.js";
 import keepRecord from "../../../ui/components/shared/record.js";
 import { legendOf, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
-import { counted, fill, sameTexts } from "../../../transformer/plots/canvas/shared/words.js";
+import { printable } from "../../../transformer/plots/canvas/shared/scene.js";
+import { counted, fill, same } from "../../../transformer/plots/canvas/shared/words.js";
 
 const ruler = { measureText: (text) => ({ width: [...text].length * 10 }) }; // every character is 10 wide
 
@@ -51,9 +51,9 @@ test("thousands have commas", () => {
 });
 
 test("lists of texts are the same only with the same texts in the same order", () => {
-  assert.ok(sameTexts([], []));
-  assert.ok(sameTexts(["a", "b"], ["a", "b"]));
-  for (const other of [["a"], ["b", "a"], ["a", "b", ""], []]) assert.ok(!sameTexts(["a", "b"], other));
+  assert.ok(same([], []));
+  assert.ok(same(["a", "b"], ["a", "b"]));
+  for (const other of [["a"], ["b", "a"], ["a", "b", ""], []]) assert.ok(!same(["a", "b"], other));
 });
 
 test("a text that fits stays, a longer one ends in an ellipsis within its room", () => {
@@ -126,17 +126,20 @@ test("a late run's end leaves the record of the newer run, and the last one's en
     const data = message(header, [new Float32Array([0.5, MASKED])]);
     const [late, newer] = [keepRecord({ data }), keepRecord({ data })];
     late();
-    assert.deepEqual([...records().get("r").kinds[0].weights], [0.5, MASKED]);
+    assert.deepEqual([...kept("heedmapRecords").get("r").kinds[0].weights], [0.5, MASKED]);
     newer();
-    assert.equal(records().get("r"), undefined);
+    assert.equal(kept("heedmapRecords").get("r"), undefined);
   } finally {
     globalThis.window = before;
   }
 });
 
-test("numbers of 16 bits are widened exactly, all of them", () => {
-  const bits = Uint16Array.from({ length: 1 << 16 }, (_, at) => at);
-  const expected = Float32Array.from(new Float16Array(bits.buffer));
-  const found = widened(bits);
-  assert.deepEqual([...bits].filter((at) => !Object.is(found[at], expected[at])), []);
+test("numbers of 16 bits are read as what they are", () => {
+  const halves = Float16Array.from([0.5, -0.25, NaN, -Infinity, 2 ** -24]);
+  const { arrays } = decode(message({ arrays: [["a", "float16", 5]] }, [halves], 1));
+  assert.deepEqual([arrays.a.constructor, [...arrays.a]], [Float32Array, [...halves]]);
+});
+
+test("what XML cannot hold becomes the replacement character", () => {
+  assert.equal(printable("a\tb\u0007c\ud800d🙂"), "a\tb\ufffdc\ufffdd🙂");
 });

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { axisOf, nearest, sceneOf, ticksOf } from "../../../ui/components/tracks/scene.js";
+import { axisOf, nearest, sceneOf } from "../../../ui/components/tracks/scene.js";
+import { ticksOf } from "../../../transformer/plots/canvas/shared/words.js";
 
 const THEME = { text: "ink", background: "paper", border: "line", hatch: [9, 9, 9], font: "f", primary: "lit", dark: false };
 const WORDS = { value: "{place} {name} {value}", cell: "{place}>{name} {value}", given: "given", unit: "nats" };

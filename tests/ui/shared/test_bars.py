@@ -1,5 +1,6 @@
 """Bars as the page gets them: places on the scale, marks, colours, and texts that are shown as text."""
 
+import json
 import re
 from collections.abc import Callable
 from math import inf, nan
@@ -9,11 +10,11 @@ from unittest.mock import patch
 import pytest
 
 from tests.browser.hostile import TEXTS
-from tests.pages.opening import DrawnBar, bar_rows
+from tests.pages.opening import bar_rows
 from tests.plots.examples import HOSTILE
 from transformer.messages import LANGUAGES, speaking
 from transformer.plots.theme import DARK, LIGHT
-from transformer.text.steps import Candidate, Step
+from transformer.text.beams import Candidate, Step
 from ui.shared.bars import Bar, bars, effects, next_tokens
 
 LIKELIEST = (Candidate("▁Hund", 0.5), Candidate("▁Mann", 0.25), Candidate("▁a", 0.125))
@@ -28,19 +29,37 @@ def body(draw: Callable[[], None]) -> str:
     return html
 
 
-def next_rows(step: Step, is_next: bool = True) -> list[DrawnBar]:
-    return bar_rows(body(lambda: next_tokens(step, key="key", is_next=is_next)))
-
-
 def places(html: str, tag: str = "i") -> list[str]:
     return re.findall(f'<{tag} style="(.*?)"', html)
 
 
-def test_bars_are_the_likeliest_tokens_and_all_others_and_sum_to_one() -> None:
-    drawn = next_rows(Step("▁Mann", 0.25, 1, LIKELIEST))
-    assert [row.value for row in drawn] == [0.5, 0.25, 0.125, 0.125]
-    assert drawn[3].note == "all other tokens together: probability 0.125"
-    assert drawn[3].look == "faint"
+@pytest.mark.parametrize(
+    ("step", "names", "values", "texts"),
+    [
+        (Step("▁Mann", 0.25, 1, LIKELIEST), "▁Hund ▁Mann ▁a", [0.5, 0.25, 0.125, 0.125], ["0.250 ◀ written", "rank 2"]),
+        (
+            Step("▁Katze", 0.01, 40, LIKELIEST),
+            "▁Hund ▁Mann ▁a ▁Katze",
+            [0.5, 0.25, 0.125, 0.01, 0.115],
+            ["", "rank 41"],
+        ),
+        (Step("☃", 0.25, 1, LIKELIEST), "▁Hund ▁Mann ▁a", [0.5, 0.25, 0.125, 0.125], ["0.250 ◀ written", "rank 2"]),
+        (Step("a", 0.6, 0, (Candidate("a", 0.6), Candidate("b", 0.4 + 1e-7))), "a b", [0.6, 0.4, 0.0], ["", "rank 1"]),
+    ],
+)
+def test_bars_are_the_likeliest_tokens_the_written_one_marked_and_all_others(
+    step: Step, names: str, values: list[float], texts: list[str]
+) -> None:
+    """By its rank, also where it is shown as it was typed; others are never negative."""
+    drawn = bar_rows(body(lambda: next_tokens(step, key="key")))
+    assert [row.name for row in drawn] == [*names.split(), "all others"]
+    assert [row.value for row in drawn] == pytest.approx(values, abs=1e-6)
+    (written,) = (row for row in drawn if "written" in row.text)
+    assert written.look == "second strong"
+    assert texts[0] in written.text
+    assert f"written; {texts[1]} of all tokens" in written.note
+    assert drawn[-1].look == "faint"
+    assert drawn[-1].note.startswith("all other tokens together: probability ")
 
 
 def test_the_scale_of_probabilities_is_fixed_and_named() -> None:
@@ -48,39 +67,10 @@ def test_the_scale_of_probabilities_is_fixed_and_named() -> None:
     assert places(html) == [f"left:0.00%;width:{width}%" for width in ("50.00", "25.00", "12.50", "12.50")]
     assert "<caption>probability of the next token</caption>" in html
     assert "<span>0</span><span>0.5</span><span>1</span>" in html
-
-
-def test_the_written_token_is_marked_by_more_than_its_colour() -> None:
-    drawn = next_rows(Step("▁Mann", 0.25, 1, LIKELIEST))
-    assert [row.name for row in drawn] == ["▁Hund", "▁Mann", "▁a", "all others"]
-    assert [row.text for row in drawn] == ["0.500", "0.250 ◀ written", "0.125", "0.125"]
-    assert [row.look for row in drawn] == ["", "second strong", "", "faint"]
-    assert drawn[1].note == "▁Mann: probability 0.25; written; rank 2 of all tokens"
-
-
-def test_where_nothing_is_written_the_bars_do_not_say_so() -> None:
-    html = body(lambda: next_tokens(Step("▁Mann", 0.25, 1, LIKELIEST), key="key", is_next=False))
-    assert "probability of a token here" in html
-    assert "written" not in html
-    drawn = bar_rows(html)
-    assert [row.text for row in drawn] == ["0.500", "0.250 ◀ measured", "0.125", "0.125"]
-    assert "measured; rank 2 of all tokens" in drawn[1].note
-
-
-def test_an_unlikely_written_token_has_a_bar_of_its_own() -> None:
-    drawn = next_rows(Step("▁Katze", 0.01, 40, LIKELIEST))
-    assert [row.name for row in drawn] == ["▁Hund", "▁Mann", "▁a", "▁Katze", "all others"]
-    assert [row.value for row in drawn] == pytest.approx([0.5, 0.25, 0.125, 0.01, 0.115])
-    assert "rank 41 of all tokens" in drawn[3].note
-
-
-def test_a_written_token_that_is_shown_as_typed_is_found_by_its_rank() -> None:
-    drawn = next_rows(Step("☃", 0.25, 1, LIKELIEST))
-    assert [("written" in row.text) for row in drawn] == [False, True, False, False]
-
-
-def test_others_are_never_negative() -> None:
-    assert next_rows(Step("a", 0.6, 0, (Candidate("a", 0.6), Candidate("b", 0.4 + 1e-7))))[-1].value == 0
+    read = body(lambda: next_tokens(Step("▁Mann", 0.25, 1, LIKELIEST), key="key", is_next=False))
+    assert "probability of a token here" in read
+    assert "written" not in read
+    assert "0.250 ◀ measured" in [row.text for row in bar_rows(read)]
 
 
 def test_changes_leave_the_middle_of_a_scale_that_is_symmetric_about_zero() -> None:
@@ -96,16 +86,11 @@ def test_changes_leave_the_middle_of_a_scale_that_is_symmetric_about_zero() -> N
     assert "<a" not in html
 
 
-def test_next_to_nothing_looks_like_next_to_nothing_and_what_is_no_number_has_no_bar() -> None:
+def test_next_to_nothing_looks_like_it_what_is_no_number_has_no_bar_and_a_click_sets_another_step() -> None:
     html = body(lambda: effects(["a", "b", "c"], [0.005, nan, -inf], "change", key="key"))
     assert places(html) == ["left:50.00%;width:0.50%", "left:0.00%;width:50.00%"]
-
-
-def test_a_click_on_another_step_sets_that_step_alone() -> None:
     html = body(lambda: effects(["a", "b", "c"], [0.1, 0.2, 0.3], "change", key="key", step=1))
-    assert re.findall('data-sets="(.*?)"><th scope="row"><bdi>(.)', html) == [
-        ("step=0", "a"), ("step=2", "c"),
-    ]  # fmt: skip
+    assert re.findall('data-sets="(.*?)"><th scope="row"><bdi>(.)', html) == [("step=0", "a"), ("step=2", "c")]
     assert len(re.findall('<tr class="rises strong"[^>]*aria-current="true"><th scope="row"><bdi>b<', html)) == 1
 
 
@@ -113,44 +98,38 @@ def test_a_click_on_another_step_sets_that_step_alone() -> None:
 def test_every_text_is_shown_as_text(text: str) -> None:
     def draw(text: str) -> str:
         row = Bar(text, 0.5, text, text, mark=text)
-        return body(lambda: bars([row], text, key="key", heading=text or "-", legend=[("", text)]))
+        return body(lambda: bars([row], text, key="key", legend=[("", text)]))
 
     html, harmless = draw(text), draw("a")
     assert re.findall("<(/?[a-z]+)", html) == re.findall("<(/?[a-z]+)", harmless)
     assert re.findall(' [a-z-]+="', html) == re.findall(' [a-z-]+="', harmless)
 
 
-def test_a_second_value_is_a_diamond_or_a_line_and_the_legend_says_which() -> None:
-    row = Bar("a", 0.25, "0.250", point=0.75)
-    diamond = body(lambda: bars([row], "t", key="key", legend=[("", "head"), ("point", "mean")]))
-    line = body(lambda: bars([row], "t", key="key", legend=[("line", "mean")]))
-    assert places(diamond, "u") == places(line, "u") == ["left:75.00%"]
-    assert 'class="bars"' in diamond
-    assert 'class="bars lined"' in line
-    assert '<span class="point"><i></i><bdi>mean</bdi></span>' in diamond
+def test_a_second_value_is_a_line_that_the_legend_names() -> None:
+    html = body(lambda: bars([Bar("a", 0.25, "0.250", point=0.75)], "t", key="key", legend=[("line", "mean")]))
+    assert places(html, "u") == ["left:75.00%"]
+    assert '<span class="line"><i></i><bdi>mean</bdi></span>' in html
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_marks_are_in_the_language_of_the_page(language: str) -> None:
-    def draw() -> None:
-        with speaking(language):
-            next_tokens(Step("b", 0.25, 1, (Candidate("a", 0.5), Candidate("b", 0.25))), key="key")
-
-    html = body(draw)
+    with speaking(language):
+        html = body(lambda: next_tokens(Step("b", 0.25, 1, (Candidate("a", 0.5), Candidate("b", 0.25))), key="key"))
     assert ("written" in html) == (language == "en")
     assert bool(re.search("[\u4e00-\u9fff]", html)) == (language == "zh")
 
 
 def test_colours_are_those_of_figures_and_what_falls_is_blue() -> None:
-    css = (Path(__file__).parents[3] / "ui/shared/styles.css").read_text(encoding="utf-8")
+    top = Path(__file__).parents[3]
+    css = (top / "ui/shared/styles.css").read_text(encoding="utf-8")
+    scales = json.loads((top / "transformer/plots/canvas/shared/scales.json").read_text())["diverging"].values()
     found = {name: pair for name, *pair in re.findall(r"--(\w+): light-dark\((#\w+), (#\w+)\)", css)}
     assert found == {
         "bar": [LIGHT.accent, DARK.accent],
         "second": [LIGHT.second, DARK.second],
         "faint": [LIGHT.faint, DARK.faint],
-        "chosen": [LIGHT.chosen, DARK.chosen],
-        "falls": [LIGHT.diverging[0], DARK.diverging[0]],
-        "rises": [LIGHT.diverging[-1], DARK.diverging[-1]],
+        "falls": [f"#{bytes(stops[0]).hex()}" for stops in scales],
+        "rises": [f"#{bytes(stops[-1]).hex()}" for stops in scales],
     }
     for name in ("falls", "rises"):
         for colour in found[name]:

@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from ui.store import cache
-from ui.store.progress import costs, in_all, name_of
+from ui.store.progress import name_of, paced
 
 WORDS = "words"
 
@@ -15,7 +15,7 @@ def script(name: str) -> None:
     """A page with one slow value; a user who presses Stop half way does what its button does, and reruns."""
     import streamlit as st
 
-    from ui.store.progress import STOPPED, costs, with_progress
+    from ui.store.progress import STOPPED, with_progress
 
     st.session_state.setdefault("told", [])
 
@@ -29,7 +29,7 @@ def script(name: str) -> None:
                 st.rerun()
         return 42
 
-    found = with_progress("slow-test", ("key", name), "it_", "Waiting", lambda: costs("it_", 3, 9.0), compute)
+    found = with_progress("slow-test", ("key", name), "it_", compute, label="Waiting", begin=lambda: str)
     st.text(f"found {found}")
 
 
@@ -68,9 +68,11 @@ def test_what_work_costs_is_told_as_expected_until_the_work_itself_tells_better(
     """A machine that grew busy: 9 s were expected; 2 s until the first tenth, and then 4 s for each further tenth."""
     now = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    told = costs("a_b", 1200, 9.0)
-    assert told(0.0) == "a_b: 1,200 passes through the model, about 9 s here"
+    told = paced(9.0, "{:.1f} s".format)
+    assert told(0.0) == "9.0 s"
     for taken, done, says in ((2, 0.1, 9), (4, 0.15, 9), (6, 0.2, 38), (18, 0.5, 38), (20, 0.6, 34.4), (30, 1.0, 30)):
         now[0] = 100.0 + taken
-        assert f"about {says:.0f} s here" in told(done)
-    assert in_all(9.0, [(0.0, 0.0), (12.0, 0.05)]) == 12.0  # never less than what has passed
+        assert told(done) == f"{says:.1f} s"
+    slow = paced(9.0, "{:.1f} s".format)
+    now[0] += 12.0
+    assert slow(0.05) == "12.0 s"  # never less than what has passed

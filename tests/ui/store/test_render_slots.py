@@ -1,22 +1,29 @@
-"""Scripts take turns: never more than said, whoever computes or waits lets others go on, and nobody waits for ever."""
+"""Scripts take turns: never more than said, and whoever computes, waits or has a file read lets others go on."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event
 
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from tests.checkpoint.worker.test_pool import COMMAND, SMALL
+from tests.ui.store.test_trainings import until
+from transformer.checkpoint.worker import pool
+from transformer.checkpoint.worker.pool import Budget, Resident, Workers
+from transformer.errors import CheckpointError
 from transformer.runs import concurrency
 from ui.store import render_slots
 from ui.store.cache import Store
 
 ROOT = Path(__file__).parents[3]
-PATIENCE = 30
+PATIENCE = 120
+"""Seconds after which something is taken for stuck, on any machine."""
+LONG = Budget(SMALL.memory_bytes, 2)
 
 
 def free() -> int:
@@ -37,35 +44,34 @@ def _all_come_back() -> Iterator[None]:
 
 
 def test_never_more_than_said_go_on_at_once_and_all_come_to_their_turn() -> None:
-    inside, most, counting, full = 0, 0, Lock(), Event()
+    inside, counts, full = list[int](), list[int](), Event()
 
-    def run() -> None:
-        nonlocal inside, most
+    def run(number: int) -> None:
         with render_slots.turn():
-            with counting:
-                inside += 1
-                most = max(most, inside)
-                if inside == render_slots.AT_ONCE:
-                    full.set()
+            inside.append(number)
+            counts.append(len(inside))
+            if len(inside) == render_slots.AT_ONCE:
+                full.set()
             assert full.wait(PATIENCE)
-            with counting:
-                inside -= 1
+            inside.remove(number)
 
     with ThreadPoolExecutor(7) as threads:
-        for done in [threads.submit(run) for _ in range(21)]:
-            done.result(PATIENCE)
-    assert most == render_slots.AT_ONCE
+        list(threads.map(run, range(21), timeout=PATIENCE))
+    assert (max(counts), len(counts)) == (render_slots.AT_ONCE, 21)
 
 
-def test_a_run_that_ends_with_an_error_or_gave_its_turn_back_leaves_as_many_as_before() -> None:
+def test_a_turn_ends_with_an_error_once_it_was_given_back_and_is_one_however_deep_it_is_asked_for() -> None:
     with pytest.raises(KeyError), render_slots.turn():
         raise KeyError
     assert free() == render_slots.AT_ONCE
     with render_slots.turn():
+        with render_slots.turn():
+            assert free() == render_slots.AT_ONCE - 1
         assert free() == render_slots.AT_ONCE - 1
         render_slots.give_back()
         render_slots.give_back()
-        assert free() == render_slots.AT_ONCE
+        with render_slots.turn():
+            assert free() == render_slots.AT_ONCE
     render_slots.give_back()  # outside of a turn
 
 
@@ -73,25 +79,21 @@ def test_whoever_waits_for_what_another_computes_holds_no_turn() -> None:
     store, computing, end = Store(3), Event(), Event()
 
     def compute() -> int:
-        render_slots.give_back()  # as whatever takes its time does
         computing.set()
         assert end.wait(PATIENCE)
         return 7
 
-    def run() -> int:
+    def run(_: int) -> int:
         with render_slots.turn():
             found: int = store.get("key", compute)
             return found
 
     with ThreadPoolExecutor(render_slots.AT_ONCE + 2) as threads:
-        asked = [threads.submit(run) for _ in range(render_slots.AT_ONCE + 2)]
+        asked = threads.map(run, range(render_slots.AT_ONCE + 2), timeout=PATIENCE)
         assert computing.wait(PATIENCE)
-        for _ in range(render_slots.AT_ONCE):
-            assert render_slots._free.acquire(timeout=PATIENCE)  # none of those that wait for the result has one
-        for _ in range(render_slots.AT_ONCE):
-            render_slots._free.release()
+        until(lambda: free() == render_slots.AT_ONCE)  # none of those that wait for the result has one
         end.set()
-        assert [one.result(PATIENCE) for one in asked] == [7] * len(asked)
+        assert list(asked) == [7] * (render_slots.AT_ONCE + 2)
 
 
 def test_a_page_of_the_app_runs_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +110,6 @@ def test_a_page_of_the_app_runs_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> No
     page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
     assert not page.exception
     assert taken[0] == render_slots.AT_ONCE - 1  # its parts, which ask again, draw within it
-    assert free() == render_slots.AT_ONCE
 
 
 def test_a_slice_of_long_work_has_no_turn_and_stands_back_while_others_draw() -> None:
@@ -128,23 +129,92 @@ def test_a_slice_of_long_work_has_no_turn_and_stands_back_while_others_draw() ->
         assert free() == render_slots.AT_ONCE  # but none that it had not
     with render_slots.aside():
         assert not render_slots.busy()
-    render_slots.set_pace()
-    assert render_slots.busy in concurrency._busy
 
 
 def test_one_user_is_one_thread_that_lets_go_of_the_interpreter_soon() -> None:
     torch.set_num_threads(2)
     sys.setswitchinterval(0.005)
-    render_slots.set_pace()
+    render_slots.begin()
     assert torch.get_num_threads() == 1
     assert sys.getswitchinterval() == pytest.approx(render_slots.SWITCH_SECONDS)
+    assert render_slots.busy in concurrency._busy
 
 
-def test_a_turn_within_a_turn_takes_no_second_one() -> None:
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    made = Workers(COMMAND)
+    list(made.answers("threads", "a.pt", budget=LONG))  # the template is there
+    made.host = render_slots.Readers()
+    yield made
+    made.template.close()
+
+
+def reading(workers: Workers, began: Event) -> None:
+    """A file that takes all the time it may."""
+    with closing(workers.answers("spin", "a.pt", budget=LONG)) as answers:
+        next(answers)  # it says that it begins
+        began.set()
+        with pytest.raises(CheckpointError, match="took more than 2 s"):
+            list(answers)
+
+
+def asking(workers: Workers, began: Event) -> None:
+    """An uploaded tokenizer which takes for ever to cut a text."""
+    kept = Resident("keep", "a.model", budget=SMALL, workers=workers, kept=1)
+    kept.start()
+    began.set()
+    with pytest.raises(Exception, match="2 s of work"):
+        kept.ask({"do": "spin"})
+
+
+@pytest.mark.parametrize("waiting", [reading, asking])
+def test_two_who_draw_and_wait_for_workers_hold_up_no_third(
+    workers: Workers, waiting: Callable[[Workers, Event], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "ASK_SECONDS", 2)
+
+    def run(began: Event) -> None:
+        with render_slots.turn():
+            waiting(workers, began)
+
+    began = [Event() for _ in range(render_slots.AT_ONCE)]
+    with ThreadPoolExecutor(len(began)) as threads:
+        runs = [threads.submit(run, event) for event in began]
+        assert all(event.wait(PATIENCE) for event in began)
+        with render_slots.turn():
+            pass
+        assert not any(one.done() for one in runs)
+        for one in runs:
+            one.result(PATIENCE)
+
+
+def test_a_quick_file_keeps_its_turn(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "GLANCE_SECONDS", 60.0)
     with render_slots.turn():
-        with render_slots.turn():
-            assert free() == render_slots.AT_ONCE - 1
-        assert free() == render_slots.AT_ONCE - 1
-        render_slots.give_back()
-        with render_slots.turn():
-            assert free() == render_slots.AT_ONCE
+        list(workers.answers("threads", "a.pt", budget=LONG))
+        assert render_slots._TURN.get()
+
+
+def queue_page() -> None:
+    """A session is a client of the workers; its file has to wait behind others, and then is read."""
+    import streamlit as st
+
+    from ui.store.render_slots import Readers
+
+    host = Readers()
+    assert host.client()
+    for ahead in st.session_state["told"]:
+        host.queued(ahead)
+
+
+QUEUES = [([2, 2, 1], ["1 file will be"]), ([3], ["3 files will be"]), ([2, 0], []), ([0], [])]
+
+
+@pytest.mark.parametrize(("told", "said"), QUEUES)
+def test_the_place_in_the_queue_is_said(told: list[int], said: list[str]) -> None:
+    assert render_slots.Readers().client() is None
+    page = AppTest.from_function(queue_page)
+    page.session_state["told"] = told
+    page.run()
+    assert not page.exception
+    assert [info.value[: len(text)] for info, text in zip(page.info, said, strict=True)] == said

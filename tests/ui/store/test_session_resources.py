@@ -2,10 +2,8 @@
 
 import copy
 import gc
-import time
 import weakref
 from pathlib import Path
-from threading import get_ident
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ from transformer import Checkpoint, DecodingOptions, load, translate
 from transformer.runs.any_model import run_ids
 from ui.patches import session
 from ui.store import session_resources
-from ui.store.session_resources import SessionResources, ends_without
+from ui.store.session_resources import SessionResources, stop_without
 
 IDS = list(range(5, 16))
 
@@ -30,18 +28,13 @@ def stop() -> None:
 
 
 class Served:
-    """A server, its clock, and who is there."""
-
-    sleep = staticmethod(time.sleep)  # for a housekeeper that another test started
+    """A server, its clock, of which each look takes `a_layer` seconds, and who is there."""
 
     def __init__(self) -> None:
-        self.now, self.here, self.asked = 100.0, {"reader"}, 0
-        self._thread = get_ident()
-        self.a_layer = 0.0
-        """Seconds between two looks at the clock."""
+        self.now, self.here, self.asked, self.a_layer = 100.0, {"reader"}, 0, 0.0
 
     def is_active_session(self, session_id: str) -> bool:
-        self.asked += get_ident() == self._thread  # threads that other tests left ask for sessions of their own
+        self.asked += 1
         return session_id in self.here
 
     def monotonic(self) -> float:
@@ -67,13 +60,16 @@ def bert(tmp_path: Path) -> Checkpoint:
     return load(write_folder(tmp_path / "bert", "bert", num_hidden_layers=7))
 
 
+def layers_of(checkpoint: Checkpoint) -> Any:
+    return next(one for one in checkpoint.model.modules() if isinstance(one, torch.nn.ModuleList))
+
+
 def test_a_run_ends_before_the_layer_after_three_seconds_without_its_reader(bert: Checkpoint, served: Served) -> None:
     plain = run(bert)
     ran = list[int]()
-    layers = next(one for one in bert.model.modules() if isinstance(one, torch.nn.ModuleList))
-    ends_without(SessionResources("reader"), bert.model)
-    for number, layer in enumerate(layers):
-        layer.register_forward_pre_hook(lambda _, __, number=number: ran.append(number))  # type: ignore[misc]
+    stop_without(SessionResources("reader"), bert.model)
+    for number, layer in enumerate(layers_of(bert)):
+        layer.register_forward_pre_hook(lambda _, __, number=number: ran.append(number))
     served.a_layer = 1.0
     watched = run(bert)
     assert ran == list(range(7))
@@ -87,51 +83,38 @@ def test_a_run_ends_before_the_layer_after_three_seconds_without_its_reader(bert
         run(bert)
     assert 0 < len(ran) < 5
     assert torch.is_inference_mode_enabled() is False
+    with pytest.raises(StopException):  # a twin that shares the weights ends too
+        copy.deepcopy(bert.model)(torch.tensor([IDS]))  # type: ignore[operator]
     served.here.add("reader")
     assert run(bert).outputs.keys() == plain.outputs.keys()
 
 
-def test_a_reader_who_comes_back_in_time_keeps_the_run(bert: Checkpoint, served: Served) -> None:
-    ends_without(SessionResources("reader"), bert.model)
-    served.a_layer = 1.0
-    layers = next(one for one in bert.model.modules() if isinstance(one, torch.nn.ModuleList))
-    layers[1].register_forward_pre_hook(lambda _, __: served.here.clear())
-    layers[3].register_forward_pre_hook(lambda _, __: served.here.add("reader"))
+def test_who_is_there_is_asked_now_and_then_and_who_comes_back_in_time_keeps_the_run(
+    bert: Checkpoint, served: Served
+) -> None:
+    stop_without(SessionResources("reader"), bert.model)
     run(bert)
-
-
-def test_who_is_there_is_asked_now_and_then(bert: Checkpoint, served: Served) -> None:
-    ends_without(SessionResources("reader"), bert.model)
-    for _ in range(5):
-        run(bert)
     assert served.asked == 0  # no time has passed
     served.now += 1
     run(bert)
     assert served.asked == 1
-
-
-def test_layers_of_several_seconds_do_not_hide_that_the_reader_is_gone(bert: Checkpoint, served: Served) -> None:
-    ends_without(SessionResources("reader"), bert.model)
-    served.a_layer = 10 * session_resources.PATIENCE
+    served.a_layer = 1.0
+    layers = layers_of(bert)
+    away = layers[1].register_forward_pre_hook(lambda _, __: served.here.clear())
+    layers[3].register_forward_pre_hook(lambda _, __: served.here.add("reader"))
+    run(bert)
+    away.remove()
+    served.a_layer = 10 * session_resources.PATIENCE  # layers of several seconds hide nothing
     served.here.clear()
     with pytest.raises(StopException):
         run(bert)
-
-
-def test_a_twin_that_shares_the_weights_ends_too(bert: Checkpoint, served: Served) -> None:
-    ends_without(SessionResources("reader"), bert.model)
-    twin = copy.deepcopy(bert.model)
-    served.a_layer = 1.0
-    served.here.clear()
-    with pytest.raises(StopException):
-        twin(torch.tensor([IDS]))  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("kind", ["marian", "recurrent"])
 def test_decoding_ends_too(kind: str, tmp_path: Path, served: Served) -> None:
     recurrent = kind == "recurrent"
     found = load(checkpoints_with_recurrents(tmp_path) / ADDITIVE if recurrent else write_folder(tmp_path / kind, kind))
-    ends_without(SessionResources("reader"), found.model)
+    stop_without(SessionResources("reader"), found.model)
     served.a_layer = 0.6
     served.here.clear()
     with pytest.raises(StopException):
@@ -140,7 +123,7 @@ def test_decoding_ends_too(kind: str, tmp_path: Path, served: Served) -> None:
 
 def test_a_model_keeps_nothing_of_its_session(bert: Checkpoint) -> None:
     held = SessionResources("reader")
-    ends_without(held, bert.model)
+    stop_without(held, bert.model)
     known = weakref.ref(held)
     del held
     gc.collect()

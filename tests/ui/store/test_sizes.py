@@ -1,41 +1,176 @@
-"""Counted bytes are those that are held: of each kind of result, and of a server's heaps while results come and go."""
+"""Counted bytes are those that are held: of each kind of result, and of a server's heaps while results come and go.
 
+Processes of this module measure themselves, in which objects of Python and columns of tables are blocks of the C
+library too.
+"""
+
+import ctypes
+import gc
 import json
+import logging
 import os
+import random
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pytest
+import numpy as np
+import pandas as pd
+import torch
+
+from transformer import DecodingOptions
+from transformer.atlas.roles import read_rows
+from transformer.lessons.attention import Recipe
+from transformer.runs import memory
+from ui.lessons.attention_steps import shipped_layer
+from ui.lessons.inside_layer import run_of
+from ui.map.runs import shown
+from ui.sequences.source import classification
+from ui.store import cache, limits, runs, store
+from ui.store.cache import RESULTS
+from ui.what_if import runs as what_if
 
 ROOT = Path(__file__).parents[3]
+TRANSLATOR, RECURRENT, CLASSIFIER = "multi30k-en-de", "multi30k-en-de-rnn", "splice-junctions"
+OPTIONS = DecodingOptions(beam=3)
+CHANGE = ("encoder.0.self~mean~h0", "")
+EACH_KIND, WARM = 3, 2
+FIRST, ACTIONS = 16, 48
+"""Actions after which all is loaded and prepared that is so once, and those that fill 8 MB three times over."""
+
+WORDS = ("a", "dog", "man", "in", "the", "red", "street", "with", "two", "children", "and", "bicycle", "plays", "near")
+FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+
+chance = random.Random(5)
+kept = cache.Store()
 
 
-def held_in(module: str, **settings: str) -> Any:
-    """What a process of its own measures about itself."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **settings}
-    command = [sys.executable, "-m", f"tests.ui.store.{module}"]
-    return json.loads(subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE).stdout)
+class Mallinfo(ctypes.Structure):
+    """`struct mallinfo2` of malloc.h."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in FIELDS.split())
 
 
-@pytest.fixture(scope="module")
-def measured() -> dict[str, tuple[int, int]]:
-    """Bytes held and bytes counted by kind; all of Python's objects come from the C library, which knows its own."""
-    settings = {"PYTHONMALLOC": "malloc", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-    found: dict[str, tuple[int, int]] = held_in("held_by_kind", **settings)
+def in_use() -> int:
+    """Bytes that somebody refers to, as the allocator tells it (glibc): of heaps, and of blocks beside them."""
+    gc.collect()
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = Mallinfo
+    return int(mallinfo().uordblks + mallinfo().hblkhd)
+
+
+def words(least: int = 4, most: int = 12) -> str:
+    """A sentence that nobody has typed before."""
+    return " ".join(chance.choices(WORDS, k=chance.randint(least, most)))
+
+
+def letters() -> str:
+    """A sequence that nobody has typed before."""
+    return "".join(chance.choices("ACGT", k=chance.randint(60, 200)))
+
+
+def keep(value: Any) -> None:
+    """Keep a value as results are kept."""
+    kept.put(chance.random(), value)
+
+
+def attributed() -> None:
+    """A translation and where its words came from."""
+    runs.attribution(TRANSLATOR, words(4, 6), DecodingOptions(beam=1), None, None, "norms")
+
+
+KINDS: Mapping[str, Callable[[], object]] = {
+    "objects of Python": lambda: keep([(i + 0.5, str(i), {"at": i + 1_000}) for i in range(500)]),
+    "small tensors": lambda: keep([torch.full((3,), i) for i in range(500)]),
+    "large tensors": lambda: keep(torch.zeros(chance.randint(10**5, 10**6))),
+    "small arrays": lambda: keep([np.full(3, i) for i in range(500)]),
+    "a table": lambda: keep(pd.DataFrame({"word": [f"word {i}" for i in range(1_000)], "share": np.arange(1_000.0)})),
+    "bytes": lambda: keep(b"x" * chance.randint(10**4, 10**6)),
+    "a translation": lambda: runs.translation(TRANSLATOR, words(), OPTIONS, None),
+    "a forced translation": lambda: runs.translation(TRANSLATOR, words(), OPTIONS, words()),
+    "a recurrent translation": lambda: runs.translation(RECURRENT, words(), OPTIONS, None),
+    "texts of a beam": lambda: runs.hypothesis_texts(TRANSLATOR, words(), OPTIONS),
+    "an attribution": attributed,
+    "a run of any model": lambda: runs.any_run(TRANSLATOR, words(), OPTIONS, None),
+    "a map": lambda: shown(TRANSLATOR, words()),
+    "a map of a sequence": lambda: shown(CLASSIFIER, letters()),
+    "a classification": lambda: classification(CLASSIFIER, letters(), None),
+    "a changed run": lambda: what_if.on_same_target(store.revision(TRANSLATOR), (words(), OPTIONS, None), CHANGE),
+    "a run in float64": lambda: run_of(TRANSLATOR, text := words(), text)(),
+    "an attention layer in float64": lambda: shipped_layer(
+        store.revision(TRANSLATOR), words(3, 6), None, "encoder.0.self"
+    ).board(Recipe()),
+    "an atlas": lambda: keep(read_rows(store.CHECKPOINTS / TRANSLATOR / "atlas" / "heads.parquet")),
+}
+"""What makes another result of each kind, as the dashboard keeps it."""
+
+
+def by_kind() -> dict[str, tuple[int, int]]:
+    """Bytes that results of each kind hold, and bytes that are counted of them."""
+    for name in (TRANSLATOR, RECURRENT, CLASSIFIER):
+        store.checkpoint(name)
+    for make in [*KINDS.values()] * WARM:  # what is prepared once for each kind of model
+        make()
+    gc.freeze()  # what was there before is not looked through each time that objects are collected
+    found = {}
+    for kind, make in KINDS.items():
+        each = []
+        for _ in range(EACH_KIND):
+            held, counted = in_use(), RESULTS.n_bytes
+            make()
+            each.append((in_use() - held, RESULTS.n_bytes - counted))
+        found[kind] = sorted(each, key=lambda one: one[0] / one[1])[EACH_KIND // 2]  # what a size needs once is in one
     return found
 
 
-def test_what_is_counted_of_each_kind_of_result_is_what_it_takes(measured: dict[str, tuple[int, int]]) -> None:
-    shares = {kind: held / counted for kind, (held, counted) in measured.items()}
+def act(number: int) -> None:
+    """One of four actions, on a text that is new."""
+    if number % 4 == 0:
+        classification(CLASSIFIER, letters(), None)
+    elif number % 4 == 1:
+        runs.translation(TRANSLATOR, words(), DecodingOptions(beam=5, max_length=30), None)
+    else:
+        shown(TRANSLATOR, words())
+
+
+def while_used() -> dict[str, int]:
+    """Bytes that lie in memory, and that are counted, once the cache was filled several times over, two at a time."""
+    memory.share_heaps()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(act, range(FIRST)))
+        cache.clear()
+        gc.collect()
+        memory.trim()
+        before, counted = limits.resident(), RESULTS.n_bytes
+        list(pool.map(act, range(ACTIONS)))
+    return {"held": limits.resident() - before, "counted": RESULTS.n_bytes - counted}
+
+
+def held(what: str, **settings: str) -> Any:
+    """What a process of its own measures about itself."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **settings}
+    command = [sys.executable, "-m", "tests.ui.store.test_sizes", what]
+    return json.loads(subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def test_what_is_counted_of_each_kind_of_result_is_what_it_takes() -> None:
+    measured = held("by_kind", PYTHONMALLOC="malloc", ARROW_DEFAULT_MEMORY_POOL="system")
+    shares = {kind: taken / counted for kind, (taken, counted) in measured.items()}
     assert 0.5 < shares.pop("a table") < 1.2  # pandas and pyarrow both name a column's bytes
     assert len(shares) > 12
     assert not {kind: share for kind, share in shares.items() if not 0.8 < share < 1.2}
 
 
 def test_memory_stays_at_what_is_counted_while_results_come_and_go() -> None:
-    found = held_in("held_while_used", HEEDMAP_CACHE_MB="8")
+    found = held("while_used", HEEDMAP_CACHE_MB="8")
     assert found["counted"] <= 8 * 2**20
     # 16 MB: what a run takes while it computes. With a heap for each thread 115 MB and more.
     assert found["held"] - found["counted"] < 40 * 2**20, found
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)  # nobody is there to be shown a spinner
+    sys.stdout.write(json.dumps({"by_kind": by_kind, "while_used": while_used}[sys.argv[1]]()))

@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from transformer.training.child import Child
-from transformer.training.snapshots import SCHEDULE, Learning, Snapshot
+from transformer.training.snapshots import SCHEDULE, Child, Learning, Snapshot
 from transformer.training.tasks import Settings
 from ui.store import trainings
-from ui.store.trainings import Purse, Trainings
+from ui.store.trainings import Spent, Trainings
 
 SMALL = Settings(d_model=16, n_heads=1)
 OTHER = Settings(d_model=16, n_heads=1, seed=2)
@@ -63,7 +62,7 @@ def until(happened: Callable[[], bool]) -> None:
 
 
 def test_thirty_sessions_with_one_link_cost_one_run(child: type[InPlace]) -> None:
-    server, purses = Trainings(), [Purse() for _ in range(30)]
+    server, purses = Trainings(), [Spent() for _ in range(30)]
 
     def reader(number: int) -> tuple[Snapshot, ...]:
         while True:
@@ -78,55 +77,51 @@ def test_thirty_sessions_with_one_link_cost_one_run(child: type[InPlace]) -> Non
     assert all(mine is first for one in seen for mine, first in zip(one, seen[0], strict=True))
     (only,) = child.made
     assert only.asked == [(SMALL, update) for update in (0, 10, 20, 30, 40, 50)]
-    assert server.chunks == 6
     assert sum(one.seconds for one in purses) == pytest.approx(6 * 0.25), "a run is paid once"
-    assert len(server.look(SMALL, "late", 20, Purse()).snapshots) == 3, "what is trained already costs nothing"
-    assert server.chunks == 6
+    assert len(server.look(SMALL, "late", 20, Spent()).snapshots) == 3, "what is trained already is not trained again"
+    assert len(only.asked) == 6
+
+
+def begun(child: type[InPlace]) -> InPlace:
+    """A process that was asked, and does not answer."""
+    until(lambda: bool(child.made and child.made[0].asked))
+    return child.made[0]
 
 
 def test_one_training_at_a_time_and_the_place_in_the_queue_is_said(child: type[InPlace]) -> None:
-    child.slow = True
-    server = Trainings()
-    assert server.look(SMALL, "a", 10, Purse()).ahead == 0
-    assert server.look(OTHER, "b", 10, Purse()).ahead == 1
-    until(lambda: bool(child.made and child.made[0].asked))
+    child.slow, server = True, Trainings()
+    assert [server.look(one, name, 10, Spent()).ahead for name, one in (("a", SMALL), ("b", OTHER))] == [0, 1]
+    first = begun(child)
     time.sleep(0.2)
-    assert [settings for settings, _ in child.made[0].asked] == [SMALL]
+    assert [settings for settings, _ in first.asked] == [SMALL]
     child.slow = False
-    until(lambda: server.look(OTHER, "b", 10, Purse()).ahead is None)
-    server.look(SMALL, "a", -1, Purse())
+    until(lambda: server.look(OTHER, "b", 10, Spent()).ahead is None)
+    server.look(SMALL, "a", -1, Spent())
 
 
-def test_stop_ends_what_is_under_way(child: type[InPlace]) -> None:
-    child.slow = True
-    server = Trainings()
-    server.look(SMALL, "a", 1_000, Purse())
-    until(lambda: bool(child.made and child.made[0].asked))
-    assert server.look(SMALL, "a", -1, Purse()).ahead is None
-    until(lambda: child.made[0].ended)
-    assert server.chunks == 0
-
-
-def test_another_choice_lets_go_of_the_run_before(child: type[InPlace], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chosen", [SMALL, OTHER])
+def test_stop_and_another_choice_end_what_is_under_way(
+    chosen: Settings, child: type[InPlace], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trainings, "AWAY", 600.0)  # nobody is taken for gone
-    child.slow = True
-    server = Trainings()
-    server.look(SMALL, "a", 1_000, Purse())
-    until(lambda: bool(child.made and child.made[0].asked))
-    assert server.look(OTHER, "a", -1, Purse()).ahead is None
-    until(lambda: child.made[0].ended)
+    child.slow, server = True, Trainings()
+    server.look(SMALL, "a", 1_000, Spent())
+    process = begun(child)
+    assert server.look(chosen, "a", -1, Spent()).ahead is None
+    until(lambda: process.ended)
+    assert not server.look(chosen, "a", 1_000, Spent(60.0)).snapshots
 
 
 def test_a_session_has_sixty_processor_seconds(child: type[InPlace]) -> None:
-    server, purse = Trainings(), Purse(59.9)
-    server.look(SMALL, "a", 1_000, purse)
-    until(lambda: purse.empty)
-    look = server.look(SMALL, "a", 1_000, purse)
+    server, spent = Trainings(), Spent(59.9)
+    server.look(SMALL, "a", 1_000, spent)
+    until(lambda: spent.is_all)
+    look = server.look(SMALL, "a", 1_000, spent)
     assert look.spent
     assert look.ahead is None
-    assert server.look(OTHER, "a", 10, purse).spent
-    assert server.chunks == 1
-    assert not server.look(SMALL, "b", -1, Purse()).spent
+    assert server.look(OTHER, "a", 10, spent).spent
+    assert len(child.made[0].asked) == 1
+    assert not server.look(SMALL, "b", -1, Spent()).spent
 
 
 def test_what_nobody_looks_at_is_forgotten_once_there_is_too_much(
@@ -134,13 +129,13 @@ def test_what_nobody_looks_at_is_forgotten_once_there_is_too_much(
 ) -> None:
     monkeypatch.setattr(trainings, "MOST_BYTES", 1)
     server = Trainings()
-    until(lambda: server.look(SMALL, "a", 0, Purse()).snapshots != ())
-    server.look(OTHER, "b", -1, Purse())
-    assert len(server.look(SMALL, "a", 0, Purse()).snapshots) == 1, "somebody looks at it"
+    until(lambda: server.look(SMALL, "a", 0, Spent()).snapshots != ())
+    server.look(OTHER, "b", -1, Spent())
+    assert len(server.look(SMALL, "a", 0, Spent()).snapshots) == 1, "somebody looks at it"
     monkeypatch.setattr(trainings, "AWAY", 0.0)
-    server.look(OTHER, "b", -1, Purse())
+    server.look(OTHER, "b", -1, Spent())
     assert [list(run.readers) for run in server._runs.values()] == [[]], "who left is forgotten"
-    assert server.look(SMALL, "a", 0, Purse()).snapshots == ()
+    assert server.look(SMALL, "a", 0, Spent()).snapshots == ()
     assert child.made
 
 
@@ -155,9 +150,9 @@ def test_the_process_makes_the_run_that_this_one_would_and_a_killed_one_is_start
         assert there is not None
         for site, values in here.snapshot().maps.items():
             np.testing.assert_array_equal(there.maps[site], values)
-    assert process._process is not None
-    process._process.kill()
-    process._process.wait()
+    assert process._running is not None
+    process._running[0].kill()
+    process._running[0].wait()
     with pytest.raises(ConnectionError):
         process.ask(SMALL, 10)
     process.end()

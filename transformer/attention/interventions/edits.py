@@ -1,7 +1,11 @@
-"""The arithmetic: what interventions make of scores, of weights and of head outputs. Pure functions of tensors."""
+"""What the caller has asked for, and the arithmetic: what it makes of scores, of weights and of head outputs.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+What is asked belongs to the caller's context (a thread or a task), and nothing stays behind.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import cast
 
 import torch
@@ -9,17 +13,91 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.interventions.value import OF_CELLS, OF_OUTPUTS, OF_ROWS, Donor, Intervention
+from transformer.attention.interventions.value import OF_OUTPUTS, OF_ROWS, Donor, Intervention
 from transformer.errors import InputError
+from transformer.messages import Message
+from transformer.nn.common import changed_context, run_context
 from transformer.nn.masks import masked_softmax
-from transformer.nn.run_context import run_context
 from transformer.sites import Site
 
-OF_WEIGHTS = OF_CELLS | OF_ROWS | {"temperature"}
+
+@dataclass
+class Active:
+    """The interventions of one caller, by site; `ran` are the sites that have run meanwhile."""
+
+    interventions: tuple[Intervention, ...]
+    ran: set[Site] = field(default_factory=set)
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """Sites that are changed."""
+        return tuple(dict.fromkeys(Site(one.site) for one in self.interventions))
+
+    def at(self, site: Site) -> tuple[Intervention, ...]:
+        """What is done at a site, which runs now."""
+        self.ran.add(site)
+        return tuple(one for one in self.interventions if one.site == site)
+
+
+@contextmanager
+def intervening(interventions: Iterable[Intervention]) -> Iterator[None]:
+    """Change the attention of every watched model that this thread runs inside the block.
+
+    Models that `load` returns are watched already; for others, call `watch` once. Sites that are not named keep the
+    fused attention, and heads and rows that are not named their exact output. An inner block takes over, so an empty
+    one runs unchanged; other threads do not notice, and nothing stays behind, also after an exception.
+
+    Raises:
+        InputError: at the end, where no watched model ran, or one that has no such site. An exception of the block
+            goes on instead, with a note where no watched model ran.
+    """
+    every = tuple(interventions)
+    active = Active(every) if every else None
+    with changed_context(interventions=active):
+        try:
+            yield
+        except Exception as error:
+            if active is not None and not active.ran:
+                error.add_note(Message("nothing_watched_ran"))
+            raise
+    if active is not None:
+        if not active.ran:
+            raise InputError("nothing_watched_ran")
+        refuse_unknown_sites(active.sites, active.ran)
+
+
+def refuse_unknown_sites(sites: Iterable[Site], known: Iterable[Site]) -> None:
+    """Refuse interventions at sites that a model does not have.
+
+    Raises:
+        InputError: names the first of them, and those that there are.
+    """
+    known = set(known)
+    for site in sites:
+        if site not in known:
+            raise InputError("site_not_in_model", site=site, sites=tuple(sorted(known)))
+
+
+def active() -> Active | None:
+    """What the caller has asked for; None where nothing is changed."""
+    found: Active | None = run_context().interventions
+    return found
+
+
+def asked_at(site: Site) -> tuple[Intervention, ...]:
+    """What the caller has asked for at a site, which runs now."""
+    found = active()
+    return () if found is None else found.at(site)
+
+
+def interventions() -> tuple[Intervention, ...]:
+    """The interventions of the caller, in order."""
+    found = active()
+    return () if found is None else found.interventions
 
 
 @dataclass(frozen=True)
-class Place:
+class Region:
     """Which part of a whole map a tensor (batch, head, query, key) holds: its heads, its first row, its sentences.
 
     `sentence` is the only one of the batch that it holds, None if it holds all. `n_rows` counts the rows of the whole;
@@ -31,28 +109,41 @@ class Place:
     n_rows: int | None = None
     sentence: int | None = None
 
+    @classmethod
+    def of_run(cls, heads: Iterable[int], n_queries: int, first: int | None) -> "Region":
+        """All rows of a run, which are all of the map, or those from `first` on of one that is written step by step."""
+        return cls(tuple(heads), first or 0, n_queries if first is None else None)
+
 
 Selected = Bool[Tensor, "1 head query 1"]
 
 
-def selected(one: Intervention, place: Place, n_queries: int, device: torch.device) -> Selected:
-    """True at the heads and rows of the place that an intervention names."""
-    heads = torch.tensor([one.touches_head(head) for head in place.heads], device=device)
+def selected(one: Intervention, region: Region, n_queries: int, device: torch.device) -> Selected:
+    """True at the heads and rows of the region that an intervention names."""
+    heads = torch.tensor([one.touches_head(head) for head in region.heads], device=device)
     rows = torch.ones(n_queries, dtype=torch.bool, device=device)
     if one.queries is not None:
         wanted = set(one.queries)
-        rows = torch.tensor([place.first_row + i in wanted for i in range(n_queries)], device=device)
+        rows = torch.tensor([region.first_row + i in wanted for i in range(n_queries)], device=device)
     return (heads[:, None] & rows)[None, :, :, None]
 
 
+def selected_by_any(
+    interventions: Sequence[Intervention], region: Region, n_queries: int, device: torch.device
+) -> Selected:
+    """True at the heads and rows of the region that at least one intervention names."""
+    none = torch.zeros(1, len(region.heads), n_queries, 1, dtype=torch.bool, device=device)
+    return torch.stack([none, *(selected(one, region, n_queries, device) for one in interventions)]).any(0)
+
+
 def changed_scores(
-    scores: Float[Tensor, "batch head query key"], interventions: Sequence[Intervention], place: Place
+    scores: Float[Tensor, "batch head query key"], interventions: Sequence[Intervention], region: Region
 ) -> Float[Tensor, "batch head query key"]:
     """Scores under temperatures; knock-outs are a matter of the mask, and leave them as they are."""
     for one in interventions:
         if one.action == "temperature":
             softer = scores / cast(float, one.value)
-            scores = torch.where(selected(one, place, scores.shape[2], scores.device), softer, scores)
+            scores = torch.where(selected(one, region, scores.shape[2], scores.device), softer, scores)
     return scores
 
 
@@ -60,7 +151,7 @@ def changed_weights(
     scores: Float[Tensor, "batch head query key"],
     visible: Bool[Tensor, "#batch #head #query key"] | None,
     interventions: Sequence[Intervention],
-    place: Place,
+    region: Region,
     sink: Float[Tensor, "#batch #head query 1"] | None = None,
 ) -> Float[Tensor, "batch head query key"]:
     """The weights of a softmax over `scores` under the interventions; a row that sees nothing is all zeros.
@@ -74,20 +165,17 @@ def changed_weights(
     device = scores.device
     sees = torch.ones(1, 1, 1, n_keys, dtype=torch.bool, device=device) if visible is None else visible.to(device)
     left = sees.expand(scores.shape)
-    scores = changed_scores(scores, interventions, place)
+    scores = changed_scores(scores, interventions, region)
     for one in interventions:
         if one.action == "knock_out":
-            left = left & ~(selected(one, place, n_queries, device) & _keys(one, n_keys, device))
-    sink = None if sink is None else changed_scores(sink, interventions, place)
-    weights = masked_softmax(scores, left, sink)
+            left = left & ~(selected(one, region, n_queries, device) & _keys(one, n_keys, device))
+    weights = masked_softmax(scores, left, None if sink is None else changed_scores(sink, interventions, region))
     for one in interventions:
-        if one.action in OF_ROWS:
-            rows = selected(one, place, n_queries, device)
-            if bool(rows.any()):
-                weights = torch.where(rows, _replaced(one, rows, scores, sees, left, place), weights)
+        if one.action in OF_ROWS and bool((rows := selected(one, region, n_queries, device)).any()):
+            weights = torch.where(rows, _replaced(one, rows, scores, sees, left, region), weights)
     for one in interventions:
         if one.action == "cut":
-            cells = selected(one, place, n_queries, device) & _keys(one, n_keys, device)
+            cells = selected(one, region, n_queries, device) & _keys(one, n_keys, device)
             weights = weights.masked_fill(cells, 0.0)
     return weights
 
@@ -95,7 +183,7 @@ def changed_weights(
 def changed_outputs(
     outputs: Float[Tensor, "batch head query d_v"],
     interventions: Sequence[Intervention],
-    place: Place,
+    region: Region,
     means: Float[Tensor, "head d_v"] | None = None,
 ) -> Float[Tensor, "batch head query d_v"]:
     """Head outputs under the interventions that replace them; `means` are those of all heads of the site, if known.
@@ -103,11 +191,10 @@ def changed_outputs(
     Raises:
         InputError: there is no mean of this head, or it or a donor is of another size.
     """
+    n_queries = outputs.shape[2]
     for one in interventions:
-        if one.action in OF_OUTPUTS:
-            rows = selected(one, place, outputs.shape[2], outputs.device)
-            if bool(rows.any()):
-                outputs = torch.where(rows, _replacement(one, outputs, rows, place, means), outputs)
+        if one.action in OF_OUTPUTS and bool((rows := selected(one, region, n_queries, outputs.device)).any()):
+            outputs = torch.where(rows, _replacement(one, outputs, rows, region, means), outputs)
     return outputs
 
 
@@ -120,7 +207,7 @@ def _keys(one: Intervention, n_keys: int, device: torch.device) -> Bool[Tensor, 
 
 
 def _replaced(
-    one: Intervention, rows: Selected, scores: Tensor, sees: Tensor, left: Tensor, place: Place
+    one: Intervention, rows: Selected, scores: Tensor, sees: Tensor, left: Tensor, region: Region
 ) -> Float[Tensor, "#batch #head #query key"]:
     """The rows that one intervention puts in the place of others, of any shape that broadcasts."""
     n_keys = scores.shape[3]
@@ -133,9 +220,9 @@ def _replaced(
     if one.action == "force":
         return _forced(one, rows, sees, n_keys, scores.dtype)
     donor = cast(Donor, one.value)
-    given = _donated(one, donor.weights, rows, place, scores.shape[0])
+    given = _donated(one, donor.weights, rows, region, scores.shape[0])
     found = given.shape[3]
-    if found != n_keys and one.place.group != "decoder.self":  # whose row t sees no key past t, however many there are
+    if found != n_keys and Site(one.site).group != "decoder.self":  # whose row t sees no key past t in any run
         raise InputError("donor_has_other_keys", site=one.site, donor=donor.name, found=found, needed=n_keys)
     return F.pad(given[..., :n_keys], (0, max(0, n_keys - found))).to(scores)
 
@@ -152,60 +239,50 @@ def _forced(one: Intervention, rows: Selected, sees: Tensor, n_keys: int, dtype:
     return row[None, None, None]
 
 
-def _replacement(one: Intervention, outputs: Tensor, rows: Selected, place: Place, means: Tensor | None) -> Tensor:
+def _replacement(one: Intervention, outputs: Tensor, rows: Selected, region: Region, means: Tensor | None) -> Tensor:
     """What one intervention puts in the place of head outputs, of any shape that broadcasts."""
     if one.action == "zero":
         return torch.zeros_like(outputs)
-    if one.action == "mean":
-        return _mean(one, outputs, place, means)
-    return _donated(one, cast(Donor, one.value).outputs, rows, place, outputs.shape[0]).to(outputs)
-
-
-def _mean(one: Intervention, outputs: Tensor, place: Place, means: Tensor | None) -> Float[Tensor, "1 #head 1 d_v"]:
-    if one.value is None:
-        if means is None:
-            raise InputError("no_mean_outputs", site=one.site)
-        most = max(head for head in place.heads)
-        found = (int(means.shape[0]), int(means.shape[1]))
-        if most >= found[0] or found[1] != outputs.shape[3]:
-            raise InputError("mean_of_another_model", site=one.site, heads=found[0], found=found[1])
-        vectors = means[list(place.heads)]
-    else:
+    if one.action == "patch_output":
+        return _donated(one, cast(Donor, one.value).outputs, rows, region, outputs.shape[0]).to(outputs)
+    needed = outputs.shape[3]
+    if one.value is not None:
         given = cast(tuple[float, ...], one.value)
-        if len(given) != outputs.shape[3]:
-            raise InputError("mean_of_other_size", site=one.site, found=len(given), needed=outputs.shape[3])
-        vectors = torch.tensor([given], dtype=torch.float64)
-    return vectors.to(outputs)[None, :, None, :]
+        if len(given) != needed:
+            raise InputError("mean_of_other_size", site=one.site, found=len(given), needed=needed)
+        return torch.tensor(given, dtype=torch.float64).to(outputs)[None, None, None]
+    if means is None:
+        raise InputError("no_mean_outputs", site=one.site)
+    n_heads, size = means.shape
+    if max(region.heads) >= n_heads or size != needed:
+        raise InputError("mean_of_another_model", site=one.site, heads=n_heads, found=size)
+    return means[list(region.heads)].to(outputs)[None, :, None]
 
 
 def _donated(
-    one: Intervention, given: Mapping[Site, Tensor], rows: Selected, place: Place, n_batch: int
+    one: Intervention, given: Mapping[Site, Tensor], rows: Selected, region: Region, n_batch: int
 ) -> Float[Tensor, "#batch head query _"]:
-    """What a donor has for this place; zeros at rows that it lacks and nobody asks for.
+    """What a donor has for this region, of which `rows` are asked for; zeros at rows that it lacks.
 
     Raises:
         InputError: it lacks the site, heads or sentences that are asked for, or its rows do not stand for these.
     """
     donor = cast(Donor, one.value).name
-    if one.place not in given:
+    tensor = given.get(Site(one.site))
+    if tensor is None:
         raise InputError("donor_without_site", site=one.site, donor=donor)
-    tensor = given[one.place]
-    if place.sentence is not None and tensor.shape[0] > 1:
-        tensor = tensor[place.sentence : place.sentence + 1]
+    if region.sentence is not None and tensor.shape[0] > 1:
+        tensor = tensor[region.sentence : region.sentence + 1]
     if tensor.shape[0] not in (1, n_batch):
         raise InputError("donor_has_other_sentences", donor=donor, found=tensor.shape[0], needed=n_batch)
-    if max(place.heads) >= tensor.shape[1]:
+    if max(region.heads) >= tensor.shape[1]:
         raise InputError("donor_has_other_heads", site=one.site, donor=donor, found=tensor.shape[1])
     found, n_queries = tensor.shape[2], rows.shape[2]
-    asked = rows.any(1).flatten().nonzero().flatten()
-    needed = place.first_row + int(asked.max()) + 1 if len(asked) else 0
-    if one.queries is None and place.n_rows is not None:
-        needed = place.n_rows
-        if needed != found:
-            raise InputError("donor_has_other_rows", site=one.site, donor=donor, found=found, needed=needed)
-    if needed > found:
+    all_rows = region.n_rows if one.queries is None else None
+    needed = all_rows or region.first_row + int(rows.any(1).flatten().nonzero().max()) + 1
+    if needed > found or (all_rows is not None and needed < found):
         raise InputError("donor_has_other_rows", site=one.site, donor=donor, found=found, needed=needed)
-    here = tensor[:, list(place.heads), place.first_row : place.first_row + n_queries]
+    here = tensor[:, list(region.heads), region.first_row : region.first_row + n_queries]
     return F.pad(here, (0, 0, 0, n_queries - here.shape[2]))
 
 
@@ -218,12 +295,13 @@ def check_positions(interventions: Sequence[Intervention], n_heads: int, n_queri
     Raises:
         InputError: names the site, the position and the last one that there is.
     """
+    is_streaming = run_context().is_streaming
     for one in interventions:
-        is_streaming = run_context().is_streaming
-        written = one.place.stack == "decoder" or is_streaming
+        site = Site(one.site)
+        written = site.stack == "decoder" or is_streaming
         bounds = [("heads", one.heads, n_heads)]
         bounds += [] if written else [("queries", one.queries, n_queries)]
-        bounds += [] if written and (one.place.kind == "self" or is_streaming) else [("keys", one.keys, n_keys)]
+        bounds += [] if written and (site.kind == "self" or is_streaming) else [("keys", one.keys, n_keys)]
         for name, positions, count in bounds:
             if positions is not None and positions[-1] >= count:
                 raise InputError("past_the_site", name=name, site=one.site, position=positions[-1], last=count - 1)

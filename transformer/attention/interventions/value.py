@@ -1,16 +1,22 @@
-"""One change of one attention, as a value: frozen, hashable, and written to and read from a text (`text`).
+"""One change of one attention, as a value: frozen, hashable, written to a text and read back with every check.
 
 Notation of the formulas: scores s, weights a = softmax(s), head output z_t = sum_j a_tj v_j; the sub-layer adds
 sum_h z_h W_O[h] + b_O. Rows t are queries, columns j are keys. Sources: knock-out, Geva et al. 2023; heads off by zero
 and by their mean, Michel et al. 2019 and the practice of ablation; patching, Heimersheim and Nanda 2024.
+
+A text, for addresses and files, is `SITE~ACTION`, then what is given of `~hHEADS ~qROWS ~kKEYS ~vVALUE`, in this order;
+interventions are joined by `~~`. Positions are runs joined by dots (`0-2.5`), numbers are joined by underscores, a
+donor stands by its name. All of these characters stand in an address as they are.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -18,18 +24,11 @@ from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.sites import Site
 
-Action = Literal[
-    "knock_out",
-    "cut",
-    "force",
-    "uniform",
-    "sharpest",
-    "temperature",
-    "zero",
-    "mean",
-    "patch_weights",
-    "patch_output",
-]
+OF_CELLS = ("knock_out", "cut")
+OF_ROWS = ("force", "uniform", "sharpest", "patch_weights")
+OF_WEIGHTS = (*OF_CELLS, *OF_ROWS, "temperature")
+OF_OUTPUTS = ("zero", "mean", "patch_output")
+ACTIONS = (*OF_WEIGHTS, *OF_OUTPUTS)
 """What can be done to an attention:
 
 - `knock_out`: s_tj := -inf, so the rest of the row is renormalised; a row with no key left gives z_t = 0.
@@ -47,11 +46,7 @@ Scores are changed first (temperature, then knock-outs), then whole rows (of sev
 row is what it is, keys that are knocked out included), then cells are cut, then outputs replaced (the last wins).
 """
 
-ACTIONS: tuple[Action, ...] = get_args(Action)
-OF_CELLS = frozenset({"knock_out", "cut"})
-OF_ROWS = frozenset({"force", "uniform", "sharpest", "patch_weights"})
-OF_OUTPUTS = frozenset({"zero", "mean", "patch_output"})
-TAKES_KEYS = OF_CELLS | {"force", "uniform", "sharpest"}
+TAKES_KEYS = (*OF_CELLS, "force", "uniform", "sharpest")
 
 MOST_POSITIONS = 20_000
 """More heads, rows or keys than this cannot be named one by one."""
@@ -85,7 +80,7 @@ class Intervention:
     """A change of attention at one site: an `action` on heads, `queries` (rows) and `keys` (columns); None is all.
 
     `site` is the name that records have (`decoder.2.cross`). Positions count from 0; a decoder's row t is the step that
-    writes token t, and rows past the end of what is written do nothing. `value` is what `Action` says.
+    writes token t, and rows past the end of what is written do nothing. `value` is what `ACTIONS` says.
 
     Raises:
         InputError: no such action, positions that are none, or a value that does not fit the action.
@@ -111,11 +106,6 @@ class Intervention:
         for name in ("heads", "queries", "keys"):
             object.__setattr__(self, name, _positions(name, getattr(self, name)))
         object.__setattr__(self, "value", self._checked_value())
-
-    @property
-    def place(self) -> Site:
-        """Its site, which knows its stack and kind."""
-        return Site(self.site)
 
     @property
     def message(self) -> Message:
@@ -149,26 +139,25 @@ class Intervention:
 
     def _checked_value(self) -> Value:
         """The value in its own form, if it fits the action."""
-        value = self.value
-        if self.action in ("patch_weights", "patch_output"):
+        value, action = self.value, self.action
+        if action in ("patch_weights", "patch_output"):
             if not isinstance(value, Donor):
-                raise InputError("patch_needs_a_donor", action=self.action)
+                raise InputError("patch_needs_a_donor", action=action)
             return value
-        if self.action == "temperature":
-            number, *more = _numbers(self.action, value)
-            if more:
-                raise InputError("value_is_no_number", action=self.action, value=str(value)[:100])
-            if number <= 0:
-                raise InputError("temperature_not_positive", value=number)
-            return number
-        if self.action == "force" or (self.action == "mean" and value is not None):
-            numbers = _numbers(self.action, value)
-            if self.action == "force" and (min(numbers) < 0 or abs(sum(numbers) - 1) > SUM_TOLERANCE):
-                raise InputError("forced_is_no_distribution", lowest=min(numbers), total=sum(numbers))
+        if value is None and action not in ("temperature", "force"):
+            return None
+        if action not in ("temperature", "force", "mean"):
+            raise InputError("intervention_without_value", action=action)
+        numbers = _numbers(action, value)
+        if action == "force" and (min(numbers) < 0 or abs(sum(numbers) - 1) > SUM_TOLERANCE):
+            raise InputError("forced_is_no_distribution", lowest=min(numbers), total=sum(numbers))
+        if action != "temperature":
             return numbers
-        if value is not None:
-            raise InputError("intervention_without_value", action=self.action)
-        return None
+        if len(numbers) > 1:
+            raise InputError("value_is_no_number", action=action, value=str(value)[:100])
+        if numbers[0] <= 0:
+            raise InputError("temperature_not_positive", value=numbers[0])
+        return numbers[0]
 
     def _said_value(self) -> str:
         if isinstance(self.value, Donor):
@@ -179,11 +168,16 @@ class Intervention:
         return "" if self.value is None else f"{self.value:g}"
 
 
+def _items(given: object) -> tuple[Any, ...]:
+    """What a container holds, or the one thing that was given."""
+    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+
+
 def _positions(name: str, given: object) -> tuple[int, ...] | None:
     """Positions in order, each once."""
     if given is None:
         return None
-    found = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    found = _items(given)
     if not found:
         raise InputError("no_positions", name=name)
     if len(found) > MOST_POSITIONS:
@@ -196,13 +190,13 @@ def _positions(name: str, given: object) -> tuple[int, ...] | None:
 
 def _numbers(action: str, given: object) -> tuple[float, ...]:
     """Finite numbers."""
-    found = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    found = _items(given)
     if not found or len(found) > MOST_POSITIONS:
         raise InputError("value_has_no_numbers", action=action, found=len(found), most=MOST_POSITIONS)
     try:
-        numbers = tuple(float(number) for number in cast(Iterable[float], found))
+        numbers = tuple(map(float, found))
     except (TypeError, ValueError):
-        raise InputError("value_is_no_number", action=action, value=str(given)[:100]) from None
+        numbers = (math.nan,)
     if not all(map(math.isfinite, numbers)):
         raise InputError("value_is_no_number", action=action, value=str(given)[:100])
     return numbers
@@ -224,3 +218,142 @@ def ranges(positions: tuple[int, ...]) -> list[str]:
             start = position
         previous = position
     return parts
+
+
+MOST_CHARACTERS = 20_000
+"""Longest text that is read."""
+
+MOST_PARTS = 500
+"""Most interventions that are read from one text."""
+
+BETWEEN, WITHIN = "~~", "~"
+_RUNS = r"\d{1,9}(?:-\d{1,9})?(?:\.\d{1,9}(?:-\d{1,9})?)*"
+_PART = re.compile(rf"([^~]*)~([^~]*)(?:~h({_RUNS}))?(?:~q({_RUNS}))?(?:~k({_RUNS}))?(?:~v([^~]*))?")
+
+
+def to_text(interventions: Iterable[Intervention]) -> str:
+    """The short string; empty for no intervention."""
+    return BETWEEN.join(map(written, interventions))
+
+
+def from_text(text: str, donors: Mapping[str, Donor] | None = None) -> tuple[Intervention, ...]:
+    """The interventions of a short string, in order; a donor's name is looked up in `donors`.
+
+    Raises:
+        InputError: it is too long, or a part of it is no intervention: says which, and what is wrong with it.
+    """
+    return tuple(read(part, donors or {}) for part in parts_of(text))
+
+
+def parts_of(text: str) -> list[str]:
+    """The short string of each intervention alone, unread.
+
+    Raises:
+        InputError: it is too long.
+    """
+    count = text.count(BETWEEN) + 1
+    if count > MOST_PARTS or len(text) > MOST_CHARACTERS:
+        raise InputError("interventions_many", parts=count, most=MOST_PARTS, found=len(text), longest=MOST_CHARACTERS)
+    return text.split(BETWEEN) if text else []
+
+
+def written(one: Intervention) -> str:
+    """The short string of one intervention."""
+    named = zip("hqk", (one.heads, one.queries, one.keys), strict=True)
+    parts = [one.site, one.action, *(prefix + ".".join(ranges(found)) for prefix, found in named if found is not None)]
+    if one.value is not None:
+        value = one.value.name if isinstance(one.value, Donor) else "_".join(map(repr, _items(one.value)))
+        parts.append(f"v{value}")
+    return WITHIN.join(parts)
+
+
+def read(part: str, donors: Mapping[str, Donor]) -> Intervention:
+    """The intervention of a short string.
+
+    Raises:
+        InputError: it is none.
+    """
+    found = _PART.fullmatch(part)
+    if found is None:
+        raise _unreadable(part)
+    site, action, *runs, value = found.groups()
+    heads, queries, keys = (None if one is None else _expanded(part, one) for one in runs)
+    return Intervention(site, action, heads, queries, keys, _read_value(part, action, value, donors))
+
+
+def _expanded(part: str, runs: str) -> list[int]:
+    """Every position of runs: 0, 1, 2 and 5 for `0-2.5`."""
+    found: list[int] = []
+    for run in runs.split("."):
+        start, _, end = run.partition("-")
+        first, last = int(start), int(end or start)
+        if last < first or len(found) + last - first >= MOST_POSITIONS:
+            raise _unreadable(part)
+        found += range(first, last + 1)
+    return found
+
+
+def _read_value(part: str, action: str, text: str | None, donors: Mapping[str, Donor]) -> Value:
+    if text is None:
+        return None
+    if action in ("patch_weights", "patch_output"):
+        if text not in donors:
+            raise InputError("donor_not_known", name=text[:100])
+        return donors[text]
+    try:
+        return tuple(map(float, text.split("_")))
+    except ValueError:
+        raise _unreadable(part) from None
+
+
+def _unreadable(part: str) -> InputError:
+    return InputError("intervention_unreadable", part=part[:100] + ("..." if len(part) > 100 else ""))
+
+
+MEANS_FILE = "means.json"
+"""What it is called in a checkpoint's folder."""
+
+DIGITS = 6
+"""Significant digits that are written: of a mean over thousands of positions, more are noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """One vector for each site and head: the mean of its output over all real queries of `size` inputs of a set.
+
+    `reference` names the set.
+    """
+
+    reference: str
+    size: int
+    vectors: Mapping[Site, Float[Tensor, "head d_v"]]
+
+    def to_json(self) -> str:
+        """A JSON object, each head's vector on a line of its own."""
+        rows = {
+            site: [[float(f"{number:.{DIGITS}g}") for number in head] for head in vectors.tolist()]
+            for site, vectors in self.vectors.items()
+        }
+        text = json.dumps({"reference": self.reference, "size": self.size, "sites": rows})
+        return text.replace("[[", "[\n[").replace("], [", "],\n[") + "\n"
+
+    @classmethod
+    def of_json(cls, text: str, name: str) -> "Means":
+        """Means that were written so; `name` is the file's, for a refusal.
+
+        Raises:
+            InputError: it is no such object, or a vector holds what is no finite number.
+        """
+        try:
+            found = json.loads(text)
+            vectors = {Site(site): _matrix(rows) for site, rows in found["sites"].items()}
+            return cls(str(found["reference"])[:200], int(found["size"]), vectors)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise InputError("means_unreadable", name=name, error=str(error)[:200]) from error
+
+
+def _matrix(rows: Any) -> Float[Tensor, "head d_v"]:
+    matrix = torch.tensor(rows, dtype=torch.float64)
+    if matrix.dim() != 2 or not all(math.isfinite(number) for row in rows for number in row):
+        raise ValueError("a site holds no matrix of finite numbers")
+    return matrix

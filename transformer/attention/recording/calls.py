@@ -1,113 +1,171 @@
-"""One call of an attention, the steps of a decoder as one map, and heads that are modules of their own as one map."""
+"""Attentions as they were called, and their sites: steps of a decoder, and heads of a list of modules, are one map."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.changed import ChangedAttentionInputs, SoftmaxInputs
-from transformer.attention.interventions.value import Intervention
-from transformer.attention.masks_and_biases import BiasTable, mask_of
-from transformer.attention.recording.paths import Call
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.recording.paths import ModuleCall
+from transformer.attention.softmax_inputs import (
+    AttentionInputs,
+    Bias,
+    BiasTable,
+    MaskTable,
+    SoftmaxInputs,
+    Weights,
+    bias_of,
+    mask_of,
+)
+from transformer.nn import fused
+from transformer.nn.common import in_single
+from transformer.nn.masks import Mask
+from transformer.sites import Site
 
 CLOSE = 1e-4
 """How far two computations of the same values may lie apart, relative to the largest of them."""
 
+SHARED = 3
+"""A tensor that is at least this part of its memory keeps it: queries, keys and values of one projection."""
 
-@dataclass(frozen=True, eq=False)
+
+class MaskForms:
+    """The smallest forms of the tables that fused attention is given; layers share that of their mask."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ref[Tensor], int, tuple[Mask, Bias | None]]] = {}
+        self._last: tuple[Tensor, tuple[Mask, Bias | None]] | None = None
+
+    def of(self, table: Tensor, n_queries: int, n_keys: int) -> tuple[Mask, Bias | None]:
+        """Mask and bias of a table; some layers make their own of the same numbers (T5)."""
+        known, version = self._known.get(id(table)), 0 if table.is_inference() else table._version
+        if known is not None and known[0]() is table and known[1] == version:
+            return known[2]
+        plain, last = table.detach(), None if table.dtype == torch.bool else self._last
+        if last is not None and last[0].shape == plain.shape and torch.equal(last[0], plain):
+            found = last[1]
+        else:
+            found = _forms(four_axes(plain), n_queries, n_keys)
+            if plain.dtype != torch.bool:
+                self._last = plain, found
+        self._known[id(table)] = ref(table), version, found
+        return found
+
+
+def _forms(whole: Tensor, n_queries: int, n_keys: int) -> tuple[Mask, Bias | None]:
+    whole = whole.expand(*whole.shape[:2], n_queries, n_keys)
+    visible, added = whole, None
+    if whole.dtype != torch.bool:
+        visible, added = whole > torch.finfo(whole.dtype).min / 2, whole
+        if bool(visible.all()):
+            return Mask(), bias_of(whole)
+    some = visible[:, :1]
+    if visible.shape[1] > 1 and not torch.equal(visible, some.expand_as(visible)):  # heads that see different keys
+        some = visible.any(1, keepdim=True)
+        base = torch.zeros((), device=whole.device) if added is None else added
+        added = base.expand(whole.shape).masked_fill(some & ~visible, -torch.inf)
+    return mask_of(some), None if added is None else bias_of(added, some)
+
+
+def inputs_of(q: Tensor, k: Tensor, options: dict[str, Any], forms: MaskForms, known: Tensor | None) -> AttentionInputs:
+    """What a call of fused attention read, of four axes, safe from later writing; `known` are its rows' log-sums."""
+    table, causal, n_queries, n_keys = options.get("attn_mask"), bool(options.get("is_causal")), q.shape[2], k.shape[2]
+    if table is not None:
+        mask, bias = forms.of(table, n_queries, n_keys)
+    elif causal and n_queries != n_keys:  # torch aligns the corners at the top left
+        mask, bias = mask_of(torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool).tril()), None
+    else:
+        mask, bias = Mask(causal=causal), None
+    return AttentionInputs(_alone(q.detach()), _alone(k.detach()), mask, _scale(q, options), bias, known)
+
+
+def in_precision(source: AttentionInputs) -> AttentionInputs:
+    """The same in single precision at least."""
+    return replace(source, q=in_single(source.q), k=in_single(source.k))
+
+
+def with_sums(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
+    """What fused attention gives, to the bit, and the log-sum-exp of each row; None where that is not to be had."""
+    causal, table = bool(options.get("is_causal")), options.get("attn_mask")
+    if k.shape[2] < fused.FROM or options.get("dropout_p") or (causal and q.shape[2] != k.shape[2]):
+        return None
+    shared = q.shape[1] // k.shape[1]
+    if shared > 1:
+        k, v = (one.repeat_interleave(shared, dim=1) for one in (k, v))
+    added = None if table is None else four_axes(table)
+    if added is not None and added.dtype == torch.bool:  # as torch does: some rows at a time could have other bits
+        added = q.new_zeros(added.shape).masked_fill(~added, -torch.inf)
+    mixed = fused.summed_attention(q, k, v, causal, _scale(q, options), added)
+    sums = fused.row_sums()
+    return None if mixed is None or sums is None else (mixed, sums)
+
+
+def _scale(q: Tensor, options: dict[str, Any]) -> float:
+    """What fused attention multiplies dot products by."""
+    scale = options.get("scale")
+    return float(q.shape[-1] ** -0.5 if scale is None else scale)
+
+
+def four_axes(x: Tensor) -> Tensor:
+    """A tensor as (batch, head, position, features): missing axes are of length 1, more of them one batch."""
+    if x.dim() == 4:
+        return x
+    if x.dim() == 3:
+        return x[:, None]
+    return x[(None,) * (4 - x.dim())] if x.dim() < 4 else x.flatten(0, x.dim() - 4)
+
+
+def _alone(x: Tensor) -> Tensor:
+    """A small part of a larger tensor (a cache, which goes on changing) by itself."""
+    return x.clone() if x.untyped_storage().nbytes() > SHARED * x.nbytes else x
+
+
+@dataclass(eq=False)
 class Attention:
     """One call of an attention: where it ran, what is kept of its softmax, and what its heads gave on.
 
-    `inside` are the calls of modules around it, outermost first.
-    `values` are what was mixed, with the keys as first axis: they tell the steps of a decoder from separate runs.
+    `inside` are the calls of modules around it, outermost first. `values` are what was mixed, with the keys as first
+    axis: they tell the steps of a decoder from separate runs; `mixed` are these as (batch, head, key, d_v), where that
+    is known. `kind` says how it goes on with the map of the call before: `next` adds a row to it, `again` computes all
+    rows and a new one.
     """
 
-    path: str
-    inside: tuple[Call, ...]
-    source: SoftmaxInputs = field(repr=False)
+    inside: tuple[ModuleCall, ...]
+    kept: SoftmaxInputs = field(repr=False)
     values: Tensor = field(repr=False)
     output: Tensor | None = None
-    sink: str = ""
+    mixed: Tensor | None = None
+    sink: int | None = None
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows of a map that goes on: queries with what each may see and what is added, or weights."""
-
-    queries: Tensor | None
-    visible: Tensor | None
-    bias: Tensor | None
-    weights: Tensor | None
-    output: Tensor | None
-    interventions: tuple[Intervention, ...] = ()
-
-
-@dataclass
-class Chain:
-    """Calls of one attention that are steps of one map: each adds a row, or computes all rows again and one more."""
-
-    last: Attention
     kind: str = ""
-    _before: list[_Rows] = field(default_factory=list)
 
-    @property
-    def n_rows(self) -> int:
-        """Rows so far."""
-        if self.kind == "again":
-            return self.last.source.n_queries
-        given = [one.queries if one.queries is not None else one.weights for one in self._before]
-        return sum(one.shape[2] for one in given if one is not None) + self.last.source.n_queries
-
-    def step(self, shape: tuple[int, int, int], values: Tensor, written: bool) -> str:
-        """How a call of so many heads, queries and keys goes on with this map.
-
-        `next` adds a row to those before, `again` computes all rows and a new one; empty where it is no step of this
-        map. `written` is whether its weights are kept, and not queries and keys.
-        """
-        before, (n_heads, n_queries, n_keys) = self.last.source, shape
-        if isinstance(before, Weights) != written or before.n_heads != n_heads:
-            return ""
-        if n_keys - before.n_keys not in (0, 1) or not _begin_with(values, self.last.values):
-            return ""
-        kind = "next" if n_queries == 1 else "again" if n_queries == before.n_queries + 1 else ""
-        return kind if self.kind in ("", kind) else ""
-
-    def add(self, call: Attention, kind: str) -> None:
-        """Add the next step, of a kind that `step` told."""
-        self._before.append(_rows(self.last, only_last=kind == "again" and bool(self._before)))
-        self.last, self.kind = call, kind
-
-    def whole(self) -> Attention:
-        """All steps as one call."""
-        if not self._before:
-            return self.last
-        rows = [*self._before, _rows(self.last, only_last=self.kind == "again")]
-        outputs = [one.output for one in rows if one.output is not None]
-        output = torch.cat(outputs, dim=2) if len(outputs) == len(rows) else None
-        return replace(self.last, source=_one_source(rows, self.last.source), output=output)
+    @cached_property
+    def source(self) -> SoftmaxInputs:
+        """What is kept, in single precision at least."""
+        return in_precision(self.kept) if isinstance(self.kept, AttentionInputs) else self.kept
 
 
-def side_by_side(calls: Sequence[Attention]) -> Attention:
-    """Calls of one head each, of modules that read the same, as one call of several heads."""
-    outputs = [call.output for call in calls if call.output is not None]
-    output = torch.cat(outputs, dim=1) if len(outputs) == len(calls) else None
-    first, sources = calls[0], [call.source for call in calls]
-    tables = [one.values for one in sources if isinstance(one, Weights)]
-    if tables:
-        source: SoftmaxInputs = Weights(torch.cat(tables, dim=1), None, first.source.notes)
-        return replace(first, source=source, output=output)
-    bases = [_base(one) for one in sources]
-    bias = None
-    if any(base.bias is not None for base in bases):
-        bias = BiasTable(torch.cat([_bias(base) for base in bases], dim=1))
-    queries, keys = (torch.cat([getattr(base, name) for base in bases], dim=1) for name in ("q", "k"))
-    whole = replace(bases[0], q=queries, k=keys, bias=bias, known=None)
-    changed = [replace(one, heads=(head,)) for head, source in enumerate(sources) for one in _interventions(source)]
-    return replace(first, source=ChangedAttentionInputs.of(whole, tuple(changed)) if changed else whole, output=output)
+Steps = list[Attention]
+"""Calls of one attention that make one map."""
+
+
+def kind_of_step(steps: Steps, sizes: tuple[int, int, int], values: Tensor, written: bool) -> str:
+    """How a call of so many heads, queries and keys goes on with a map (`Attention.kind`); empty where it does not.
+
+    `written` is whether its weights are kept, and not queries and keys.
+    """
+    last, (n_heads, n_queries, n_keys) = steps[-1], sizes
+    before = last.kept
+    if isinstance(before, Weights) != written or before.n_heads != n_heads:
+        return ""
+    if n_keys - before.n_keys not in (0, 1) or not _begin_with(values, last.values):
+        return ""
+    kind = "next" if n_queries == 1 else "again" if n_queries == before.n_queries + 1 else ""
+    return kind if last.kind in ("", kind) else ""
 
 
 def _begin_with(after: Tensor, before: Tensor) -> bool:
@@ -119,59 +177,109 @@ def _begin_with(after: Tensor, before: Tensor) -> bool:
     return bool(((after[: len(before)] - before).detach().abs() <= CLOSE * largest).all())
 
 
-def _base(source: SoftmaxInputs) -> AttentionInputs:
+def new_rows(call: Attention) -> Attention:
+    """Of a step, what is not known once the next one brings the keys: the rows that it adds."""
+    start, source = -1 if call.kind == "again" else 0, call.source
     if isinstance(source, Weights):
-        raise TypeError(source)
-    return source.base if isinstance(source, ChangedAttentionInputs) else source
-
-
-def _interventions(source: SoftmaxInputs) -> tuple[Intervention, ...]:
-    return source.interventions if isinstance(source, ChangedAttentionInputs) else ()
-
-
-def _rows(call: Attention, only_last: bool) -> _Rows:
-    """What has to be kept of a step once the next one brings the keys."""
-    start = -1 if only_last else 0
+        rows: SoftmaxInputs = replace(source, values=source.values[:, :, start:])
+    else:
+        visible = MaskTable(visible=_visible(source)[:, :, start:])
+        bias = None if source.bias is None else BiasTable(_bias(source)[:, :, start:])
+        no_keys = source.k.new_empty(1).expand_as(source.k)  # whose memory is let go
+        rows = replace(source, q=source.q[:, :, start:], k=no_keys, mask=visible, bias=bias, known=None)
     output = None if call.output is None else call.output[:, :, start:]
-    if isinstance(call.source, Weights):
-        return _Rows(None, None, None, call.source.values[:, :, start:], output)
-    base = _base(call.source)
+    return replace(call, kept=rows, output=output, values=call.values.new_empty(0))
+
+
+def one_map(steps: Steps) -> Attention:
+    """All steps as one call."""
+    if len(steps) == 1:
+        return steps[0]
+    return _joined([*steps[:-1], new_rows(steps[-1])], 2, steps[-1])
+
+
+def _joined(calls: Sequence[Attention], axis: int, like: Attention) -> Attention:
+    """Calls as one like another: heads side by side (axis 1), or rows one below the other (2).
+
+    Keys that a row did not have yet are hidden from it.
+    """
+    kept, last = [call.source for call in calls], like.source
+    outputs = [call.output for call in calls if call.output is not None]
+    output = torch.cat(outputs, dim=axis) if len(outputs) == len(calls) else None
+
+    def joined(tables: Sequence[Tensor]) -> Tensor:
+        return torch.cat([F.pad(table, (0, last.n_keys - table.shape[3])) for table in tables], dim=axis)
+
+    if isinstance(last, Weights):
+        table = joined([one.values for one in kept if isinstance(one, Weights)])
+        return replace(like, kept=Weights(table, None, last.notes), output=output)
+    bases = [one for one in kept if isinstance(one, AttentionInputs)]
+    bias = BiasTable(joined([_bias(one) for one in bases])) if any(one.bias is not None for one in bases) else None
+    q = torch.cat([one.q for one in bases], dim=axis)
+    whole = replace(last, q=q, bias=bias, known=None, first_row=None)
+    if axis == 1:
+        changes = [replace(one, heads=(head,)) for head, base in enumerate(bases) for one in base.interventions]
+        whole = replace(whole, k=torch.cat([one.k for one in bases], dim=1), interventions=tuple(changes))
+    else:
+        changes = [one for base in bases for one in base.interventions]
+        mask = mask_of(joined([_visible(one) for one in bases]))
+        whole = replace(whole, mask=mask, interventions=tuple(dict.fromkeys(changes)))
+    return replace(like, kept=whole, output=output)
+
+
+def _visible(base: AttentionInputs) -> Tensor:
+    """Who sees whom, as a table (batch, 1, query, key)."""
+    shape = (base.n_sentences, 1, base.n_queries, base.n_keys)
     dense = base.mask.dense(base.n_queries, base.n_keys, torch.device("cpu"))
-    shape = (len(base.q), 1, base.n_queries, base.n_keys)
-    visible = torch.ones(shape, dtype=torch.bool) if dense is None else dense.cpu().expand(shape)
-    bias = None if base.bias is None else _bias(base)[:, :, start:]
-    return _Rows(base.q[:, :, start:], visible[:, :, start:], bias, None, output, _interventions(call.source))
-
-
-def _one_source(rows: Sequence[_Rows], last: SoftmaxInputs) -> SoftmaxInputs:
-    """One softmax of all rows over the keys of the last step; keys that a row did not have yet are hidden from it."""
-
-    def wide(table: Tensor) -> Tensor:
-        return F.pad(table, (0, last.n_keys - table.shape[3]))
-
-    tables = [one.weights for one in rows if one.weights is not None]
-    if tables:
-        return Weights(torch.cat([wide(table) for table in tables], dim=2), None, last.notes)
-    base, bias = _base(last), None
-    if any(one.bias is not None for one in rows):
-        shape = (len(base.q), base.n_heads)
-        added = [
-            one.bias if one.bias is not None else base.q.new_zeros(*shape, *one.visible.shape[2:])
-            for one in rows
-            if one.visible is not None
-        ]
-        bias = BiasTable(torch.cat([wide(table) for table in added], dim=2))
-    queries = torch.cat([one.queries for one in rows if one.queries is not None], dim=2)
-    visible = torch.cat([wide(one.visible) for one in rows if one.visible is not None], dim=2)
-    whole = replace(base, q=queries, mask=mask_of(visible), bias=bias, known=None)
-    changed = tuple(dict.fromkeys(each for one in rows for each in one.interventions))
-    return ChangedAttentionInputs.of(whole, changed) if changed else whole
+    return torch.ones(shape, dtype=torch.bool) if dense is None else dense.cpu().expand(shape)
 
 
 def _bias(base: AttentionInputs) -> Tensor:
     """What is added to the scores, as a table (batch, head, query, key)."""
     if base.bias is None:
-        return base.q.new_zeros(len(base.q), base.n_heads, base.n_queries, base.n_keys)
+        return base.q.new_zeros(base.sizes)
     rows, keys, bias = slice(0, base.n_queries), slice(0, base.n_keys), base.bias
-    parts = [torch.stack([bias.part(b, h, rows, keys) for h in range(base.n_heads)]) for b in range(len(base.q))]
-    return torch.stack(parts)
+    parts = [[bias.part(b, h, rows, keys) for h in range(base.n_heads)] for b in range(base.n_sentences)]
+    return torch.stack([torch.stack(heads).expand(-1, base.n_queries, -1) for heads in parts])
+
+
+def named(every: Mapping[str, Sequence[Steps]]) -> dict[Site, Attention]:
+    """The calls by site: steps joined, heads side by side; `#1`, `#2` where one module attends more than once.
+
+    Where several modules of a list are a head each, they are one map.
+    """
+    found: dict[str, Attention] = {}
+    for path, several in every.items():
+        for i, steps in enumerate(several):
+            found[path if len(several) == 1 else f"{path}#{i + 1}"] = one_map(steps)
+    groups: dict[tuple[str, object], list[tuple[int, str]]] = {}
+    for name, call in found.items():
+        path, mark, number = name.partition("#")
+        for inside in call.inside if call.kept.n_heads == 1 else ():
+            container, _, index = inside.path.rpartition(".")
+            if inside.side is not None:
+                key = (container + path.removeprefix(inside.path) + mark + number, inside.side)
+                groups.setdefault(key, []).append((int(index), name))
+    together: dict[str, tuple[str, list[str]]] = {}
+    for (site, _), members in groups.items():
+        names = [name for _, name in sorted(members)]
+        shapes = {found[name].kept.sizes[2:] for name in names}
+        if len(names) > 1 == len(shapes) and site not in found and not any(name in together for name in names):
+            together |= dict.fromkeys(names, (site, names))
+    result: dict[Site, Attention] = {}
+    for name, call in found.items():
+        site, names = together.get(name, (name, [name]))
+        if Site(site) not in result:
+            heads = [found[one] for one in names]
+            result[Site(site)] = _joined(heads, 1, heads[0]) if len(heads) > 1 else call
+    return result
+
+
+def places_in_lists(path: str) -> Sequence[tuple[str, str, int]]:
+    """The ways to read a path as a head of a list: what stands before its number, behind it, and the number."""
+    parts = path.split(".")
+    return [
+        (".".join(parts[:i]), "".join(f".{part}" for part in parts[i + 1 :]), int(part))
+        for i, part in enumerate(parts)
+        if i and part.isdigit()
+    ]

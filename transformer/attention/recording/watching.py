@@ -1,77 +1,154 @@
-"""Watching PyTorch's functions: fused attention, multi-head attention, and softmaxes that a product mixes values by.
+"""Watching a module's run: every attention that a function of PyTorch is, seen and changed where it happens.
 
 Source of the mechanism: `torch.overrides.TorchFunctionMode`, which sees each function of torch that the caller's
 thread calls, before it runs. What a function gives is what it would give anyway; only where an intervention names a
 site is something else given on.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 from weakref import ref
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer.attention.recording import axes
-from transformer.attention.recording.axes import Entry, Fact, Facts, Origin, Softmax
-from transformer.attention.recording.elementwise import elementwise
-from transformer.attention.recording.functions import functions
-from transformer.attention.recording.mixing import (
+from transformer.attention.interventions.edits import Region, changed_outputs
+from transformer.attention.interventions.value import OF_WEIGHTS, Intervention
+from transformer.attention.recording.axes import (
+    Fact,
+    Facts,
     Labels,
-    broadcast_labels,
+    Layout,
+    LazyFact,
+    Mixture,
+    Origin,
+    Softmax,
+    axis_of,
+    detail,
     einsum_labels,
+    is_made,
     matmul_labels,
     mixture,
-    product_axes,
+    viewed,
 )
-from transformer.attention.recording.multihead import Inside, Sink
-from transformer.attention.recording.views import MOVES, VIEWS
+from transformer.attention.recording.calls import Attention, MaskForms, four_axes, in_precision, inputs_of, with_sums
+from transformer.attention.recording.functions import (
+    IN_ORDER,
+    MOVES,
+    RULES,
+    After,
+    Run,
+    again,
+    elementwise,
+    functions,
+    given,
+)
+from transformer.attention.recording.paths import Paths
+from transformer.attention.softmax_inputs import Weights, changed_given, with_changes
+from transformer.errors import RecordError
+from transformer.messages import Message
+from transformer.nn.common import in_single
 
-Handler = Callable[["Watching", Any, tuple[Any, ...], dict[str, Any]], Any]
+is_mapped = torch._C._functorch.is_functorch_wrapped_tensor
+"""Whether a tensor is one of `torch.func.vmap`, which cannot be kept."""
+
+HEADS = ("num_heads", "n_heads", "n_head", "nhead", "heads", "num_attention_heads", "h")
+"""What modules call their number of heads."""
+
+
+class Arrival(NamedTuple):
+    """What is done at an attention: its first row (None if all run at once), interventions, and how it is kept."""
+
+    first: int | None
+    asked: tuple[Intervention, ...]
+    keep: Callable[[Attention], None]
 
 
 class Watching(TorchFunctionMode):
-    """Tell a sink of each attention that this thread runs, and follow what every tensor's axes come from."""
+    """Tells of each attention that this thread runs in a module, and follows what every tensor's axes come from.
 
-    def __init__(self, sink: Sink) -> None:
+    `idle` are paths of softmaxes that mix no values, `mapped` says whether an attention ran inside of `vmap`.
+    Written-out weights are kept up to `most_bytes`, then none of their rows.
+    """
+
+    keeps_outputs: bool
+    keeps_mixing: bool
+
+    def __init__(self, module: nn.Module, most_bytes: int) -> None:
         super().__init__()
-        self.sink = sink
-        self.facts = Facts(sink.paths.buffers, sink.paths.maker)
-        self._calls = sink.paths.calls
+        self.paths, self.forms = Paths(module), MaskForms()
+        self.facts = Facts(self.paths)
+        self._calls = self.paths.calls
+        self.idle: list[str] = []
+        self.mapped, self.kept_bytes, self.most_bytes = False, 0, most_bytes
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """See what the module runs inside."""
+        self.facts = Facts(self.paths)
+        try:
+            with self.paths.tracked(), self:
+                yield
+        finally:
+            self.facts.entries.clear()  # which hold tensors
+
+    @abstractmethod
+    def arrive(self, sizes: tuple[int, int, int], values: Tensor, written: bool) -> Arrival:
+        """A call of so many heads, queries and keys begins, which mixes values (keys first)."""
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run a function of torch, and see what it means for attention."""
-        if not self._calls:  # outside of the module's own calls nothing is its attention
-            return func(*args, **(kwargs or {}))
         kwargs = kwargs or {}
-        move = MOVES.get(func)  # the commonest first: this code runs between all functions of a model
-        if move is not None and args:
+        if not self._calls:  # outside of the module's own calls nothing is its attention
+            return func(*args, **kwargs)
+        moves = MOVES.get(func)
+        if moves is not None and args:  # the commonest first: this code runs between all functions of a model
             first, entries = args[0], self.facts.entries
             found = entries.get(id(first))
             entry = found[1] if found is not None and found[0]() is first else self.facts.entry(first)
             if entry is None:
                 return func(*args, **kwargs)
-            if not entry.of_softmax:
+            if not entry.of_softmax and (not moves or first.layout is torch.strided):
                 result = func(*args, **kwargs)
                 if result is not first:
-                    entries[id(result)] = ref(result), move.entry(entry, result, func, args, kwargs)
+                    if moves:
+                        strides = None if moves is IN_ORDER and result.is_contiguous() else first.stride()
+                        make = partial(viewed, entry, strides, result.shape, result.stride())
+                        entry = LazyFact(None, make, None, entry.depth + 1)
+                    entries[id(result)] = ref(result), entry
                 return result
-        handler = HANDLERS.get(func)
-        if handler is not None:
-            return handler(self, func, args, kwargs)
-        return VIEWS.get(func, elementwise)(self.facts, func, args, kwargs)
+        around, after = HANDLERS.get(func, OTHERS)
+        if around is not None:
+            return around(self, partial(func, *args, **kwargs))
+        result = func(*args, **kwargs)
+        if after is not None:
+            after(self.facts, partial(func, *args, **kwargs), result)
+        return result
 
-    def mix(
-        self, labels: Labels, left: Tensor, right: Tensor, run: Callable[[Tensor, Tensor], Tensor]
+    def product(self, labels: Labels, left: Tensor, right: Tensor, of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """A matrix product `of` two tensors: an attention, or what its axes come from."""
+        if is_mapped(left):
+            self.mapped = True
+            return of(left, right)
+        mixed = self.attended(labels, left, right, of)
+        result = of(left, right) if mixed is None else mixed
+        self.facts.follow(result, _product, (left, right), labels)
+        return result
+
+    def attended(
+        self, labels: Labels, left: Tensor, right: Tensor, of: Callable[[Tensor, Tensor], Tensor]
     ) -> Tensor | None:
         """A product of two tensors, if one is a softmax's result and the other what it mixes; None if not."""
         for flipped, (weights, values) in enumerate(((left, right), (right, left))):
-            entry = self.facts.entry(weights)
-            known = entry.fact if entry is not None and entry.of_softmax else None
+            known = self.facts.of_softmax(weights)
             if known is None or known.softmax is None or known.softmax.logged:
                 continue
             given = self.facts.of(values)
@@ -80,205 +157,268 @@ class Watching(TorchFunctionMode):
             if layout is None:
                 continue
             at = sides[1].index(sides[0][known.key_axis or 0])
-            if given.parameter or known.parameter or (known.softmax.projected and axes.is_made(given.axes[at])):
-                self.sink.idle(self.sink.paths.current.path, known.softmax)
+            if given.parameter or known.parameter or (known.softmax.projected and is_made(given.axes[at])):
+                self.idle.append(self.paths.current.path or known.softmax.path)
                 return None
-            again = (lambda w: run(w, right)) if not flipped else (lambda w: run(left, w))
-            return self.sink.written(layout, known.softmax, weights, values.movedim(at, 0), again)
+            again = (lambda w: of(w, right)) if not flipped else (lambda w: of(left, w))
+            return self.written(layout, known.softmax, weights, values.movedim(at, 0), again)
         return None
 
-    def product(self, labels: Labels, left: Tensor, right: Tensor, run: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """A matrix product: an attention, or what its axes come from."""
-        if torch._C._functorch.is_functorch_wrapped_tensor(left):
-            self.sink.mapped()
-            return run(left, right)
-        mixed = self.mix(labels, left, right, run)
-        result = run(left, right) if mixed is None else mixed
-        entries = [self.facts.entry(each) for each in (left, right)]
-        if any(entry is not None and entry.of_softmax for entry in entries):
-            return self.facts.note(result, _product(labels, self.facts.of(left), self.facts.of(right)))
-        shapes = left.shape, right.shape
-        depth = max((0 if entry is None else entry.depth) for entry in entries)
-        return self.facts.later(result, depth, _later_product, labels, entries, shapes)
+    def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
+        """A call of fused attention: its result, changed where an intervention names the site."""
+        q4, k4, v4 = four_axes(q), four_axes(k), four_axes(v)
+        summed = with_sums(q4, k4, v4, options)
+        output = run() if summed is None else summed[0].reshape(*q.shape[:-1], v.shape[-1])
+        source = inputs_of(q4, k4, options, self.forms, None if summed is None else summed[1])
+        keys, heads = source.k.movedim(2, 0), four_axes(output)
+        first, asked, keep = self.arrive((q4.shape[1], q4.shape[2], k4.shape[2]), keys, False)
+        changed = heads
+        if asked:
+            source = replace(source, interventions=asked, first_row=first)
+            changed = with_changes(asked, first, lambda: in_precision(source), v4, heads)
+        notes = (Message("note_before_dropout"),) if options.get("dropout_p") else ()
+        keep(Attention(tuple(self.paths.calls), source, keys, changed, v4, None, notes))
+        return output if changed is heads else changed.reshape(output.shape)
+
+    def written(
+        self, layout: Mixture, softmax: Softmax, weights: Tensor, values: Tensor, run: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """A product of a softmax's result and values, keys first: changed where an intervention names the site."""
+        arranged = self.with_heads(layout.weights)
+        out, mixing = (None if one is None else self.with_heads(one) for one in layout[1:])
+        used, sink, notes = arranged.arranged(weights), None, list[Message]()
+        shown = used
+        if softmax.clean is not None:
+            shown = arranged.arranged(softmax.clean)
+            notes.append(Message("note_before_dropout"))
+        if softmax.whole is not None:
+            shown, sink = arranged.wider().arranged(softmax.whole), softmax.sink
+        first, asked, keep = self.arrive((*used.shape[1:3], shown.shape[3]), values, True)
+        changed = used
+        if asked:
+            changed = changed_given(asked, first, used, None if sink is None else shown[..., [sink]])
+        if changed is used:
+            result = run(weights)
+        else:
+            result, shown, sink = run(arranged.restored(changed, weights.shape)), changed, None
+        if any(one.action not in OF_WEIGHTS for one in asked):
+            if out is None:
+                raise RecordError("heads_are_summed", site=asked[0].site)
+            region = Region.of_run(range(used.shape[1]), used.shape[2], first)
+            result = out.restored(changed_outputs(out.arranged(result), asked, region), result.shape)
+        output = None if out is None or not (self.keeps_outputs or self.keeps_mixing) else out.arranged(result)
+        kept = in_single(shown.detach())
+        self.kept_bytes += kept.nbytes
+        if self.kept_bytes > self.most_bytes:
+            kept = kept[:, :, :0]
+        mixed = None if mixing is None else mixing.arranged(values)
+        keep(Attention(tuple(self.paths.calls), Weights(kept), values, output, mixed, sink, tuple(notes)))
+        if out is None or output is None or not self.keeps_mixing:
+            return result
+        return out.restored(output, result.shape)  # what goes on is made of what is kept
+
+    def with_heads(self, layout: Layout) -> Layout:
+        """Heads that lie beside one another in the batch's axis, of a module that says how many it has."""
+        n_batch, n_heads, *rest = layout.shape
+        if n_heads > 1:
+            return layout
+        calls = self.paths.calls[::-1][:3]
+        counts = (getattr(self.paths.ran.get(call.path), name, None) for call in calls for name in HEADS)
+        count = next((one for one in counts if type(one) is int and one > 1), 1)
+        given = [one() for call in calls[:1] for one in call.inputs]
+        sizes = {size for one in given if one is not None for size in one.shape[:2]}
+        if count < 2 or n_batch % count or n_batch in sizes or n_batch // count not in sizes:
+            return layout
+        return replace(layout, shape=(n_batch // count, count, *rest))
 
 
-def _later_product(labels: Labels, entries: Sequence[Entry | None], shapes: Sequence[Sequence[int]]) -> Fact:
-    given = [None if entry is None else entry.fact for entry in entries]
-    one, other = (fact or axes.of_shape(shape) for fact, shape in zip(given, shapes, strict=True))
-    return _product(labels, one, other)
+# What follows runs a function, which may be attention.
 
 
-def _product(labels: Labels, one: Fact, other: Fact) -> Fact:
-    """What a product's axes come from; a softmax's result stays one where its heads are mixed with one another."""
-    dotted = not (one.parameter or other.parameter)
-    found = Fact(product_axes(labels, one, other), one.parameter and other.parameter, dotted)
-    carried = next((each.softmax for each in (one, other) if each.softmax is not None), None)
-    if carried is not None and found.key_axis is not None and not dotted:
-        return replace(found, softmax=replace(carried, clean=None, whole=None))
-    return found.without_softmax()
+def _projected(given: Sequence[Fact], size: int) -> Fact:
+    """What a projection by a parameter makes: its last axis is the parameter's. One over heads leaves weights such."""
+    before, features = given[0], axis_of(size, Origin.PARAMETER)
+    if before.softmax is not None and before.key_axis not in (None, len(before.axes) - 1):
+        return replace(before, axes=(*before.axes[:-1], features), softmax=before.softmax.moved(None))
+    return Fact((*before.without_softmax().axes[:-1], features), before.parameter)
 
 
-def _softmax(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = func(*args, **kwargs)
-    scores = args[0] if args else kwargs["input"]
-    told = kwargs.get("dim", args[1] if len(args) > 1 and isinstance(args[1], int) else None)
-    if not isinstance(result, Tensor) or not result.dim():
-        return result
-    dim = (told if told is not None else (0 if result.dim() in (0, 1, 3) else 1)) % result.dim()
-    before = mode.facts.of(scores).without_softmax()
-    size = result.shape[dim]
-    axes_now = list(before.axes)
-    axes_now[dim] = (axes.Factor(size, Origin.KEY),)
-    projected = axes.is_made(before.axes[dim]) and not before.dotted
-    softmax = Softmax(mode.sink.paths.current.path, projected, getattr(func, "__name__", "") == "log_softmax")
-    return mode.facts.note(result, Fact(tuple(axes_now), before.parameter, softmax=softmax))
-
-
-def _fused(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _fused(mode: Watching, run: Run) -> Any:
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    given = {**dict(zip(names, run.args, strict=False)), **run.keywords}
     q, k, v = (given.pop(name) for name in names[:3])
-    if torch._C._functorch.is_functorch_wrapped_tensor(q):
-        mode.sink.mapped()
-        return func(*args, **kwargs)
-    result = mode.sink.fused(q, k, v, given, lambda: func(*args, **kwargs))
-    entry = mode.facts.entry(q)
-    return result if entry is None else mode.facts.keep(result, entry)
-
-
-def _multihead(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    query = args[0] if args else kwargs["query"]
-    n_heads = args[4] if len(args) > 4 else kwargs["num_heads"]
-    with Inside(mode.sink, int(n_heads), query.shape[1] if query.dim() == 3 else 1):
-        return func(*args, **kwargs)
-
-
-def _linear(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    x, weight = args[0] if args else kwargs["input"], args[1] if len(args) > 1 else kwargs["weight"]
-    if not isinstance(weight, nn.Parameter):
-        labels = matmul_labels(x.dim(), 2)
-        return mode.product(labels, x, weight.T, lambda a, b: func(a, b.T, *args[2:], **kwargs))
-    result = func(*args, **kwargs)
-    entry, shape = mode.facts.entry(x), result.shape
-    if entry is None or not entry.of_softmax:
-        depth = 0 if entry is None else entry.depth
-        return mode.facts.later(result, depth, _projected, entry, shape, made_by=id(weight))
-    before, ends = mode.facts.of(x), axes.axis_of(shape[-1], Origin.PARAMETER)
-    if before.softmax is not None and before.key_axis not in (None, x.dim() - 1):
-        after = replace(before, axes=(*before.axes[:-1], ends), softmax=replace(before.softmax, clean=None, whole=None))
-        return mode.facts.note(result, after)
-    plain = before.without_softmax()
-    return mode.facts.note(result, Fact((*plain.axes[:-1], ends), plain.parameter))
-
-
-def _projected(entry: Entry | None, shape: Sequence[int]) -> Fact:
-    """What a projection by a parameter makes: its last axis is the parameter's."""
-    ends = axes.axis_of(shape[-1], Origin.PARAMETER)
-    before = None if entry is None else entry.fact
-    if before is None:
-        return Fact((*(axes.axis_of(size) for size in shape[:-1]), ends))
-    return Fact((*before.axes[:-1], ends), before.parameter)
-
-
-def _matmul(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    left, right = args[0], args[1] if len(args) > 1 else next(iter(kwargs.values()))
-    if getattr(func, "__name__", "") == "__rmatmul__":
-        return mode.product(matmul_labels(right.dim(), left.dim()), right, left, lambda a, b: a @ b)
-    return mode.product(
-        matmul_labels(left.dim(), right.dim()), left, right, lambda a, b: func(a, b, *args[2:], **kwargs)
-    )
-
-
-def _added_product(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if len(args) < 3:
-        return func(*args, **kwargs)
-    labels = matmul_labels(args[1].dim(), args[2].dim())
-    return mode.product(labels, args[1], args[2], lambda a, b: func(args[0], a, b, **kwargs))
-
-
-def _einsum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
-    if isinstance(args[0], str) and len(operands) == 2:
-        labels = einsum_labels(args[0], operands[0].dim(), operands[1].dim())
-        if labels is not None:
-            return mode.product(labels, operands[0], operands[1], lambda a, b: func(args[0], a, b, **kwargs))
-    return func(*args, **kwargs)
-
-
-def _exponential(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = elementwise(mode.facts, func, args, kwargs)
-    fact = mode.facts.known(result)
-    if fact is not None and fact.softmax is not None:
-        mode.facts.note(result, replace(fact, softmax=replace(fact.softmax, logged=False)))
+    if is_mapped(q):
+        mode.mapped = True
+        return run()
+    result, entry = mode.fused(q, k, v, given, run), mode.facts.entry(q)
+    if entry is not None:
+        mode.facts.keep(result, entry)
     return result
 
 
-def _tensordot(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    left, right = args[:2]
-    told = kwargs.get("dims", args[2] if len(args) > 2 else 2)
-    if isinstance(told, Tensor):
-        return func(*args, **kwargs)
-    ends = (range(left.dim() - told, left.dim()), range(told)) if isinstance(told, int) else told
-    summed = {axis % right.dim(): other % left.dim() for other, axis in zip(*ends, strict=True)}
+def _multihead(mode: Watching, run: Run) -> Any:
+    query = given(run, 0, "query")
+    with _Inside(mode, int(given(run, 4, "num_heads")), query.shape[1] if query.dim() == 3 else 1):
+        return run()
+
+
+def _sum(mode: Watching, run: Run) -> Any:
+    """A sum, which may be that of weights times values."""
+    first = run.args[0]
+    before, dim, mixed = mode.facts.of_softmax(first), given(run, 1, "dim"), None
+    if before is not None and before.sides is not None and dim is not None:
+        n, (left, right) = first.dim(), before.sides
+        dims = {one % n for one in ((dim,) if isinstance(dim, int) else dim)}
+        here, there = range(n - left.dim(), n), range(n - right.dim(), n)  # an axis that one lacks is the other's own
+        labels = tuple(here), tuple(there), tuple(i for i in range(n) if i not in dims)
+        mixed = mode.attended(labels, left, right, lambda a, b: again(run, a * b))
+    return run() if mixed is None else mixed
+
+
+def _product(given: Sequence[Fact], labels: Labels) -> Fact:
+    """What a product's axes come from; a softmax's result stays one where its heads are mixed with one another."""
+    one, other = given
+    dotted = not (one.parameter or other.parameter)
+    sides = [dict(zip(labels[i], fact.axes, strict=False)) for i, fact in enumerate((one, other))]
+    axes = [max((side[label] for side in sides if side.get(label)), key=detail, default=()) for label in labels[2]]
+    found = Fact(tuple(axes), one.parameter and other.parameter, dotted)
+    carried = next((each.softmax for each in (one, other) if each.softmax is not None), None)
+    if carried is not None and found.key_axis is not None and not dotted:
+        return replace(found, softmax=carried.moved(None))
+    return found
+
+
+def _linear(mode: Watching, run: Run) -> Any:
+    x, weight = run.args[:2] if len(run.args) > 1 else (given(run, 0, "input"), run.keywords["weight"])
+    if not isinstance(weight, nn.Parameter):
+        bias = given(run, 2, "bias")
+        return mode.product(matmul_labels(x.dim(), 2), x, weight.T, lambda a, b: run.func(a, b.T, bias))
+    result = run()
+    mode.facts.follow(result, _projected, [x], result.shape[-1], made_by=id(weight))
+    return result
+
+
+def _matmul(mode: Watching, run: Run) -> Any:
+    left, right = run.args[0], run.args[1] if len(run.args) > 1 else next(iter(run.keywords.values()))
+    if getattr(run.func, "__name__", "") == "__rmatmul__":
+        return mode.product(matmul_labels(right.dim(), left.dim()), right, left, lambda a, b: a @ b)
+    labels = matmul_labels(left.dim(), right.dim())
+    return mode.product(labels, left, right, lambda a, b: run.func(a, b, *run.args[2:]))
+
+
+def _added(mode: Watching, run: Run) -> Any:
+    """`baddbmm`, `addmm`: a product is added to their first tensor."""
+    if len(run.args) < 3:
+        return run()
+    added, left, right = run.args[:3]
+    return mode.product(matmul_labels(left.dim(), right.dim()), left, right, lambda a, b: again(run, added, a, b))
+
+
+def _einsum(mode: Watching, run: Run) -> Any:
+    equation, *operands = run.args
+    if isinstance(operands[0], (list, tuple)):
+        operands = [*operands[0]]
+    if isinstance(equation, str) and len(operands) == 2:
+        left, right = operands
+        labels = einsum_labels(equation, left.dim(), right.dim())
+        if labels is not None:
+            return mode.product(labels, left, right, lambda a, b: run.func(equation, a, b))
+    return run()
+
+
+def _tensordot(mode: Watching, run: Run) -> Any:
+    left, right = run.args[:2]
+    dims = given(run, 2, "dims", 2)
+    if isinstance(dims, Tensor):
+        return run()
+    summed_axes = (range(left.dim() - dims, left.dim()), range(dims)) if isinstance(dims, int) else dims
+    summed = {axis % right.dim(): other % left.dim() for other, axis in zip(*summed_axes, strict=True)}
     here = tuple(range(left.dim()))
     there = tuple(summed.get(axis, 100 + axis) for axis in range(right.dim()))
     labels = here, there, tuple(axis for axis in (*here, *there) if axis not in summed.values())
-    return mode.product(labels, left, right, lambda a, b: func(a, b, *args[2:], **kwargs))
+    return mode.product(labels, left, right, partial(again, run))
 
 
-def _multiply(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = elementwise(mode.facts, func, args, kwargs)
-    left, right = args[0], args[1] if len(args) > 1 else None
-    if isinstance(left, Tensor) and isinstance(right, Tensor) and isinstance(result, Tensor):
-        entries = mode.facts.entry(left), mode.facts.entry(right)
-        if any(entry is not None and entry.of_softmax for entry in entries):
-            left, right = (_narrow(mode.facts, each) for each in (left, right))
-            sides = (left, mode.facts.of(left), right, mode.facts.of(right))
-            mode.facts.note(result, replace(mode.facts.of(result), sides=sides))
-    return result
-
-
-def _narrow(facts: Facts, tensor: Tensor) -> Tensor:
-    """A softmax's result without the axes that it was expanded along, which are copies."""
-    fact = facts.of(tensor)
-    copies = [i for i, axis in enumerate(fact.axes) if axis and all(part.origin is Origin.COPY for part in axis)]
-    if fact.softmax is None or not copies:
-        return tensor
-    for place in copies:
-        tensor = tensor.narrow(place, 0, 1)
-    kept = tuple(() if i in copies else axis for i, axis in enumerate(fact.axes))
-    facts.note(tensor, replace(fact, axes=kept, softmax=replace(fact.softmax, clean=None, whole=None)))
-    return tensor
-
-
-def _sum(mode: Watching, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    entry = mode.facts.entry(args[0])
-    before = entry.fact if entry is not None and entry.of_softmax else None
-    told = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    if before is None or before.sides is None or told is None:
-        return func(*args, **kwargs)
-    left, _, right, _ = before.sides
-    dims = {one % args[0].dim() for one in ((told,) if isinstance(told, int) else told)}
-    labels = broadcast_labels(left.shape, right.shape, sorted(dims))
-    mixed = mode.mix(labels, left, right, lambda a, b: func(a * b, *args[1:], **kwargs))
-    return func(*args, **kwargs) if mixed is None else mixed
-
-
-HANDLERS: dict[Any, Handler] = {
-    function: handler
-    for handler, names in (
-        (_softmax, "softmax gumbel_softmax log_softmax"),
-        (_exponential, "exp"),
-        (_tensordot, "tensordot"),
-        (_fused, "scaled_dot_product_attention"),
-        (_multihead, "multi_head_attention_forward"),
-        (_linear, "linear"),
-        (_matmul, "matmul __matmul__ __rmatmul__ bmm mm mv"),
-        (_added_product, "baddbmm addmm"),
-        (_einsum, "einsum"),
-        (_multiply, "mul __mul__ __rmul__ multiply"),
-        (_sum, "sum"),
-    )
-    for function in functions(names)
+HANDLERS: dict[Any, tuple[Callable[[Watching, Run], Any] | None, After | None]] = {
+    **{function: (None, rule) for function, rule in RULES.items()},
+    **{
+        function: (handler, None)
+        for handler, names in (
+            (_fused, "scaled_dot_product_attention"),
+            (_multihead, "multi_head_attention_forward"),
+            (_sum, "sum"),
+            (_linear, "linear"),
+            (_matmul, "matmul __matmul__ __rmatmul__ bmm mm mv"),
+            (_added, "baddbmm addmm"),
+            (_einsum, "einsum"),
+            (_tensordot, "tensordot"),
+        )
+        for function in functions(names)
+    },
 }
-"""Functions that attention is made of."""
+"""What runs a function that may be attention, or else what is said of its result."""
+
+OTHERS = None, elementwise
+
+FUSED = frozenset(
+    {
+        "scaled_dot_product_attention",
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_attention_math",
+    }
+)
+"""Operators of fused attention; the first result of each is what its heads give on."""
+
+
+class _Inside(TorchDispatchMode):
+    """Tells of the one attention inside of PyTorch's multi-head attention by its operators; all else runs as it is."""
+
+    def __init__(self, mode: Watching, n_heads: int, n_batch: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.mode, self.heads = mode, (n_batch, n_heads)
+        self._weights: Tensor | None = None
+
+    def __torch_dispatch__(
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run an operator, and see whether it is an attention."""
+        kwargs = kwargs or {}
+        name = func._schema.name.partition("::")[2]
+        if name in FUSED:
+            return self._fused(func, args, kwargs)
+        if name == "bmm" and self._weights is not None and args[0].shape == self._weights.shape:
+            weights, self._weights = self._weights, None
+            (_, rows, keys), width, heads = weights.shape, args[1].shape[2], self.heads
+            shapes = (*heads, rows, keys), (*heads, rows, width)
+            of_weights, output = (Layout(shape, (0, 1, 2, 3), shape) for shape in shapes)
+            values = Layout((keys, *heads, width), (1, 2, 0, 3), (*heads, keys, width))
+            # Dropout acts on the weights in between, so untouched ones are what the product was given.
+            return self.mode.written(
+                Mixture(of_weights, output, values), Softmax(), weights, args[1].movedim(1, 0),
+                lambda w: func(args[0] if w is weights else w.view(weights.shape), args[1]),
+            )  # fmt: skip
+        if name == "linear" and args[1].requires_grad and not args[0].is_contiguous():
+            # Seen whole in inference mode. Outside of a mode a trained weight has its rows joined before the product.
+            joined = (args[0].flatten(0, -2) @ args[1].T).unflatten(0, args[0].shape[:-1])
+            return joined if len(args) < 3 or args[2] is None else joined + args[2]
+        result = func(*args, **kwargs)
+        if name in {"softmax", "_softmax", "_safe_softmax"}:
+            self._weights = result.reshape(-1, *result.shape[-2:])
+        return result
+
+    def _fused(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = {argument.name: argument.default_value for argument in func._schema.arguments}
+        given |= dict(zip(given, args, strict=False)) | kwargs
+        options = {"attn_mask": given.get("attn_mask", given.get("attn_bias"))}
+        options |= {name: given[name] for name in ("is_causal", "dropout_p", "scale") if name in given}
+        kept: list[Any] = []
+
+        def run() -> Tensor:
+            kept.append(func(*args, **kwargs))
+            return kept[0] if isinstance(kept[0], Tensor) else kept[0][0]
+
+        first = self.mode.fused(given["query"], given["key"], given["value"], options, run)
+        return first if isinstance(kept[0], Tensor) else (first, *kept[0][1:])

@@ -1,78 +1,100 @@
-"""Recognising a layout from names and shapes, and holding the whole file against it."""
+"""Recognising a layout from names and shapes, holding the whole file against it, and making our model of it.
+
+Of files that no layout explains it is said what their names tell and what to bring instead. A family of the
+transformers library is read through it once its config is there: what shapes cannot tell (heads, rotary or relative
+positions, how far they reach) stands in it.
+"""
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from transformer.checkpoint.checkpoint import ARCHITECTURES
-from transformer.checkpoint.foreign.found import found_in
-from transformer.checkpoint.foreign.inside import names_inside
-from transformer.checkpoint.foreign.layouts import LAYOUTS, Fit, Layout
-from transformer.checkpoint.foreign.layouts.torch_roles import shared_prefix, some
-from transformer.checkpoint.foreign.questions import Answers, Question
-from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.foreign.unsupported_formats import stranger
-from transformer.checkpoint.meta_shapes import meta_shapes
+from transformer.attention.capture import watch
+from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
+from transformer.checkpoint.foreign.layouts.base import TABLE, Fit, root_of
+from transformer.checkpoint.foreign.layouts.published import TUTORIALS, annotated, gpt, jadore, kmer
+from transformer.checkpoint.foreign.layouts.torch_layers import PUBLISHED, torch_encoder, torch_module
+from transformer.checkpoint.foreign.report import SETTINGS, Questionnaire, Report
+from transformer.checkpoint.foreign.vocabularies import names_inside, tokenizers_inside
+from transformer.checkpoint.ours.folder import filled, meta_shapes
 from transformer.errors import CheckpointError, ConfigError
 from transformer.messages import Message
 from transformer.safe.contents import Contents, Shape
 
+_TORCH = r"self_attn\.in_proj_weight"
+LAYOUTS: Mapping[str, tuple[str, Callable[[Contents, Questionnaire, str], Fit | None]]] = {
+    "annotated": (r"(?:encoder|decoder)\.layers\.\d+\.(?:self_attn|src_attn)\.linears\.\d\.weight", annotated),
+    "jadore": (r"(?:encoder|decoder)\.layer_stack\.\d+\.(?:slf_attn|enc_attn)\.w_qs\.weight", jadore),
+    "torch": (_TORCH, torch_module),
+    "encoder-only": (PUBLISHED, partial(torch_encoder, published=True)),
+    "torch-encoder": (_TORCH, partial(torch_encoder, published=False)),
+    "kmer": (r"kmer_aggregation\.convs\.\d+\.weight", kmer),
+    **{code: (rf"decoder\.{sign}\.weight", tutorial) for code, (sign, tutorial) in TUTORIALS.items()},
+    "gpt": (r"h\.\d+\.attn\.c_attn\.weight", gpt),
+}
+"""The sign of each layout (what a name in it ends with), and how contents would become our model, as well as can be
+told, from what stands before that name; None where nothing looks like it after all.
+
+They are tried in this order; the one that explains most of a file is chosen."""
+
 WRAPPERS = frozenset({"module", "_orig_mod"})
 """What DataParallel, DistributedDataParallel, weight averaging and torch.compile put into names."""
-
-TABLE = "positions.table"
-"""How the names of our tables of positions end."""
-
-_MAP = re.compile(r"(?P<attention>(?:.*\.)?)(?:query|key|value|output)\.(?:weight|bias)")
-_OF_ATTENTION = re.compile(
-    r"att(?:n|ention)|(?:^|[._])(?:q|k|qk|query|key|mha|sinks?|rope|rotary|alibi|inv_freq)(?:$|[._])", re.IGNORECASE
-)
 
 _LOSS = re.compile(r"(?:^|\.)(?:criterion|loss\w*|metrics?|\w+_loss)\.", re.IGNORECASE)
 
 
-@dataclass(frozen=True, eq=False)
-class Recognition:
-    """What a file was taken for. `fit` is None when it has no layout's signs."""
-
-    contents: Contents
-    report: Report
-    fit: Fit | None
-
-
-def recognise(contents: Contents, answers: Mapping[str, Any]) -> Recognition:
+def recognise(contents: Contents, answers: Mapping[str, Any]) -> Report:
     """The layout that explains most of `contents`, and how well.
 
     Raises:
-        CheckpointError: an answer is no possible one, contradicts the file, or leaves out a part of an attention.
+        CheckpointError: an answer is no possible one, or contradicts the file.
     """
-    given = {name: answer for name, answer in answers.items() if name != "ignore"}
-    patterns = answers.get("ignore", ())
-    patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
-    contents = _without_wrappers(contents)
-    candidates: list[tuple[Fit | None, Answers, Report]] = []
-    for layout in LAYOUTS:
-        asked = Answers.of(given, contents.settings)
+    contents = without_wrappers(contents)
+    candidates: list[tuple[Questionnaire, Report]] = []
+    for layout, (sign, fit_of) in LAYOUTS.items():
+        root, asked = root_of(contents.tensors, sign), Questionnaire(answers, contents.settings)
+        if root is None:
+            continue
         try:
-            fit = layout.fit(contents, asked)
+            fit = fit_of(contents, asked, root)
             if fit is not None:
-                candidates.append((fit, asked, _compare(contents, layout, fit, asked, patterns)))
-        except ConfigError as error:
-            candidates.append((None, asked, _broken(contents, layout, error, asked)))
+                candidates.append((asked, _compared(contents, layout, fit, asked)))
+        except ConfigError as error:  # the signs are there, but the sizes do not make a model; an answer may mend that
+            reasons, questions = (error.message, *_found_in(contents)), tuple(asked.asked.values())
+            broken = _report(contents, layout, reasons=reasons, unexpected=contents.shapes, questions=questions)
+            candidates.append((asked, broken))
     if not candidates:
-        return Recognition(contents, _unknown(contents), None)
-    fit, asked, report = max(candidates, key=lambda candidate: candidate[2].confidence)
-    if fit is not None:
-        check_left_out(report.left_out, fit)
-    if fit is not None and report.fits:
-        asked.check_all_used(fit.config)
-        _check_special_ids(asked.given, fit.config)
-    return Recognition(contents, report, fit)
+        return _unknown(contents)
+    asked, report = max(candidates, key=lambda candidate: candidate[1].confidence)
+    if report.fits:
+        asked.check_all_used(report.config)
+        _check_special_ids(asked.given, report.config)
+    return report
+
+
+def build(contents: Contents, report: Report, name: str) -> Checkpoint:
+    """The model that was recognised. Its text is typed and shown as ids, unless a vocabulary lay beside the weights.
+
+    Raises:
+        CheckpointError: it fits no layout (the message is the report), or something must be answered first.
+    """
+    fit, contents = report.fit, without_wrappers(contents)
+    if fit is None or not report.fits:
+        raise CheckpointError("no_fit", report=report.text)
+    if report.open:
+        raise CheckpointError("answers_needed", source=report.source, needed=report.needed)
+    model_type, _ = ARCHITECTURES[fit.architecture]
+    ours = meta_shapes(model_type, fit.config)
+    weights = {one: place.take(contents.tensors, ours[one]) for one, place in fit.sources.items()}
+    model = filled(model_type, fit.config, weights, contents.source)
+    reader, writer = tokenizers_inside(contents, fit.config)
+    return Checkpoint(name, watch(model), reader, target_tokenizer=writer, assumptions=report.assumptions)
 
 
 def _check_special_ids(given: Mapping[str, Any], config: Any) -> None:
@@ -84,7 +106,7 @@ def _check_special_ids(given: Mapping[str, Any], config: Any) -> None:
             raise CheckpointError("answered_id_outside", name=name, id=given[name], last=size - 1)
 
 
-def _without_wrappers(contents: Contents) -> Contents:
+def without_wrappers(contents: Contents) -> Contents:
     """Names without what trainers wrap around modules."""
     tensors = {}
     for name, tensor in contents.tensors.items():
@@ -93,106 +115,63 @@ def _without_wrappers(contents: Contents) -> Contents:
     return replace(contents, tensors=tensors)
 
 
-def _compare(contents: Contents, layout: Layout, fit: Fit, answers: Answers, patterns: Iterable[str]) -> Report:
+def _report(contents: Contents, layout: str | None, title: str = "", **about: Any) -> Report:
+    title = title or Message(f"title_{str(layout).replace('-', '_')}")
+    return Report(contents.source, layout, title, **about, format=contents.format)
+
+
+def _compared(contents: Contents, layout: str, fit: Fit, asked: Questionnaire) -> Report:
     """Every name of the file and of the layout, sorted into those that match and those that do not."""
     shapes = contents.shapes
-    needed = _needed(fit)
-    known = needed.keys() | set(fit.copies) | fit.ignored.keys()
-    ignored = dict(fit.ignored)
-    unexpected, left_out = {}, []
-    for name in sorted(shapes.keys() - known):
-        reason = _harmless(name, contents.tensors[name])
-        if reason:
-            ignored[name] = reason
-        elif any(fnmatchcase(name, pattern) for pattern in patterns):
-            ignored[name] = Message("ignored_as_asked")
-            left_out.append(name)
-        else:
-            unexpected[name] = shapes[name]
-    missing = {name: shape for name, shape in needed.items() if name not in shapes}
-    wrong = {n: (shape, shapes[n]) for n, shape in needed.items() if n in shapes and shapes[n] != shape}
+    ours = meta_shapes(ARCHITECTURES[fit.architecture][0], fit.config)
+    needed: dict[str, Shape] = {}  # the foreign tensors that our model needs, with the shapes that they must have
+    for name, source in fit.sources.items():
+        if source.name is not None:
+            needed[source.name] = source.needs(ours[name], shapes.get(source.name))
+    unknown = sorted(shapes.keys() - needed.keys() - set(fit.copies) - fit.ignored.keys())
+    harmless = {name: why for name in unknown if (why := _harmless(name, contents.tensors[name]))}
+    unexpected = {name: shapes[name] for name in unknown if name not in harmless}
+    missing = {name: shape for name, shape in sorted(needed.items()) if name not in shapes}
+    wrong = {n: (shape, shapes[n]) for n, shape in sorted(needed.items()) if n in shapes and shapes[n] != shape}
     matched = [n for n, shape in needed.items() if shapes.get(n) == shape] + [n for n in fit.copies if n in shapes]
-    total = len(matched) + len(missing) + len(wrong) + len(unexpected) + len(left_out)
-    tables = {name for ours, source in fit.sources.items() if ours.endswith(TABLE) for name in source.names}
-    without = (Message("left_out", count=len(left_out), names=some(left_out)),) if left_out else ()
-    strange = found_in(contents) if missing or unexpected or wrong else ()
+    total = len(matched) + len(missing) + len(wrong) + len(unexpected)
+    tables = {source.name for ours, source in fit.sources.items() if ours.endswith(TABLE)}
+    strange = _found_in(contents) if missing or unexpected or wrong else ()
     share = Message("reason_share", matched=len(matched), total=total)
-    return Report(
-        source=contents.source,
-        layout=layout.name,
-        title=layout.title,
+    questions = sorted(asked.asked.values(), key=lambda q: (q.name != "n_heads", not q.is_open))
+    used = (
+        Message("reason_told", name=q.name, value=repr(q.default), place=q.place)
+        for q in asked.asked.values()
+        if q.place and not q.is_answered
+    )
+    return _report(
+        contents,
+        layout,
         confidence=len(matched) / total if total else 0.0,
-        reasons=(share, *fit.reasons, *strange, *_lay(contents), *_read_by(contents, fit.config), *answers.told),
+        reasons=(share, *fit.reasons, *strange, *_beside(contents, fit.config), *used),
         matched=tuple(matched),
-        missing=dict(sorted(missing.items())),
-        unexpected=dict(sorted(unexpected.items())),
-        wrong_shape=dict(sorted(wrong.items())),
-        ignored=dict(sorted(ignored.items())),
-        doubts={name: reason for name, reason in fit.doubts.items() if name in unexpected},
-        questions=_heads_first(answers.asked.values()),
-        open=answers.open,
-        assumptions=(*answers.assumptions, *fit.assumed, *without),
-        left_out=tuple(left_out),
-        tables=tuple(name for name in sorted(missing) if name in tables),
+        missing=missing,
+        unexpected=unexpected,
+        wrong_shape=wrong,
+        ignored=dict(sorted({**fit.ignored, **harmless}.items())),
+        doubt=fit.doubt if unexpected else "",
+        questions=tuple(questions),  # heads before all others, then what else must be answered: nothing is shown before
+        tables=tuple(name for name in missing if name in tables),
         config=fit.config,
-        format=contents.format,
+        fit=fit,
     )
 
 
-def _lay(contents: Contents) -> tuple[str, ...]:
-    """Where in the file the weights lay, and what beside them was passed over."""
+def _beside(contents: Contents, config: Any) -> tuple[str, ...]:
+    """Where in the file the weights lay, and what beside them was used or passed over."""
     found = [Message("reason_place", place=contents.place)] if contents.place else []
     if contents.dropped:
         found.append(Message("reason_dropped", kinds=contents.dropped))
+    names = dict.fromkeys(name for name in names_inside(contents, config) if name is not None)
+    found += [Message("reason_vocabulary", name=n, count=len(contents.vocabularies[n])) for n in names]
     if contents.others:
         found.append(Message("reason_other_weights", places=contents.others))
     return tuple(found)
-
-
-def _read_by(contents: Contents, config: Any) -> tuple[str, ...]:
-    """Which vocabularies beside the weights are used."""
-    names = dict.fromkeys(name for name in names_inside(contents, config) if name is not None)
-    return tuple(Message("reason_vocabulary", name=n, count=len(contents.vocabularies[n])) for n in names)
-
-
-def _needed(fit: Fit) -> dict[str, Shape]:
-    """The foreign tensors that our model needs, with the shapes that they must have."""
-    model, _ = ARCHITECTURES[fit.architecture]
-    ours = meta_shapes(model, fit.config)
-    found: dict[str, Shape] = {}
-    for name, source in fit.sources.items():
-        found |= source.needs(ours[name])
-    return found
-
-
-def _heads_first(questions: Iterable[Question]) -> tuple[Question, ...]:
-    """The number of heads before all others, then what else must be answered: nothing is shown before."""
-    return tuple(sorted(questions, key=lambda question: (question.name != "n_heads", not question.is_open)))
-
-
-def check_left_out(left_out: Iterable[str], fit: Fit) -> None:
-    """Refuse to leave out a part of an attention that is run: its maps would be those of another model.
-
-    Such a part lies in the module of an attention, or in its layer under a name that speaks of one (`q_norm`, `sinks`).
-
-    Raises:
-        CheckpointError: names the tensor.
-    """
-    modules = _attention_modules(fit)
-    layers = {f"{module.rstrip('.').rpartition('.')[0]}." for module in modules} - {"."}
-    for name in left_out:
-        inside = next((layer for layer in layers if name.startswith(layer)), None)
-        if name.startswith(modules) or (inside and _OF_ATTENTION.search(name.removeprefix(inside))):
-            raise CheckpointError("left_out_of_attention", name="ignore", tensor=name)
-
-
-def _attention_modules(fit: Fit) -> tuple[str, ...]:
-    """The modules of the file that compute attention, with a dot behind: each holds the maps of one of ours."""
-    held: dict[str, list[str]] = {}
-    for ours, source in fit.sources.items():
-        if found := _MAP.fullmatch(ours):
-            held.setdefault(found["attention"], []).extend(source.names)
-    return tuple(prefix for names in held.values() if (prefix := shared_prefix(names)))
 
 
 def _harmless(name: str, tensor: Tensor) -> str | None:
@@ -208,32 +187,101 @@ def _harmless(name: str, tensor: Tensor) -> str | None:
     return None
 
 
-def _broken(contents: Contents, layout: Layout, error: ConfigError, answers: Answers) -> Report:
-    """The layout's signs are there, but the sizes do not make a model; another answer may mend that."""
-    return Report(
-        contents.source,
-        layout.name,
-        layout.title,
-        0.0,
-        (error.message, *found_in(contents)),
-        unexpected=contents.shapes,
-        questions=tuple(answers.asked.values()),
-        format=contents.format,
-    )
+MOST, LONGEST = 5_000, 200
+"""So many names are looked at, and so many characters of each: signs stand in every layer, at the end."""
+
+
+_BLIND = Message("title_blind")
+"""What a file without attention is called: nothing of it can be recorded."""
+
+_RECURRENT = r"(?s)\A(?=.*(?:^|[.\n])embedding\.weight)(?=.*(?:^|[.\n])(?:gru|rnn|lstm)\.weight_ih_l0)"
+"""The tensors of a recurrent net that reads tokens."""
+
+_STRANGERS = {
+    rf"{_RECURRENT}(?=.*(?:^|[.\n])(?:attn|attention|attn_combine|concat)\.)(?!.*(?:^|[.\n])encoder\.)": (
+        Message("title_half_decoder"),
+        Message("stranger_half_decoder"),
+        Message("stranger_bring_encoder"),
+    ),
+    rf"{_RECURRENT}(?!.*att)(?!.*[.\n]concat\.)": (
+        _BLIND,
+        Message("stranger_blind"),
+        Message("stranger_bring_decoder"),
+    ),
+    r"(?:encoder|decoder)\.\d+\.self_attention\.query\.weight|(?m:^decoder\.weight_hh$)": (
+        Message("title_ours"),
+        Message("stranger_ours"),
+        Message("stranger_bring_ours"),
+    ),
+    r"lora_[AB]\.": (Message("title_stranger_adapter"), Message("stranger_adapter"), Message("stranger_merge")),
+    (r"layernorm_before\.|patch_embed|(?:class|patch)_embedding|encoder_layer_\d+\.self_attention\.|vision_model\."): (
+        Message("title_stranger_vision"),
+        Message("stranger_vision"),
+        Message("stranger_bring_vision"),
+    ),
+    r"layers\.\d+\.attention\.wq\.weight": (
+        Message("title_stranger", family="Llama"),
+        Message("stranger_consolidated"),
+        Message("stranger_convert"),
+    ),
+}
+"""Signs in the names of files that are none of the layouts: what such a file is, why it is not run, what to bring."""
+
+_FAMILIES = {
+    r"layer\.\d+\.attention\.self\.query\.weight": "BERT, RoBERTa or ELECTRA",
+    r"layer\.\d+\.attention\.q_lin\.weight": "DistilBERT",
+    r"encoder\.layers\.\d+\.self_attn\.q_proj\.weight": "BART, mBART, Marian or Pegasus",
+    r"block\.\d+\.layer\.\d+\.SelfAttention\.q\.weight": "T5, mT5 or UMT5",
+    r"albert_layer_groups\.": "ALBERT",
+    r"attention\.self\.query_proj\.weight|attention\.self\.in_proj\.weight": "DeBERTa",
+    r"attention\.query_key_value\.weight": "Bloom, Falcon, GPT-NeoX",
+    r"layers\.\d+\.mlp\.gate_(?:up_)?proj\.weight": "Llama, Mistral, Qwen or Gemma",
+    r"decoder\.layers\.\d+\.self_attn\.q_proj\.weight": "OPT, XGLM or BioGPT",
+    r"h\.\d+\.attn\.(?:attention\.)?q_proj\.weight": "GPT-J or GPT-Neo",
+}
+"""Signs of families of the transformers library."""
 
 
 def _unknown(contents: Contents) -> Report:
     """No layout's signs are there: say what names tell of it."""
-    known = stranger(contents.tensors)
-    starts = Message("reason_starts_with", names=tuple(contents.tensors)[:3])
-    return Report(
-        source=contents.source,
-        layout=None,
-        title=known.title if known else Message("title_unknown"),
-        confidence=0.0,
-        reasons=(known.reason if known else starts, *(() if known and not known.attends else found_in(contents))),
-        remedy=known.remedy if known else "",
-        attends=known is None or known.attends,
-        unexpected=contents.shapes,
-        format=contents.format,
+    names, lines = tuple(contents.tensors)[:3], "\n".join(name[-LONGEST:] for name in islice(contents.tensors, MOST))
+    title, reason, remedy = (
+        Message("title_unknown"),
+        Message("reason_starts_with", names=names),
+        Message("change_layout"),
+    )
+    if known := next((about for sign, about in _STRANGERS.items() if re.search(sign, lines)), None):
+        title, reason, remedy = known
+    elif family := next((family for sign, family in _FAMILIES.items() if re.search(sign, lines)), None):
+        title, reason = Message("title_stranger", family=family), Message("stranger_library", family=family)
+        remedy = Message("stranger_bring_config")
+    attends = title != _BLIND
+    reasons = (reason, *(_found_in(contents) if attends else ()))
+    return _report(contents, None, title, reasons=reasons, remedy=remedy, attends=attends, unexpected=contents.shapes)
+
+
+_ATTENTION = re.compile(r"att(?:n|ention)|(?:^|[._])(?:q|k|qkv|query|key|mha|in_proj|[qkv]_proj|[wW]_?[qkv])(?:$|[._])")
+
+
+def _found_in(contents: Contents) -> tuple[Message, ...]:
+    """How many layers and heads the names tell of, and whether attention is torch.nn.MultiheadAttention."""
+    names = [name for name in islice(contents.tensors, MOST) if len(name) <= LONGEST]
+    lists: dict[str, set[str]] = {}
+    for name in [name for name in names if _ATTENTION.search(name)] or names:
+        parts = name.split(".")
+        for i in (i for i, part in enumerate(parts) if i and part.isdecimal()):
+            lists.setdefault(".".join(parts[:i]), set()).add(parts[i])
+    heads = [path for path in lists if re.search(r"(?:^|[._])heads?$", path)]
+    layers = max((path for path in lists if path not in heads), key=lambda path: len(lists[path]), default=None)
+    counted = [
+        Message("found_heads_told", count=value, place=key)
+        for key, value in contents.settings.items()
+        if key.rpartition(".")[2] in SETTINGS["n_heads"] and type(value) is int
+    ]
+    counted += [Message("found_heads", count=len(lists[path]), path=path) for path in heads[:1]]
+    multihead = any(name.endswith(("in_proj_weight", "q_proj_weight")) for name in names)
+    return (
+        *([] if layers is None else [Message("found_layers", count=len(lists[layers]), path=layers)]),
+        next(iter(counted), Message("found_no_heads")),
+        Message("found_multihead" if multihead else "found_no_multihead"),
     )

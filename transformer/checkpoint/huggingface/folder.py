@@ -1,19 +1,117 @@
-"""Hugging Face folders: recognised by their config.json, and checked like any untrusted file before they are built."""
+"""The `transformers` library, an optional extra that is kept off the network; its folders, and what they describe.
 
+A folder is checked like any untrusted file before a model is built.
+
+Weights are read as those of any other file, whether they are safetensors or pickles (`pytorch_model.bin`).
+"""
+
+import importlib
 import json
-from collections.abc import Callable
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from threading import RLock
+from typing import Any, Final
 
+from torch import Tensor
+
+from transformer.checkpoint.foreign.report import RECORD_FILE, record_lines
+from transformer.checkpoint.huggingface.model import Head, Kind
 from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, WEIGHTS
-from transformer.errors import CheckpointError
+from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
-from transformer.safe.contents import Shape
-from transformer.safe.headers import check_header
-from transformer.safe.limits import ReadLimits
-from transformer.safe.paths import check_inside
-from transformer.safe.refusal import refused, refused_because
+from transformer.safe.contents import Contents, Shape
+from transformer.safe.limits import ReadLimits, check_inside, refused, refused_because
+from transformer.safe.zips import OTHERS, PICKLED
+
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+"""What the library is told by the environment when this process imports it first: a folder is all that it reads."""
+
+REQUIREMENTS = "requirements-hf.txt"
+"""Where the extra is pinned."""
+
+MODELS = "transformers.modeling_utils"
+"""What every model is made with: two seconds to import, which no worker needs that is forked afterwards."""
+
+TABLES = "transformers.models.auto.modeling_auto"
+"""Which family has which classes: quickly there, and nothing is made ready to run."""
+
+OLDEST = (5, 24)
+"""The first release whose models take a key/value cache by the name `cache`; older ones may ignore it in silence."""
+
+
+def check_installed() -> None:
+    """Say, as a CheckpointError, what to install where the library is missing or too old; it is not imported."""
+    if find_spec("transformers") is None:
+        raise _missing(Message("no_such_module"))
+    found = version("transformers")
+    if tuple(map(int, found.split(".")[:2])) < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise CheckpointError("library_too_old", found=found, needed=needed, requirements=REQUIREMENTS)
+
+
+@cache
+def library(module: str = "transformers") -> Any:
+    """The library, or one of its modules, where `check_installed` finds it."""
+    check_installed()
+    if "huggingface_hub" not in sys.modules:
+        os.environ.update({name: value for name, value in OFFLINE.items() if name not in os.environ})
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise _missing(str(error)) from error
+
+
+def _missing(reason: str) -> CheckpointError:
+    return CheckpointError("library_missing", reason=reason, requirements=REQUIREMENTS)
+
+
+_quiet = RLock()
+"""What is turned off is turned off for the whole process, so it must be turned on again in order."""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the library's progress bars and advice, which speak to the author of a script. One caller at a time."""
+    logging = library().utils.logging
+    with _quiet, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            logging.set_verbosity(level)
+            if bars:
+                logging.enable_progress_bar()
+
+
+PANIC = ("pyo3_runtime", "PanicException")
+"""The module and the name of the class; it can be imported from nowhere."""
+
+
+class PanicError(Exception):
+    """Native code gave up; the message is its own."""
+
+
+@contextmanager
+def panics_raised() -> Iterator[None]:
+    """Turn a panic of native code into a PanicError, which can be caught as others are."""
+    try:
+        yield
+    except BaseException as error:
+        if (type(error).__module__, type(error).__name__) != PANIC:
+            raise
+        raise PanicError(f"its native code gave up: {error}") from error
+
 
 INDEX = "model.safetensors.index.json"
 TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer_config.json", "generation_config.json"
@@ -35,7 +133,6 @@ REFUSED_KEYS = {
 
 REPEATED, MOST_REPEATED = ("block", "depth", "expert", "stack", "group"), 10_000
 """Words in a config that may stand for parts built one by one, and how many are; sizes of a table are far below."""
-
 
 LABELS = "label2id"
 """A table whose keys are a model's own words."""
@@ -59,14 +156,21 @@ VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 REMEDY = Message("remedy_save_pretrained")
 
+Reader = Callable[[Path, ReadLimits], Contents]
+"""What reads the weights of a folder."""
+
 
 @dataclass(frozen=True)
 class FolderContents:
-    """What a folder says of itself: its config, its generation settings, and the shapes of its weights by name."""
+    """What a folder says of itself: its config, its generation settings, and its weights by name.
+
+    Of tensors that are one, `shapes` has the first alone.
+    """
 
     name: str
     config: dict[str, Any]
     generation: dict[str, Any]
+    tensors: Mapping[str, Tensor]
     shapes: dict[str, Shape]
     has_tokenizer: bool
 
@@ -75,81 +179,67 @@ class FolderContents:
         """The library's name for the architecture."""
         return str(self.config["model_type"])
 
+    @property
+    def saved_by(self) -> str:
+        """The class that saved it; empty where its config names none."""
+        return next(iter(self.config.get("architectures") or ()), "")
 
-def checked_contents(path: Path, limits: ReadLimits) -> FolderContents:
+
+def checked_contents(path: Path, limits: ReadLimits, reader: Reader) -> FolderContents:
     """What the folder holds, once its files are found to lie in it, to ask for no code, and to be what they claim.
 
+    `reader` reads its weights.
+
     Raises:
-        CheckpointError: one of them is not; or the weights are there as a pickle alone.
+        CheckpointError: one of them is not.
     """
     for file in path.iterdir():
         check_inside(file, path)
-        if file.suffix == ".safetensors" or not file.is_file():
-            continue
-        most = CONFIG_BYTES if file.name in {CONFIG, TOKENIZER_CONFIG, GENERATION_CONFIG} else limits.vocabulary_bytes
-        if file.suffix in {".json", ".txt", ".model", ".spm"} and file.stat().st_size > most:
-            raise refused("file_large", f"{path.name}/{file.name}", REMEDY, found=file.stat().st_size, most=most)
+        if file.suffix in {".json", ".txt", ".model", ".spm"} and file.is_file():
+            is_config = file.name in {CONFIG, TOKENIZER_CONFIG, GENERATION_CONFIG}
+            found, most = file.stat().st_size, CONFIG_BYTES if is_config else limits.vocabulary_bytes
+            if found > most:
+                raise refused("file_large", f"{path.name}/{file.name}", REMEDY, found=found, most=most)
     if (path / "adapter_config.json").exists():
         raise refused("adapter", path.name, Message("remedy_merge_adapter"))
     config, generation, tokenizer = (settings_in(path / name) for name in (CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG))
-    shapes: dict[str, Shape] = {}
-    for file in weight_files(path):
-        with file.open("rb") as handle:
-            shapes |= check_header(handle, _size(file, limits), f"{path.name}/{file.name}", limits).shapes
-    check_sizes(config, f"{path.name}/{CONFIG}", len(shapes), limits)
     _check_values(config, f"{path.name}/{CONFIG}")
     _check_values(tokenizer, f"{path.name}/{TOKENIZER_CONFIG}")
+    tensors = reader(path, limits).tensors
+    first: dict[Any, str] = {}
+    for name, one in tensors.items():
+        first.setdefault((one.data_ptr(), one.shape), name)
+    shapes = {name: tuple(tensors[name].shape) for name in first.values()}
+    check_sizes(config, f"{path.name}/{CONFIG}", len(shapes), limits)
     has_tokenizer = any((path / name).is_file() for name in VOCABULARIES)
-    return FolderContents(path.name, config, generation, shapes, has_tokenizer)
-
-
-def checked_config(path: Path) -> dict[str, Any]:
-    """The config of the folder alone, once it is found to lie in it, and to ask for no code.
-
-    Raises:
-        CheckpointError: it does not; or what it says is none of what a config says.
-    """
-    file = path / CONFIG
-    check_inside(file, path)
-    if file.is_file() and file.stat().st_size > CONFIG_BYTES:
-        raise refused("file_large", f"{path.name}/{CONFIG}", REMEDY, found=file.stat().st_size, most=CONFIG_BYTES)
-    config = settings_in(file)
-    _check_values(config, f"{path.name}/{CONFIG}")
-    return config
+    return FolderContents(path.name, config, generation, tensors, shapes, has_tokenizer)
 
 
 def weight_files(path: Path) -> list[Path]:
-    """The files of weights of a folder: one, or the parts that its index names.
+    """The files of weights of a folder: one, the parts that its index names, or its pickles.
 
     Raises:
-        CheckpointError: there is none, or the index names a file that is not in the folder.
+        CheckpointError: there is none, or one is not in the folder.
     """
     if (path / WEIGHTS).is_file():
-        return [path / WEIGHTS]
-    if not (path / INDEX).is_file():
-        pickles = sorted(
-            file.name for file in path.iterdir() if file.suffix in {".bin", ".pt", ".pth", ".h5", ".msgpack"}
-        )
-        there = ", ".join(pickles[:3]) or Message("no_file_at_all")
-        raise refused("weights_no_safetensors", path.name, Message("remedy_save_pretrained_again"), files=there)
-    names = settings_in(path / INDEX).get("weight_map")
-    if not isinstance(names, dict) or not names:
-        raise refused("index_without_table", f"{path.name}/{INDEX}")
-    files = []
-    for name in dict.fromkeys(names.values()):
-        if not isinstance(name, str) or Path(name).name != name or not (path / name).is_file():
-            raise refused("index_names_no_file", f"{path.name}/{INDEX}", name=f"{name!r:.80}")
-        check_inside(path / name, path)
-        files.append(path / name)
+        files = [path / WEIGHTS]
+    elif (path / INDEX).is_file():
+        names = settings_in(path / INDEX).get("weight_map")
+        if not isinstance(names, dict) or not names:
+            raise refused("index_without_table", f"{path.name}/{INDEX}")
+        for name in names.values():
+            if not isinstance(name, str) or Path(name).name != name or not (path / name).is_file():
+                raise refused("index_names_no_file", f"{path.name}/{INDEX}", name=f"{name!r:.80}")
+        files = [path / name for name in dict.fromkeys(names.values())]
+    else:
+        files = sorted(file for file in path.glob(PICKLED) if file.is_file())
+        if not files:
+            others = sorted(file.name for file in path.iterdir() if file.suffix in OTHERS)
+            there = ", ".join(others[:3]) or Message("no_file_at_all")
+            raise refused("weights_no_safetensors", path.name, Message("remedy_save_pretrained_again"), files=there)
+    for file in files:
+        check_inside(file, path)
     return files
-
-
-def _size(file: Path, limits: ReadLimits) -> int:
-    size = file.stat().st_size
-    if size > limits.file_bytes:
-        source, remedy = f"{file.parent.name}/{file.name}", Message("remedy_raise_file_bytes")
-        raise refused("file_large", source, remedy, found=size, most=limits.file_bytes)
-    return size
 
 
 BOUNDS = frozenset({"max_window_layers"})
@@ -161,6 +251,8 @@ def settings_in(file: Path) -> dict[str, Any]:
     name = f"{file.parent.name}/{file.name}"
     if not file.is_file():
         return {}
+    if file.stat().st_size > CONFIG_BYTES:
+        raise refused("file_large", name, REMEDY, found=file.stat().st_size, most=CONFIG_BYTES)
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -213,5 +305,100 @@ def _check_values(config: dict[str, Any], name: str) -> None:
 
 def unreadable(source: str, error: Exception) -> CheckpointError:
     """How a failure of the library is told: by its own first line."""
-    first = next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
-    return refused("library_cannot_read", source, REMEDY, error=first)
+    return refused("library_cannot_read", source, REMEDY, error=first_line(error))
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in a line."""
+    if isinstance(error, HeedmapError):
+        return error.message
+    return next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
+
+
+MAKERS: Final[dict[Head | Kind, str]] = {
+    "seq2seq": "AutoModelForSeq2SeqLM",
+    "decoder": "AutoModelForCausalLM",
+    "encoder": "AutoModel",
+    "words": "AutoModelForMaskedLM",
+    "classes": "AutoModelForSequenceClassification",
+    "scores": "AutoModelForSequenceClassification",
+    "tokens": "AutoModelForTokenClassification",
+}
+"""The library's class for each kind of model without a head of its own, and for each head."""
+
+OF_WORDS, OF_TEXT, OF_TOKENS = ("ForMaskedLM", "ForPreTraining"), "ForSequenceClassification", "ForTokenClassification"
+"""How the names of classes end that save an encoder with a head that fills hidden words in, one answer for a text, and
+one for each token."""
+
+MANY, NUMBERS = "multi_label_classification", "regression"
+"""What a config calls a problem whose classes do not exclude one another, and one of numbers."""
+
+MOST_LABELS = 10_000
+"""Classes whose names are taken from a config; more of them are numbered."""
+
+
+def described_kind(path: Path) -> Kind:
+    """What the config of the folder at `path` describes; neither its weights nor its tokenizer is looked at.
+
+    Raises:
+        CheckpointError: the library is not installed, the config is refused, or describes no model of text.
+    """
+    auto = library(TABLES)
+    check_inside(path / CONFIG, path)
+    config = settings_in(path / CONFIG)
+    _check_values(config, f"{path.name}/{CONFIG}")
+    contents = FolderContents(path.name, config, {}, {}, {}, has_tokenizer=False)
+    both = config.get("is_encoder_decoder")
+    if both is None:
+        both = contents.family in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
+    return kind_of(contents, bool(both))
+
+
+def kind_of(contents: FolderContents, both: bool) -> Kind:
+    """Which stacks a model has, by the class that saved it; `both` says that it has two.
+
+    Raises:
+        CheckpointError: it is no model of text.
+    """
+    auto, family = library(TABLES), contents.family
+    if both and family in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        return "seq2seq"
+    reads_alone = family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    writes_alone = family in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    if not both and writes_alone and (not reads_alone or contents.saved_by.endswith(("ForCausalLM", "LMHeadModel"))):
+        return "decoder"
+    if not both and reads_alone:
+        return "encoder"
+    raise no_model_of_text(contents)
+
+
+def no_model_of_text(contents: FolderContents) -> CheckpointError:
+    """The refusal of a family that is not run here, with the lines that record it."""
+    image, patch = (contents.config.get(key) for key in ("image_size", "patch_size"))
+    grid = (image // patch,) * 2 if isinstance(image, int) and isinstance(patch, int) and image > patch > 0 else None
+    first, second, third = record_lines(contents.name, "**inputs", grid)
+    remedy = Message("remedy_record", file=RECORD_FILE, first=first, second=second, third=third)
+    return refused("no_model_of_text", contents.name, remedy, family=contents.family)
+
+
+def head_of(contents: FolderContents, kind: Kind, settings: Any) -> Head:
+    """What stands on the states: nothing that is known here, scores of words, of classes or tokens, or numbers."""
+    auto, saved, family = library(TABLES), contents.saved_by, contents.family
+    if kind == "seq2seq":
+        return ""
+    if kind == "encoder" and saved.endswith(OF_WORDS) and family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        return "words"
+    if saved.endswith(OF_TOKENS) and family in auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
+        return "tokens"
+    if not saved.endswith(OF_TEXT) or family not in auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
+        return ""
+    problem = settings.problem_type
+    if problem == NUMBERS or (problem is None and settings.num_labels == 1):  # as the library itself decides
+        return "scores"
+    return "classes"
+
+
+def labels_of(settings: Any) -> tuple[str, ...]:
+    """What the classes are called, in the order of their ids."""
+    named, count = getattr(settings, "id2label", None) or {}, int(getattr(settings, "num_labels", 0) or 0)
+    return tuple(str(named.get(i, i)) for i in range(min(count, MOST_LABELS)))

@@ -7,57 +7,58 @@ model runs eagerly, and the weights that it writes out are recorded; where those
 
 import copy
 import math
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from transformer.attention.capture import Recording, recording
+from transformer.attention.recording.relay import PublicSite, Relay
+from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.huggingface.folder import FolderContents, check_sizes, checked_contents, unreadable
-from transformer.checkpoint.huggingface.kinds import (
+from transformer.checkpoint.huggingface.folder import (
     MAKERS,
     MANY,
-    UNSHOWN,
-    check_of_text,
+    FolderContents,
+    Reader,
+    check_sizes,
+    checked_contents,
+    first_line,
     head_of,
     kind_of,
     labels_of,
+    library,
     no_model_of_text,
-    saved_by,
+    quiet,
+    unreadable,
 )
-from transformer.checkpoint.huggingface.library import library, quiet
 from transformer.checkpoint.huggingface.model import (
+    Head,
     HuggingFaceConfig,
     HuggingFaceModel,
     HuggingFaceReader,
     HuggingFaceTranslator,
     Kind,
 )
-from transformer.checkpoint.huggingface.probing import FAILURES, find_places
-from transformer.checkpoint.huggingface.shared_layers import set_layers_apart
-from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
-from transformer.checkpoint.ours.validate import SPARE_NUMBERS
+from transformer.checkpoint.ours.folder import SPARE_NUMBERS
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
-from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.safe.refusal import refused
-from transformer.text.base import FolderTokenizer, Tokenizer
-from transformer.text.vocabulary import id_tokenizers
-
-CLASSES = {"seq2seq": "AutoModelForSeq2SeqLM", "decoder": "AutoModelForCausalLM", "encoder": "AutoModel"}
-"""The library's class for each kind of model."""
+from transformer.nn.common import share_weights_clone
+from transformer.safe.limits import ReadLimits, refused
+from transformer.sites import Site
+from transformer.text.base import Tokenizer
+from transformer.text.tokenizers import id_tokenizers
 
 POOLER = "pooler."
 """The layer behind an encoder's last one that summarises a sentence; models that fill in words are saved without."""
-
-UNMATCHED = Message("ignored_unmatched")
-"""Why a weight may stand in the file and not, so called, in the model."""
 
 EXAMPLE = "A man is riding a bicycle."
 """What is read at first, since such folders bring no examples."""
@@ -68,56 +69,45 @@ SPARE_PARTS = 2_000
 USUAL_LENGTH = 512
 """How many positions are read where nothing says."""
 
-TITLES = {
-    "seq2seq": Message("kind_seq2seq"),
-    "decoder": Message("kind_decoder"),
-    "encoder": Message("kind_encoder"),
-}
-"""What a report calls each kind of model."""
+UNSHOWN = ("ForQuestionAnswering", "ForMultipleChoice", "ForNextSentencePrediction")
+"""Heads that are no part of what is shown."""
 
 
 def load_hugging_face(
-    path: Path, limits: ReadLimits = DEFAULT_LIMITS, tokenizer_at: Callable[[Path], FolderTokenizer] = read_tokenizer
+    path: Path, limits: ReadLimits, tokenizer_at: Callable[[Path], Tokenizer], reader: Reader
 ) -> Checkpoint:
-    """The checkpoint in a local folder of config.json, safetensors and a tokenizer. Nothing is fetched, no code run.
+    """The checkpoint in a local folder of config.json, weights and a tokenizer. Nothing is fetched, no code run.
 
-    `tokenizer_at` reads the folder's tokenizer.
+    `tokenizer_at` reads the folder's tokenizer, `reader` its weights.
 
     Raises:
         CheckpointError: the library is not installed; the folder is refused, or does not fit its config; or its
             attention cannot be watched.
     """
     path = path.resolve()
-    contents = checked_contents(path, limits)
-    check_of_text(contents.name, contents.family, contents.config)
-    settings = _settings(path, contents)
-    kind = kind_of(contents.name, contents.family, contents.config, settings.is_encoder_decoder)
+    contents, settings, kind, head, _ = _opened(path, limits, reader)
     tokenizer = tokenizer_at(path) if contents.has_tokenizer else None
-    _described(contents, _maker(contents, kind, settings), settings)
-    config = _config(contents, settings, kind, tokenizer)
-    model, spare = _watchable(path, config, settings, lambda spare: _check_used(contents, spare, limits))
+
+    def check_used(spare: list[str]) -> None:
+        """What a config asks for rests on tensors that the model uses: others beside them cost nothing."""
+        check_sizes(contents.config, f"{contents.name}/config.json", len(contents.shapes) - len(spare), limits)
+
+    model, spare = _watchable(contents, _config(contents, settings, kind, head, tokenizer), settings, check_used)
     assumptions: list[str] = [model.note] if model.note else []
-    if saved_by(contents).endswith(UNSHOWN):
-        assumptions.append(Message("head_not_shown", saved=saved_by(contents)))
+    if contents.saved_by.endswith(UNSHOWN):
+        assumptions.append(Message("head_not_shown", saved=contents.saved_by))
     if spare:
-        some: tuple[str, ...] = tuple(spare[:3])
-        if len(spare) > len(some):
-            some = (*some, Message("and_more", count=len(spare) - len(some)))
-        assumptions.append(Message("weights_not_used", names=some))
-    languages = tokenizer.languages if tokenizer is not None else ("", "")
-    reader: Tokenizer | None = tokenizer
-    writer: Tokenizer | None = None
+        more = (Message("and_more", count=len(spare) - 3),) if len(spare) > 3 else ()
+        assumptions.append(Message("weights_not_used", names=(*spare[:3], *more)))
     if tokenizer is None:
         assumptions.append(Message("folder_without_tokenizer"))
-        reader, ids = id_tokenizers(config)
-        writer = ids if kind == "seq2seq" else None
-    elif kind == "seq2seq":
-        writer = tokenizer.as_target()
+    reads, writes = id_tokenizers(model.config) if tokenizer is None else (tokenizer, tokenizer.as_target())
+    languages = tokenizer.languages if tokenizer else ("", "")
     return Checkpoint(
         name=path.name,
         model=model,
-        tokenizer=reader,
-        target_tokenizer=writer,
+        tokenizer=reads,
+        target_tokenizer=writes if kind == "seq2seq" else None,
         languages=(languages[0] or "source", languages[1] or "target"),
         examples=(EXAMPLE,) if tokenizer else (),
         folder=path,
@@ -125,53 +115,66 @@ def load_hugging_face(
     )
 
 
-def report_hugging_face(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Report:
-    """What the folder is taken for; its weights are not read.
-
-    Raises:
-        CheckpointError: as `load_hugging_face`, as far as that can be told without the weights.
-    """
-    path = path.resolve()
-    contents = checked_contents(path, limits)
-    check_of_text(contents.name, contents.family, contents.config)
-    settings = _settings(path, contents)
-    kind = kind_of(contents.name, contents.family, contents.config, settings.is_encoder_decoder)
-    matched = _matched(contents, _described(contents, _maker(contents, kind, settings), settings))
+def report_hugging_face(path: Path, limits: ReadLimits, reader: Reader) -> Report:
+    """What the folder is taken for; it is refused as `load_hugging_face` does, but its model is not built."""
+    contents, _, kind, _, net = _opened(path.resolve(), limits, reader)
+    prefix = f"{net.base_model_prefix}."  # the same name up to that, and the same shape
+    needed = {name.removeprefix(prefix): tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+    matched = tuple(name for name, shape in contents.shapes.items() if needed.get(name.removeprefix(prefix)) == shape)
     return Report(
-        source=path.name,
+        source=contents.name,
         layout="hugging-face",
-        title=Message("title_hugging_face", family=contents.family, kind=TITLES[kind]),
+        title=Message("title_hugging_face", family=contents.family, kind=Message(f"kind_{kind}")),
         confidence=len(matched) / len(contents.shapes),
         reasons=(Message("reason_model_type", family=contents.family),),
         matched=matched,
-        ignored={name: UNMATCHED for name in contents.shapes if name not in matched},
+        ignored={name: Message("ignored_unmatched") for name in contents.shapes if name not in matched},
         config=contents.config,
         format="safetensors",
     )
 
 
-def _settings(path: Path, contents: FolderContents) -> Any:
-    """The library's config of the folder."""
-    found = library()
-    known = found.models.auto.configuration_auto.CONFIG_MAPPING_NAMES
-    if contents.family not in known:
-        file, remedy = f"{contents.name}/config.json", Message("remedy_newer_library")
+def _opened(path: Path, limits: ReadLimits, reader: Reader) -> tuple[FolderContents, Any, Kind, Head, Any]:
+    """What the folder says of itself, the library's config, stacks and head, and the model without its weights."""
+    found, contents = library(), checked_contents(path, limits, reader)
+    file = f"{contents.name}/config.json"
+    if contents.family not in found.models.auto.configuration_auto.CONFIG_MAPPING_NAMES:
+        remedy = Message("remedy_newer_library")
         raise refused("model_type_unknown", file, remedy, family=f"{contents.family!r:.80}")
+    with _read_by_library(file):
+        settings = found.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    kind = kind_of(contents, settings.is_encoder_decoder)
+    head = head_of(contents, kind, settings)
+    with _read_by_library(file), torch.device("meta"), _Parts(contents):
+        maker = getattr(found, MAKERS[head or kind])
+        net = maker.from_config(copy.deepcopy(settings), trust_remote_code=False)
+    described = sum(tensor.numel() for tensor in (*net.parameters(), *net.buffers()))
+    stored = sum(math.prod(shape) for shape in contents.shapes.values())
+    if described > 2 * stored + SPARE_NUMBERS:
+        raise refused("config_numbers", file, described=described, kept=stored)
+    return contents, settings, kind, head, net
+
+
+@contextmanager
+def _read_by_library(source: str) -> Iterator[None]:
+    """What the library raises inside, whatever it is, is a refusal of `source`; what we raise stays."""
     try:
         with quiet():
-            return found.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+            yield
+    except CheckpointError:
+        raise
     except Exception as error:
-        raise unreadable(f"{contents.name}/config.json", error) from error
+        raise unreadable(source, error) from error
 
 
 def _config(
-    contents: FolderContents, settings: Any, kind: Kind, tokenizer: FolderTokenizer | None
+    contents: FolderContents, settings: Any, kind: Kind, head: Head, tokenizer: Tokenizer | None
 ) -> HuggingFaceConfig:
     """The sizes and special ids that are needed here; generation settings go before the config's own."""
 
     def special_id(name: str) -> int:
-        told = (contents.generation.get(name), contents.config.get(name), getattr(settings, name, None))
-        value = next((value for value in told if value is not None), None)
+        values = (contents.generation.get(name), contents.config.get(name), getattr(settings, name, None))
+        value = next((value for value in values if value is not None), None)
         if isinstance(value, list):
             value = next(iter(value), None)
         return value if isinstance(value, int) else -1
@@ -197,87 +200,69 @@ def _config(
         bos_id=bos,
         eos_id=eos,
         forced_first_id=special_id("forced_bos_token_id") if kind == "seq2seq" else -1,
-        head=(head := head_of(contents, kind, settings)),
+        head=head,
         labels=labels_of(settings) if head in {"classes", "scores", "tokens"} else (),
         one_label=getattr(settings, "problem_type", None) != MANY,
     )
 
 
-def _maker(contents: FolderContents, kind: Kind, settings: Any) -> str:
-    """The library's class that builds the model, with the head that it was saved with."""
-    head = head_of(contents, kind, settings)
-    return MAKERS[head] if head else CLASSES[kind]
-
-
 def _vocab(contents: FolderContents, settings: Any, side: str) -> int:
-    """Tokens that a model knows, of one side where its config has a config for each.
-
-    Raises:
-        CheckpointError: nothing says it; so configs of models that read more than text look.
-    """
+    """Tokens that a model knows, of one side where its config has a config for each."""
     for one in (settings, getattr(settings, side, None)):
         found = getattr(one, "vocab_size", None)
         if isinstance(found, int):
             return found
-    raise no_model_of_text(contents.name, contents.family, contents.config)
+    raise no_model_of_text(contents)
 
 
 def _watchable(
-    path: Path, config: HuggingFaceConfig, settings: Any, check: Callable[[list[str]], None]
+    contents: FolderContents, config: HuggingFaceConfig, settings: Any, check: Callable[[list[str]], None]
 ) -> tuple[HuggingFaceModel, list[str]]:
     """The model with its sites named, recorded lazily if that is exact; and the names of weights that it left over.
 
     `check` may refuse those names before the model runs.
     """
     reason: str = ""
-    try:
-        model, spare = _built(path, config, settings, "sdpa")
-    except CheckpointError:  # the family has none: then the eager way says whether the folder is sound
-        reason = Message("attention_of_its_own", family=config.family)
-    else:
-        check(spare)
+    for attention in ("sdpa", "eager"):
+        fused = attention == "sdpa"
         try:
-            reason = find_places(model, fused=True)
+            model, spare = _built(contents, config, settings, attention)
+        except CheckpointError:
+            if not fused:
+                raise
+            reason = Message("attention_of_its_own", family=config.family)
+            continue  # the family has none: then the eager way says whether the folder is sound
+        check(spare)
+        model.note = "" if fused else Message("kept_eagerly", reason=reason)
+        try:
+            reason = find_places(model, fused)
         except (HeedmapError, *FAILURES) as error:
-            reason = _line(error)
+            if fused:
+                reason = first_line(error)
+            elif isinstance(error, CheckpointError):
+                raise
+            else:
+                raise CheckpointError(
+                    "attention_cannot_be_run", family=config.family, error=first_line(error)
+                ) from error
         if model.places:
             return model, spare
-    model, spare = _built(path, config, settings, "eager")
-    check(spare)
-    model.note = Message("kept_eagerly", reason=reason)
-    try:
-        reason = find_places(model, fused=False)
-    except CheckpointError:
-        raise
-    except (HeedmapError, *FAILURES) as error:
-        raise CheckpointError("attention_cannot_be_run", family=config.family, error=_line(error)) from error
-    if reason:
-        raise CheckpointError("attention_not_recorded", family=config.family, reason=reason)
-    return model, spare
+    raise CheckpointError("attention_not_recorded", family=config.family, reason=reason)
 
 
-def _line(error: Exception) -> str:
-    """What an error says, in a line."""
-    if isinstance(error, HeedmapError):
-        return error.message
-    return next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
-
-
-def _built(path: Path, config: HuggingFaceConfig, settings: Any, attention: str) -> tuple[HuggingFaceModel, list[str]]:
-    """The model, with its head where the weights fill it, and the names of weights that it did not take.
-
-    Raises:
-        CheckpointError: the library cannot build it, or the weights do not fill what lies below the head.
-    """
+def _built(
+    contents: FolderContents, config: HuggingFaceConfig, settings: Any, attention: str
+) -> tuple[HuggingFaceModel, list[str]]:
+    """The model, with its head where the weights fill it, and the names of weights that it did not take."""
     headed: Any = None
     if config.head:
         with suppress(CheckpointError):  # what matters is whether it can be built without its head
-            headed, spare = _net(path, MAKERS[config.head], settings, attention)
+            headed, spare = _net(contents, MAKERS[config.head], settings, attention)
     net: Any = getattr(headed, "base_model", None)
     if headed is None or net is headed:
         config, headed = replace(config, head="", labels=()), None
-        net, spare = _net(path, CLASSES[config.kind], settings, attention)
-    set_layers_apart(net)
+        net, spare = _net(contents, MAKERS[config.kind], settings, attention)
+    separate_layers(net)
     config = replace(config, max_length=min(config.max_length, _positions(net, config.max_length)))
     build = HuggingFaceTranslator if config.kind == "seq2seq" else HuggingFaceReader
     return build(config, net, headed=headed), spare
@@ -290,43 +275,33 @@ def _positions(net: nn.Module, usual: int) -> int:
     return min((rows - padding - 1 for rows, padding in sizes if padding is not None), default=usual)
 
 
-def _net(path: Path, maker_name: str, settings: Any, attention: str) -> tuple[Any, list[str]]:
-    """The library's model of this class with the folder's weights as float32; and the weights that it did not take.
-
-    Raises:
-        CheckpointError: the library cannot build it, or the weights do not fill it.
-    """
+def _net(contents: FolderContents, maker_name: str, settings: Any, attention: str) -> tuple[Any, list[str]]:
+    """The library's model of this class with the folder's weights as float32; and the weights that it did not take."""
     maker = getattr(library(), maker_name)
-    try:
-        with quiet(), torch.random.fork_rng(devices=[]):
-            net, found = maker.from_pretrained(
-                path,
-                config=copy.deepcopy(settings),
-                attn_implementation=attention,
-                dtype=torch.float32,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-                ignore_mismatched_sizes=True,  # they are told below, by name
-                output_loading_info=True,
-            )
-    except Exception as error:
-        raise unreadable(path.name, error) from error
+    with _read_by_library(contents.name), torch.random.fork_rng(devices=[]):
+        with torch.device("meta"):
+            described = maker.from_config(copy.deepcopy(settings), trust_remote_code=False)
+        net, found = type(described).from_pretrained(
+            None,
+            config=described.config,
+            state_dict=dict(contents.tensors),
+            attn_implementation=attention,
+            dtype=torch.float32,
+            local_files_only=True,
+            ignore_mismatched_sizes=True,  # they are named below
+            output_loading_info=True,
+        )
     missing = [name for name in sorted(found["missing_keys"]) if not name.startswith(POOLER)]
     if missing or found["mismatched_keys"] or found["error_msgs"]:
         wrong = [str(entry[0]) for entry in found["mismatched_keys"]]
-        nothing = Message("nothing")
-        raise CheckpointError(
-            "folder_does_not_fit",
-            folder=path.name,
-            missing=str(missing[:3]) if missing else nothing,
-            wrong=str(wrong[:3]) if wrong else nothing,
-        )
+        names = {"missing": missing, "wrong": wrong}
+        some = {key: str(found[:3]) if found else Message("nothing") for key, found in names.items()}
+        raise CheckpointError("folder_does_not_fit", folder=contents.name, **some)
     if found["missing_keys"]:
         net.pooler = None  # it follows the attention and was not saved: nothing random is kept
     broken = next((name for name, p in net.named_parameters() if not bool(p.isfinite().all())), None)
     if broken is not None:
-        raise CheckpointError("weight_not_finite", name=path.name, tensor=broken)
+        raise CheckpointError("weight_not_finite", name=contents.name, tensor=broken)
     return net.eval(), sorted(found["unexpected_keys"])
 
 
@@ -347,35 +322,198 @@ class _Parts(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _check_used(contents: FolderContents, spare: list[str], limits: ReadLimits) -> None:
-    """What a config asks for rests on tensors that the model uses: others beside them cost nothing."""
-    check_sizes(contents.config, f"{contents.name}/config.json", len(contents.shapes) - len(spare), limits)
+def separate_layers(net: nn.Module) -> None:
+    """Give layers that run several times a module for each run.
+
+    Their weights stay the very same tensors: nothing is copied, and a change of one is a change of all.
+    """
+    for module in net.modules():
+        if type(module).__name__ != "AlbertTransformer":
+            continue
+        several: Any = module
+        groups, n_layers = several.albert_layer_groups, several.config.num_hidden_layers
+        runs = [groups[int(i / (n_layers / len(groups)))] for i in range(n_layers)]  # as the library counts them
+        several.albert_layer_groups = nn.ModuleList(share_weights_clone(group) for group in runs)
+        several.config = copy.copy(several.config)
+        several.config.num_hidden_groups = n_layers
 
 
-def _described(contents: FolderContents, maker_name: str, settings: Any) -> Any:
-    """The model that the config describes, without memory for its weights.
+SOURCE, TARGET, PADDED = 5, 3, 2
+"""Positions of the probe's source and target, and how many of its second row are padding: all different."""
+
+OTHER_SOURCE = 8
+"""A second length: attention by offsets in a window is as wide as the window, whatever is read."""
+
+TOLERANCE = 1e-3
+"""How far weights may differ: in float32 the two ways drift apart a little from layer to layer."""
+
+
+FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What another library's model raises where its config does not fit together."""
+
+
+def find_places(model: HuggingFaceModel, fused: bool) -> str:
+    """Tell a model where its attention runs, and under which public names, once they are found exact; else say why not.
+
+    What is recorded is held against the weights that the model returns where it runs eagerly; of `fused` attention the
+    model's output too.
 
     Raises:
-        CheckpointError: it describes none, or one that would take far more memory, or have far more parts, than the
-            weights hold.
+        CheckpointError: what it returns as attention is none of every query to every key, or layers differ in heads.
+        HeedmapError: it cannot be recorded; or one of `FAILURES`.
     """
-    maker = getattr(library(), maker_name)
+    net, config = model.net, model.config
+    inputs = _inputs(config)
+    with torch.inference_mode():
+        with recording() as seen, Relay(net).watching():
+            output = net(**inputs) if fused else net(**inputs, output_attentions=True)
+        names = _named(seen, config)
+        theirs = _eager(net, inputs) if fused else output
+    reason = _difference(seen, names, _returned_weights(theirs, config.kind), config.kind) or _drift(output, theirs)
+    if reason and not fused:
+        with torch.inference_mode():
+            for length in (OTHER_SOURCE, SOURCE):
+                _check_maps(net(**_inputs(config, length), output_attentions=True), config, length)
+    if reason:
+        return reason
+    heads = {site: seen.source(name).n_heads for site, name in names.items()}
+    check_heads(heads, config.family)
+    model.places = {name: PublicSite(site, heads[site]) for site, name in names.items()}
+    whole = [kept.values[0] for name in names.values() if isinstance(kept := seen.source(name), Weights)]
+    if not all(bool(((weights.sum(-1) - 1).abs() < TOLERANCE).all()) for weights in whole):  # a sink takes a part
+        model.note = Message("kept_eagerly_with_sink", note=model.note)
+    return ""
+
+
+def _check_maps(output: Any, config: HuggingFaceConfig, length: int) -> None:
+    """Refuse a model that returns no attention of each query to each key of a source of this length."""
+    found = _returned_weights(output, config.kind)
+    if not found or not all(isinstance(weights, Tensor) and weights.dim() == 4 for weights in found.values()):
+        raise CheckpointError("no_attention", family=config.family)
+    for site, weights in found.items():
+        if weights.shape[2:] != _shape(site, config.kind, length):
+            _, _, queries, keys = weights.shape
+            raise CheckpointError("attention_by_offsets", family=config.family, read=length, queries=queries, keys=keys)
+
+
+def check_heads(heads: Mapping[Site, int], family: str) -> None:
+    """Refuse layers of one kind that differ in their number of heads, given by site.
+
+    Raises:
+        CheckpointError: they do; no view here draws such a stack.
+    """
+    counts: dict[str, set[int]] = {}
+    for site, count in heads.items():
+        counts.setdefault(site.group, set()).add(count)
+    uneven = next((sorted(found) for found in counts.values() if len(found) > 1), None)
+    if uneven is not None:
+        raise CheckpointError("heads_differ", family=family, fewest=uneven[0], most=uneven[-1])
+
+
+def _inputs(config: HuggingFaceConfig, length: int = SOURCE) -> dict[str, Any]:
+    """Two rows of ordinary ids, the second padded at its end; and what the decoder reads."""
+    marks = {config.pad_id, config.bos_id, config.eos_id}
+    ordinary = [i for i in range(min(config.source_vocab, config.target_vocab)) if i not in marks] or [0]
+    ids = [ordinary[i % len(ordinary)] for i in range(length + 1)]
+    source = torch.tensor([ids[:-1], ids[1:]])
+    real = torch.ones_like(source)
+    real[1, length - PADDED :] = 0
+    inputs: dict[str, Any] = {"input_ids": source, "attention_mask": real}
+    if config.kind != "encoder":
+        inputs["use_cache"] = False
+    if config.kind == "seq2seq":
+        inputs["decoder_input_ids"] = source[:, :TARGET]
+    return inputs
+
+
+def _returned_weights(output: Any, kind: Kind) -> dict[Site, Any]:
+    """What a pass of the library returned as attention, by site; a model without any (Mamba) has nothing so called."""
+    names = {(kind, "self"): "attentions"}
+    if kind == "seq2seq":
+        names = {("encoder", "self"): "encoder_attentions", ("decoder", "self"): "decoder_attentions"}
+        names["decoder", "cross"] = "cross_attentions"
+    return {
+        Site.of(stack, i, what): weights
+        for (stack, what), name in names.items()
+        for i, weights in enumerate(getattr(output, name, None) or ())
+        if weights is not None
+    }
+
+
+def _named(seen: Recording, config: HuggingFaceConfig) -> dict[Site, str]:
+    """The public name of each attention that ran, and the module's own: told by what asks and what answers."""
+    counts, found = Counter[tuple[str, str]](), dict[Site, str]()
+    for name in seen.sites:
+        kept = seen.source(name)
+        group = ("encoder", "self") if config.kind == "encoder" else ("decoder", "self")
+        if config.kind == "seq2seq" and kept.n_queries == SOURCE:
+            group = ("encoder", "self")
+        elif config.kind == "seq2seq" and kept.n_keys == SOURCE:
+            group = ("decoder", "cross")
+        stack, kind = group
+        found[Site.of(stack, counts[group], kind)] = name
+        counts[group] += 1
+    return found
+
+
+def _eager(net: Any, inputs: Mapping[str, Any]) -> Any:
+    """What the model gives where it runs eagerly, with its attention."""
+    configs = {id(module.config): module.config for module in net.modules() if hasattr(module, "config")}
+    before = {key: config._attn_implementation for key, config in configs.items()}
     try:
-        with quiet(), torch.device("meta"), _Parts(contents):
-            net = maker.from_config(copy.deepcopy(settings), trust_remote_code=False)
-    except CheckpointError:
-        raise
-    except Exception as error:
-        raise unreadable(f"{contents.name}/config.json", error) from error
-    described = sum(tensor.numel() for tensor in (*net.parameters(), *net.buffers()))
-    held = sum(math.prod(shape) for shape in contents.shapes.values())
-    if described > 2 * held + SPARE_NUMBERS:
-        raise refused("config_numbers", f"{contents.name}/config.json", described=described, held=held)
-    return net
+        for config in configs.values():
+            config._attn_implementation = "eager"  # the library's own way refuses families without its interface
+        with _alibi_added_once(net):
+            return net(**inputs, output_attentions=True)
+    finally:
+        for key, config in configs.items():
+            config._attn_implementation = before[key]
 
 
-def _matched(contents: FolderContents, net: Any) -> tuple[str, ...]:
-    """The weights that stand in the model under the same name, up to its prefix, and in the same shape."""
-    prefix = f"{net.base_model_prefix}."
-    needed = {name.removeprefix(prefix): tuple(tensor.shape) for name, tensor in net.state_dict().items()}
-    return tuple(name for name, shape in contents.shapes.items() if needed.get(name.removeprefix(prefix)) == shape)
+@contextmanager
+def _alibi_added_once(net: nn.Module) -> Iterator[None]:
+    """Let Falcon's eager attention add ALiBi once, as its fused one does: the library's adds it in the mask too."""
+
+    def once(forward: Any, states: Tensor, alibi: Tensor | None, *others: Any, **options: Any) -> Any:
+        return forward(states, None if alibi is None else torch.zeros_like(alibi), *others, **options)
+
+    mended = [module for module in net.modules() if type(module).__name__ == "FalconAttention"]
+    for module in mended:
+        module.__dict__["forward"] = partial(once, module.forward)
+    try:
+        yield
+    finally:
+        for module in mended:
+            del module.__dict__["forward"]
+
+
+def _shape(site: Site, kind: Kind, length: int) -> tuple[int, int]:
+    """Queries and keys of a site where so many tokens are read."""
+    written = length if kind == "decoder" else TARGET
+    queries = length if site.stack == "encoder" else written
+    return queries, queries if site.kind == "self" else length
+
+
+def _difference(seen: Recording, names: Mapping[Site, str], expected: Mapping[Site, Any], kind: Kind) -> str:
+    """Why what was recorded is not what the model returns; empty if it is. Only queries that are no padding count."""
+    if not names or names.keys() != expected.keys():
+        return Message("attention_not_seen", ran=len(names), expected=len(expected))
+    for site, name in names.items():
+        kept, weights = seen.source(name), expected[site]
+        if weights.shape != (2, kept.n_heads, *_shape(site, kind, SOURCE)):
+            return Message("eager_shapes_differ", site=site)
+        for batch in range(2):
+            padded = batch and kept.n_queries == SOURCE
+            rows, keys = slice(0, kept.n_queries - PADDED if padded else kept.n_queries), slice(0, kept.n_keys)
+            for head in range(kept.n_heads):
+                distance = (kept.weights(batch, head, rows, keys) - weights[batch, head, rows]).abs().max()
+                if not float(distance) <= TOLERANCE:
+                    return Message("eager_weights_differ", site=site, apart=float(distance))
+    return ""
+
+
+def _drift(output: Any, theirs: Any) -> str:
+    """Why a model's output is not that of its eager attention, for the row without padding; empty if it is."""
+    one, other = (each[0][0].float() for each in (output, theirs))
+    distance = float((one - other).abs().max() / other.abs().max().clamp(min=1))
+    return "" if distance <= TOLERANCE else Message("eager_output_differs", apart=distance)

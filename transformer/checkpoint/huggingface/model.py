@@ -3,23 +3,23 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.attention.capture import is_recording
-from transformer.attention.interventions.active import active
-from transformer.attention.recording.relay import Place, Relay
-from transformer.attention.recording.seen import MOST_BYTES
-from transformer.checkpoint.checkpoint import HUGGING_FACE, OtherModel
+from transformer.attention.capture import current_recording
+from transformer.attention.interventions.edits import active
+from transformer.attention.recording.relay import PublicSite, Relay
 from transformer.errors import CheckpointError, InputError
-from transformer.nn.common import check_ids, log_probs
+from transformer.nn.common import changed_context, check_ids, log_probs
 from transformer.nn.masks import Mask
 from transformer.nn.protocols import Abilities, TokenInterface
-from transformer.nn.run_context import changed_context
 from transformer.sites import Site
+
+HUGGING_FACE = "hugging-face-"
+"""What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""
 
 COUNT_BY_MASK: Final = ("opt", "bloom", "falcon", "biogpt", "prophetnet")
 """Families that count their positions by the mask: a hidden token would move all later ones."""
@@ -32,8 +32,11 @@ Head = Literal["", "words", "classes", "scores", "tokens"]
 of the text, numbers that are no probabilities (a regression), or scores of classes of each token.
 """
 
-HEADED: Final = "headed"
-"""The name, in a model here, of the library's whole model: the encoder, and the head that reads its states."""
+
+Ids = Int[Tensor, "batch position"]
+Real = Bool[Tensor, "batch position"] | None
+TargetIds = Int[Tensor, "batch target"]
+ShownTarget = Bool[Tensor, "batch target"] | None
 
 
 @dataclass(frozen=True)
@@ -67,39 +70,28 @@ class HuggingFaceConfig:
 
 
 @dataclass
-class HuggingFaceText:
-    """What is kept of a text that goes on: the library's cache, and how much of the text it holds.
+class HuggingFaceCache:
+    """What is kept of a text that goes on: the library's cache, and how many tokens it holds.
 
-    `ids` are kept for families that cache nothing, which read the whole text anew.
+    A decoder alone keeps `ids`, for families that cache nothing, which read the whole text anew. An encoder-decoder
+    keeps the encoded source, and which of it is real.
     """
 
     past: Any = None
     length: int = 0
-    ids: Int[Tensor, "batch position"] | None = None
+    ids: Ids | None = None
+    memory: Float[Tensor, "batch source d_model"] | None = None
+    real: Bool[Tensor, "batch source"] | None = None
 
     def reorder(self, rows: Int[Tensor, " row"]) -> None:
         """Keep `rows` of the batch, in that order."""
         if self.past is not None:
             self.past.reorder_cache(rows)
-        self.ids = None if self.ids is None else self.ids[rows]
+        kept = (None if one is None else one[rows] for one in (self.ids, self.memory, self.real))
+        self.ids, self.memory, self.real = kept
 
 
-@dataclass
-class HuggingFaceCache:
-    """What cached decoding keeps between steps: the encoded source, which of it is real, and the library's cache."""
-
-    memory: Float[Tensor, "batch source d_model"]
-    real: Bool[Tensor, "batch source"]
-    past: Any
-    length: int = 0
-
-    def reorder(self, rows: Int[Tensor, " row"]) -> None:
-        """Keep `rows` of the batch, in that order."""
-        self.memory, self.real = self.memory[rows], self.real[rows]
-        self.past.reorder_cache(rows)
-
-
-class HuggingFaceModel(OtherModel):
+class HuggingFaceModel(nn.Module):
     """Ids in, the library's outputs out; its attention is recorded where the library's code runs.
 
     `places` are the public names of its attention by the modules in which it runs, in that order. `note` is what a
@@ -112,11 +104,11 @@ class HuggingFaceModel(OtherModel):
         self.config = config
         self.net: Any = net
         self.headed: Any = headed
-        self.places: Mapping[str, Place] = {}
+        self.places: Mapping[str, PublicSite] = {}
         self.note: str = ""
 
     @property
-    def sites(self) -> tuple[Site, ...]:  # type: ignore[override]
+    def sites(self) -> tuple[Site, ...]:
         """The public names of its attention, in the order they run."""
         return tuple(place.site for place in self.places.values())
 
@@ -127,13 +119,9 @@ class HuggingFaceModel(OtherModel):
 
     @property
     def abilities(self) -> Abilities:
-        """Its masks are its own; an encoder-decoder translates."""
-        return Abilities(translates=self.config.kind == "seq2seq", hides=self.config.family not in COUNT_BY_MASK)
-
-    @property
-    def eager(self) -> bool:
-        """Whether whole weights are kept, as its own code wrote them out; else queries and keys."""
-        return bool(self.note)
+        """Its masks are its own; an encoder-decoder translates, a decoder alone goes on unless it answers otherwise."""
+        translates, hides = self.config.kind == "seq2seq", self.config.family not in COUNT_BY_MASK
+        return Abilities(translates=translates, hides=hides, continues=self.config.writes and not translates)
 
     @property
     def embedding(self) -> nn.Embedding:
@@ -149,31 +137,31 @@ class HuggingFaceModel(OtherModel):
         return {place.site: self.net.get_submodule(name.partition("#")[0]) for name, place in self.places.items()}
 
     @contextmanager
-    def watched(self, real: Bool[Tensor, "batch position"] | None = None) -> Iterator[None]:
+    def watched(self, real: Real = None) -> Iterator[None]:
         """Inside, the caller's recording sees what attention `net` runs, and interventions act on it.
 
         `real` marks what of the source is no padding, which masks of written-out weights are made from.
         """
-        if not (is_recording() or active() is not None):
+        if current_recording() is None and active() is None:
             yield
             return
-        notes = (self.note,) if self.note else ()
-        relay = Relay(
-            module=self.net,
-            most_bytes=MOST_BYTES,
-            places=self.places,
-            notes_on=notes,
-            mask_of=lambda site: self._mask(site, real),
-        )
-        with relay.watching():
+
+        def mask_of(site: Site) -> Mask | None:
+            """Who sees whom by what kind of attention it is, where it is known which ids are real."""
+            if site.group == "decoder.self" and self.config.kind == "seq2seq":
+                return Mask(causal=True)
+            keys = None if real is None or bool(real.all()) else real
+            return None if real is None else Mask(keys, causal=site.stack == "decoder" and site.kind == "self")
+
+        with Relay(self.net, self.places, mask_of, (self.note,) if self.note else ()).watching():
             yield
 
     def run(
         self,
-        ids: Int[Tensor, "batch position"],
-        target: Int[Tensor, "batch target"] | None = None,
-        shown: Bool[Tensor, "batch position"] | None = None,
-        shown_target: Bool[Tensor, "batch target"] | None = None,
+        ids: Ids,
+        target: TargetIds | None = None,
+        shown: Real = None,
+        shown_target: ShownTarget = None,
         *,
         with_head: bool = False,
     ) -> Any:
@@ -186,10 +174,11 @@ class HuggingFaceModel(OtherModel):
             InputError: an id that the vocabulary lacks, or more positions than the model has.
         """
         self._check("inputs", ids, self.config.source_vocab)
-        real = self._real(ids) if shown is None else self._real(ids) & shown
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": real.long(), "use_cache": False}
-        if self.config.kind == "encoder":
-            del inputs["use_cache"]
+        real = ids != self.config.pad_id
+        real = real if shown is None else real & shown
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": real.long()}
+        if self.config.kind != "encoder":
+            inputs["use_cache"] = False
         if target is not None:
             self._check("targets", target, self.config.target_vocab)
             inputs["decoder_input_ids"] = target
@@ -199,9 +188,7 @@ class HuggingFaceModel(OtherModel):
         with self.watched(real):
             return net(**inputs)
 
-    def outputs(
-        self, ids: Int[Tensor, "batch position"], target: Int[Tensor, "batch target"] | None = None
-    ) -> dict[str, Tensor]:
+    def outputs(self, ids: Ids, target: TargetIds | None = None) -> dict[str, Tensor]:
         """`hidden` (batch, position, d_model) of an encoder; else `log_probs` of the token after each position (nats).
 
         One with a head of classes ends with its `logits` alone, of the text (batch, class) or of each token (batch,
@@ -211,9 +198,7 @@ class HuggingFaceModel(OtherModel):
             InputError: as `run`; or an encoder-decoder got no target, or another model one.
         """
         if (target is None) == (self.config.kind == "seq2seq"):
-            if target is None:
-                raise InputError("needs_target_ids", family=self.config.family)
-            raise InputError("reads_no_target", family=self.config.family)
+            raise InputError("needs_target_ids" if target is None else "reads_no_target", family=self.config.family)
         head = self.config.head
         output = self.run(ids, target, with_head=head not in {"", "words"})
         if head not in {"", "words"}:
@@ -236,58 +221,26 @@ class HuggingFaceModel(OtherModel):
         stacks = (self.net.get_encoder(), self.net.get_decoder())
         return TokenInterface(tuple(stack.get_input_embeddings() for stack in stacks), projection)
 
-    def _real(self, ids: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
-        """Which ids are no padding."""
-        return ids != self.config.pad_id
-
     def _check(self, what: str, ids: Tensor, vocab: int, start: int = 0) -> None:
         check_ids(what, ids, vocab)
         if start + ids.shape[1] > self.config.max_length:
             found, most = start + ids.shape[1], self.config.max_length
             raise InputError("past_the_checkpoint", what=what, found=found, most=most)
 
-    def _mask(self, site: Site, real: Bool[Tensor, "batch position"] | None) -> Mask | None:
-        """Who sees whom by what kind of attention it is, where it is known which ids are real."""
-        if site.group == "decoder.self" and self.config.kind == "seq2seq":
-            return Mask(causal=True)
-        keys = None if real is None or bool(real.all()) else real
-        return None if real is None else Mask(keys, causal=site.stack == "decoder" and site.kind == "self")
-
-
-def returned_weights(output: Any, kind: Kind) -> dict[Site, Any]:
-    """What a pass of the library returned as attention, by site; a model without any (Mamba) has nothing so called."""
-    names = {(kind, "self"): "attentions"}
-    if kind == "seq2seq":
-        names = {("encoder", "self"): "encoder_attentions", ("decoder", "self"): "decoder_attentions"}
-        names["decoder", "cross"] = "cross_attentions"
-    return {
-        Site.of(stack, i, what): weights
-        for (stack, what), name in names.items()
-        for i, weights in enumerate(getattr(output, name, None) or ())
-        if weights is not None
-    }
-
 
 class HuggingFaceReader(HuggingFaceModel):
     """An encoder or a decoder alone: it reads one text."""
 
-    def forward(
-        self, ids: Int[Tensor, "batch position"], shown: Bool[Tensor, "batch position"] | None = None
-    ) -> Float[Tensor, "batch position features"]:
+    def forward(self, ids: Ids, shown: Real = None) -> Float[Tensor, "batch position features"]:
         """Hidden states; of a decoder that writes, logits of the next token."""
         output = self.run(ids, shown=shown)
         return output.logits if self.config.writes else output.last_hidden_state
 
-    @property
-    def continues(self) -> bool:
-        """Whether it scores the token after each position: a decoder alone, but for one that answers otherwise."""
-        return self.config.writes
-
-    def begin(self) -> HuggingFaceText:
+    def begin(self) -> HuggingFaceCache:
         """Stand before the first token of a text."""
-        return HuggingFaceText()
+        return HuggingFaceCache()
 
-    def read_on(self, new: Int[Tensor, "batch new"], cache: HuggingFaceText) -> Float[Tensor, "batch vocab"]:
+    def read_on(self, new: Int[Tensor, "batch new"], cache: HuggingFaceCache) -> Float[Tensor, "batch vocab"]:
         """Logits of the token after `new`; the library's cache is used, in families that have one.
 
         Raises:
@@ -307,7 +260,7 @@ class HuggingFaceReader(HuggingFaceModel):
         cache.past = getattr(output, "cache", None)
         return output.logits[:, -1]
 
-    def word_scores(self, ids: Int[Tensor, "batch position"]) -> Float[Tensor, "batch position vocab"]:
+    def word_scores(self, ids: Ids) -> Float[Tensor, "batch position vocab"]:
         """Logits of the word that stands at each position, of a model that fills in hidden words.
 
         Raises:
@@ -329,9 +282,9 @@ class HuggingFaceTranslator(HuggingFaceModel):
     def forward(
         self,
         source: Int[Tensor, "batch source"],
-        target: Int[Tensor, "batch target"],
+        target: TargetIds,
         shown: Bool[Tensor, "batch source"] | None = None,
-        shown_target: Bool[Tensor, "batch target"] | None = None,
+        shown_target: ShownTarget = None,
     ) -> Float[Tensor, "batch target vocab"]:
         """Logits of the token after each target position (teacher forcing), a forced first token taken into account."""
         logits = self.run(source, target, shown, shown_target).logits
@@ -342,10 +295,10 @@ class HuggingFaceTranslator(HuggingFaceModel):
         from transformers import DynamicCache, EncoderDecoderCache
 
         self._check("inputs", source, self.config.source_vocab)
-        real = self._real(source)
+        real = source != self.config.pad_id
         with self.watched(real):
             memory = self.net.get_encoder()(input_ids=source, attention_mask=real.long()).last_hidden_state
-        return HuggingFaceCache(memory, real, EncoderDecoderCache(DynamicCache(), DynamicCache()))
+        return HuggingFaceCache(EncoderDecoderCache(DynamicCache(), DynamicCache()), memory=memory, real=real)
 
     def step(self, new: Int[Tensor, "batch new"], cache: HuggingFaceCache) -> Float[Tensor, "batch vocab"]:
         """Logits of the token after `new`, which continue what `cache` holds; the cache grows by them."""
@@ -355,14 +308,13 @@ class HuggingFaceTranslator(HuggingFaceModel):
         with changed_context(position_offset=cache.length), self.watched(cache.real):
             logits = self.net(
                 encoder_outputs=MoEModelOutput(last_hidden_state=cache.memory),
-                attention_mask=cache.real.long(),
+                attention_mask=cast(Tensor, cache.real).long(),
                 decoder_input_ids=new,
                 cache=cache.past,
                 use_cache=True,
             ).logits[:, -1:]
-        first = cache.length == 0
         cache.length += new.shape[1]
-        return (self._forced(logits) if first else logits)[:, 0]
+        return (self._forced(logits) if cache.length == new.shape[1] else logits)[:, 0]
 
     def _forced(self, logits: Float[Tensor, "batch 1 vocab"]) -> Float[Tensor, "batch 1 vocab"]:
         """The first token's logits: only the forced one can be written, if there is one."""

@@ -11,12 +11,11 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from transformer.checkpoint.huggingface.folder import unreadable
-from transformer.checkpoint.huggingface.library import PanicError, library, panics_raised, quiet
+from transformer.checkpoint.huggingface.folder import PanicError, first_line, library, panics_raised, quiet, unreadable
 from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.plots.axes import WORD_START
-from transformer.text.base import check_unicode
+from transformer.text.base import Tokenizer, check_unicode
 
 BYTE_SPACE, CONTINUED = "Ġ", "##"
 """How a byte-level tokenizer writes a space, and how WordPiece marks a piece that continues a word."""
@@ -28,87 +27,49 @@ PROBE = "A man is riding a bicycle."
 """What a tokenizer reads and writes before it is believed."""
 
 
-class HuggingFaceTokenizer:
-    """What reads the source of a model, or as `as_target` writes its target.
+class HuggingFaceTokenizer(Tokenizer):
+    """What reads the source of a model, or as `as_target` writes its target, among the marks of its family.
 
-    Both sides share a lock: the library's tokenizers change while they work (Marian switches languages).
+    Both sides share a lock: the library's tokenizers change while they work (Marian switches languages). What a decoder
+    reads before a target is the model's `bos_id`. A model may have more rows than its vocabulary has tokens.
     """
 
     def __init__(self, tokenizer: Any, other: "HuggingFaceTokenizer | None" = None) -> None:
         self.library = tokenizer
         self.target = other is not None
         self._turn: Any = RLock() if other is None else other._turn
+        ids = (getattr(tokenizer, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "unk", "mask"))
+        known = (i if isinstance(i, int) else -1 for i in ids)
+        self.pad_id, self.bos_id, self.eos_id, self.unknown_id, self.mask_id = known
+        self.mask = str(tokenizer.mask_token) if self.mask_id >= 0 else ""
+        most = tokenizer.model_max_length
+        self.max_length = int(most) if isinstance(most, int) and 0 < most < UNKNOWN_LENGTH else None
+        source, target = (getattr(tokenizer, f"{side}_lang", None) for side in ("source", "target"))
+        self._marks = frozenset(tokenizer.all_special_ids) - {tokenizer.unk_token_id, self.mask_id}  # no part of a text
+        self.languages = source if isinstance(source, str) else "", target if isinstance(target, str) else ""
 
     def as_target(self) -> "HuggingFaceTokenizer":
-        """The same tokenizer for what is written."""
         return HuggingFaceTokenizer(self.library, self)
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """What a Marian tokenizer says that it translates; empty where nothing says it."""
-        named = [getattr(self.library, name, None) for name in ("source_lang", "target_lang")]
-        source, target = (name if isinstance(name, str) else "" for name in named)
-        return source, target
 
     @property
     def folder(self) -> str:
         """The name of the folder that it was read from."""
         return Path(str(self.library.name_or_path)).name
 
-    @property
-    def max_length(self) -> int | None:
-        """Most tokens that its model reads, if it knows."""
-        most = self.library.model_max_length
-        return int(most) if isinstance(most, int) and 0 < most < UNKNOWN_LENGTH else None
-
-    @property
-    def pad_id(self) -> int:
-        """Fills up short rows of a batch; -1 where there is none."""
-        return self._mark("pad_token_id")
-
-    @property
-    def bos_id(self) -> int:
-        """Starts a text; -1 where there is no such mark."""
-        return self._mark("bos_token_id")
-
-    @property
-    def eos_id(self) -> int:
-        """Ends a text; -1 where there is no such mark."""
-        return self._mark("eos_token_id")
-
-    @property
-    def unknown_id(self) -> int:
-        """Stands for what the vocabulary lacks; -1 where there is no such mark."""
-        return self._mark("unk_token_id")
-
-    @property
-    def mask_id(self) -> int:
-        """Stands for a word that is to be filled in; -1 where there is no such mark."""
-        return self._mark("mask_token_id")
-
-    @property
-    def mask(self) -> str:
-        """How a word that is to be filled in is typed; empty where there is no such mark."""
-        return str(self.library.mask_token) if self.mask_id >= 0 else ""
-
     def __len__(self) -> int:
-        apart = self.target and getattr(self.library, "separate_vocabs", False)
-        return len(self.library.target_encoder) if apart else len(self.library)
+        separate = self.target and getattr(self.library, "separate_vocabs", False)
+        return len(self.library.target_encoder) if separate else len(self.library)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of `text`, without marks.
-
-        Raises:
-            InputError: `text` is not Unicode that can be encoded, or the tokenizer gives up on it.
-        """
         return self._ids(text, marks=False)
 
     def pieces(self, text: str) -> list[str]:
-        """The tokens of `text` as they stand in it; what the vocabulary lacks is shown as itself."""
         if not self.library.is_fast:
             with self._working():
-                self._face_side()
-                return [self._label(piece) for piece in self.library.tokenize(text)]
+                turn = getattr(self.library, f"_switch_to_{'target' if self.target else 'input'}_mode", None)
+                if turn is not None:  # a tokenizer that knows two languages is turned to the one that is meant
+                    turn()
+                return [self._spelling(piece) for piece in self.library.tokenize(text)]
         found = self._call(text, add_special_tokens=False, return_offsets_mapping=True)
         labels = self.labels(found["input_ids"])
         for i, (token, (start, stop)) in enumerate(zip(found["input_ids"], found["offset_mapping"], strict=True)):
@@ -118,35 +79,25 @@ class HuggingFaceTokenizer:
         return labels
 
     def source_ids(self, text: str) -> list[int]:
-        """What the model reads: the ids of `text` among the marks that its family puts around them."""
         return self._ids(text, marks=True)
 
     def encoder_ids(self, text: str) -> list[int]:
-        """What an encoder without a decoder reads: as any model of the family, the special tokens among the ids."""
         return self.source_ids(text)
 
     def target_ids(self, text: str) -> list[int]:
-        """A whole target with its marks. What a decoder reads before it is the model's `bos_id`."""
         return self._ids(text, marks=True)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; marks, padding and ids that the vocabulary lacks leave no trace."""
         known = [int(i) for i in ids if int(i) < len(self)]
         with self._working():
             return str(self.library.decode(known, skip_special_tokens=True))
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        """What a person reads for each id; a leading ▁ starts a word. A model may have more rows than tokens."""
         with self._working():
             return [self._label_of(int(i)) for i in ids]
 
     def is_special(self, token: int) -> bool:
-        """Whether `token` is a mark or padding, and so no part of any text."""
         return token in self._marks
-
-    @cached_property
-    def _marks(self) -> frozenset[int]:
-        return frozenset(self.library.all_special_ids) - {self.library.unk_token_id, self.mask_id}  # parts of a text
 
     @cached_property
     def _spelling(self) -> Callable[[str], str]:
@@ -155,11 +106,8 @@ class HuggingFaceTokenizer:
         if any(token.startswith(BYTE_SPACE) for token in vocabulary):
             return _of_bytes
         if any(token.startswith(CONTINUED) for token in vocabulary):
-            return _of_word_piece
+            return lambda piece: piece[2:] if piece.startswith(CONTINUED) else WORD_START + piece
         return str
-
-    def _label(self, piece: str) -> str:
-        return self._spelling(piece)
 
     def _label_of(self, token: int) -> str:
         if token >= len(self):
@@ -167,11 +115,7 @@ class HuggingFaceTokenizer:
         piece = str(self.library.convert_ids_to_tokens(token))
         if token == self.mask_id:
             return WORD_START + piece  # a word of its own
-        return piece if self.is_special(token) else self._label(piece)
-
-    def _mark(self, name: str) -> int:
-        found = getattr(self.library, name, None)
-        return found if isinstance(found, int) else -1
+        return piece if self.is_special(token) else self._spelling(piece)
 
     def _ids(self, text: str, marks: bool) -> list[int]:
         check_unicode(text)
@@ -183,22 +127,12 @@ class HuggingFaceTokenizer:
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """One caller at a time; what the native code cannot do is told as what cannot be read.
-
-        Raises:
-            InputError: the native code gave up.
-        """
+        """One caller at a time; what the native code cannot do is told as what cannot be read."""
         try:
             with self._turn, panics_raised():
                 yield
         except PanicError as error:
-            raise InputError("tokenizer_gave_up", folder=self.folder, error=_line(error)) from error
-
-    def _face_side(self) -> None:
-        """Turn a tokenizer that knows two languages to the one that is meant."""
-        turn = getattr(self.library, "_switch_to_target_mode" if self.target else "_switch_to_input_mode", None)
-        if turn is not None:
-            turn()
+            raise InputError("tokenizer_gave_up", folder=self.folder, error=first_line(error)) from error
 
 
 def read_tokenizer(path: Path) -> HuggingFaceTokenizer:
@@ -218,14 +152,6 @@ def read_tokenizer(path: Path) -> HuggingFaceTokenizer:
     except Exception as error:
         raise unreadable(Message("tokenizer_of", folder=path.name), error) from error
     return tokenizer
-
-
-def _line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "")[:200]
-
-
-def _of_word_piece(piece: str) -> str:
-    return piece.removeprefix(CONTINUED) if piece.startswith(CONTINUED) else WORD_START + piece
 
 
 def _of_bytes(piece: str) -> str:

@@ -1,39 +1,42 @@
-"""Our own checkpoint folders: config.json, model.safetensors, tokenizer.model, examples.json, CARD.md.
+"""Our own checkpoint folders: config.json, model.safetensors, tokenizer.model, examples.json, CARD.md, history/.
 
 `config.json` holds `architecture` (a key of `ARCHITECTURES`), `config` (the model's frozen config) and `languages`; and
 what was `assumed` of a file that did not say it all.
 Weights may be half precision on disk; they are read as float32. Double precision stays what it is.
+Anyone can write such a folder, so it is checked like any untrusted file: sizes first, then memory.
 """
 
 import errno
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
-from functools import partial
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from transformer.attention.capture import watch
-from transformer.attention.interventions import means
-from transformer.checkpoint import weight_files
+from transformer.attention.interventions.value import MEANS_FILE, Means
 from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, ChangedExample, Checkpoint, Model, language_called
-from transformer.checkpoint.ours.retired import current_options
+from transformer.checkpoint.weight_files import CONFIG, WEIGHTS, is_hugging_face
 from transformer.errors import CheckpointError, ConfigError, InputError
 from transformer.messages import Message
-from transformer.safe.refusal import refused, refused_because, said
+from transformer.nn.positions import FORMULAS
+from transformer.safe.contents import Shape
+from transformer.safe.limits import ReadLimits, check_inside, refused, refused_because, said
+from transformer.safe.reading import check_header
 from transformer.sequences.task import SequenceTask
 from transformer.text.base import Tokenizer
-from transformer.text.text import TextTokenizer
+from transformer.text.tokenizers import TextTokenizer
 
-CONFIG, WEIGHTS = weight_files.CONFIG, weight_files.WEIGHTS
 TOKENIZER, EXAMPLES, CARD = "tokenizer.model", "examples.json", "CARD.md"
 
-AGAIN = Message("remedy_copy_folder")
+AGAIN, REMEDY = Message("remedy_copy_folder"), Message("remedy_convert_again")
 MOST_NAME = 80
 """Characters of a language's or an example's name that are read."""
 
@@ -41,50 +44,39 @@ MOST_NAME = 80
 ASSUMED = "assumed"
 """Where a config keeps what was assumed when it was written of a file that does not say it."""
 
-_KEPT: Mapping[str, tuple[Callable[..., Message], tuple[str, str]]] = {
-    "assumed": (partial(Message, "assumed"), ("name", "default")),
-    "left_out": (partial(Message, "left_out"), ("count", "names")),
-}
-"""What is made of each code, and of which fields."""
-
 MOST_ASSUMED, LONGEST = 100, 1_000
 """So many assumptions, and so many characters of each field, are read."""
-
-M = TypeVar("M", bound=nn.Module)
 
 
 def is_folder(path: Path) -> bool:
     """Whether `path` is laid out as one of our folders."""
-    return (path / CONFIG).is_file() and (path / WEIGHTS).is_file() and not weight_files.is_hugging_face(path)
+    return (path / CONFIG).is_file() and (path / WEIGHTS).is_file() and not is_hugging_face(path)
 
 
-def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer] = TextTokenizer.read) -> Checkpoint:
+def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer], limits: ReadLimits) -> Checkpoint:
     """The checkpoint in one of our folders. `tokenizer_at` reads its tokenizer.
 
     Raises:
-        CheckpointError: a file is missing, cannot be read, or does not fit the others.
+        CheckpointError: a file is missing, too large, leads out of the folder, cannot be read, or does not fit the
+            others.
     """
-    about = _read_json(path / CONFIG)
-    try:
-        model_type, config_type = ARCHITECTURES[about["architecture"]]
-        config = config_type(**current_options(about["architecture"], about["config"]))
-    except (AttributeError, KeyError, TypeError, ConfigError) as error:
-        raise CheckpointError(
-            "config_of_no_model", file=f"{path.name}/{CONFIG}", error=said(error), known=tuple(ARCHITECTURES)
-        ) from error
+    about, model_type, config = _checked_folder(path, limits)
     name = f"{path.name}/{CONFIG}"
     task = task_of(about["task"], config, name) if "task" in about else None
     languages = _languages(about, name)
     examples, changed = _examples(path / EXAMPLES) if (path / EXAMPLES).is_file() else ({}, ())
-    with torch.random.fork_rng(devices=[]):
-        model = model_type(config)
     weights = _read_weights(path / WEIGHTS)
-    fill(in_precision_of(model, weights), weights, f"{path.name}/{WEIGHTS}")
     tokenizer = tokenizer_at(path / TOKENIZER) if (path / TOKENIZER).is_file() else None
-    brought = _means(path / means.FILE) if (path / means.FILE).is_file() else None
+    sizes = [getattr(config, key, None) for key in ("source_vocab", "target_vocab", "vocab")]
+    rows = next((size for size in sizes if tokenizer is not None and size not in {None, len(tokenizer)}), None)
+    if tokenizer is not None and rows is not None:  # a row of the embeddings without a token
+        name = f"{path.name}/{TOKENIZER}"
+        raise CheckpointError("vocabulary_of_other_size", name=name, tokens=len(tokenizer), rows=rows)
+    brought = _means(path / MEANS_FILE) if (path / MEANS_FILE).is_file() else None
+    model = filled(model_type, config, weights, f"{path.name}/{WEIGHTS}")
     return Checkpoint(
         name=path.name,
-        model=watch(model.eval(), None if brought is None else brought.vectors),
+        model=watch(model, None if brought is None else brought.vectors),
         tokenizer=tokenizer,
         languages=languages,
         examples=tuple(examples),
@@ -93,33 +85,18 @@ def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer] = TextToke
         means=brought,
         example_names={text: names for text, names in examples.items() if names},
         changed_examples=changed,
-        assumptions=assumed_by(about.get(ASSUMED, []), name),
+        assumptions=_assumed(about.get(ASSUMED, []), name),
     )
 
 
-def _described(assumption: Message) -> dict[str, Any]:
-    """An assumption as a config keeps it: its code and plain fields."""
-    code = "assumed" if assumption.code in GUESSED else assumption.code
-    fields = {name: assumption.fields[name] for name in _KEPT[code][1]}
-    return {"code": code} | {
-        name: ", ".join(map(str, one)) if isinstance(one, tuple) else one for name, one in fields.items()
-    }
-
-
-def assumed_by(kept: Any, name: str) -> tuple[Message, ...]:
-    """What a config says that was assumed when it was written.
-
-    Raises:
-        CheckpointError: it is no list of such assumptions.
-    """
+def _assumed(kept: Any, name: str) -> tuple[Message, ...]:
+    """What a config says that was assumed when it was written."""
     found = []
     for one in kept[:MOST_ASSUMED] if isinstance(kept, list) else [kept]:
-        code = str(one.get("code")) if isinstance(one, dict) else ""
-        fields = {key: one.get(key) for key in _KEPT[code][1]} if code in _KEPT else {}
-        plain = (type(value) is int or (type(value) is str and len(value) <= LONGEST) for value in fields.values())
-        if not fields or not all(plain):
+        fields = [one.get(key) for key in ("code", "name", "default")] if isinstance(one, dict) else []
+        if fields[:1] != ["assumed"] or not all(type(value) is str and len(value) <= LONGEST for value in fields):
             raise refused("config_assumed", name, AGAIN)
-        found.append(_KEPT[code][0](**fields))
+        found.append(Message("assumed", name=fields[1], default=fields[2]))
     return tuple(found)
 
 
@@ -129,14 +106,14 @@ def described_architecture(path: Path) -> str:
     Raises:
         CheckpointError: its config cannot be read, or names none.
     """
-    about = _read_json(path / CONFIG)
+    about = read_json(path / CONFIG)
     found = about.get("architecture") if isinstance(about, dict) else None
     if not isinstance(found, str) or found not in ARCHITECTURES:
         raise refused("architecture_unknown", f"{path.name}/{CONFIG}", AGAIN, known=tuple(ARCHITECTURES))
     return found
 
 
-def task_of(described: Any, config: Any, name: str, remedy: str = AGAIN) -> SequenceTask:
+def task_of(described: Any, config: Any, name: str) -> SequenceTask:
     """The task that the file `name` describes; it has to fit the classes and letters of a model with this config.
 
     Raises:
@@ -145,11 +122,11 @@ def task_of(described: Any, config: Any, name: str, remedy: str = AGAIN) -> Sequ
     try:
         task = SequenceTask.of(described)
     except ConfigError as error:
-        raise refused_because(said(error), name, remedy) from error
+        raise refused_because(said(error), name, AGAIN) from error
     classes, vocab = getattr(config, "n_classes", len(task.classes)), getattr(config, "vocab", len(task.alphabet))
     if len(task.classes) != classes or len(task.alphabet) > vocab:
         raise refused(
-            "task_does_not_fit", name, remedy,
+            "task_does_not_fit", name, AGAIN,
             classes=len(task.classes), ids=len(task.alphabet), model_classes=classes, model_ids=vocab,
         )  # fmt: skip
     return task
@@ -169,7 +146,7 @@ def _examples(file: Path) -> tuple[dict[str, dict[str, str]], tuple[ChangedExamp
     The file is a list. An entry is a text, or `{"text": TEXT, "name": {CODE: NAME}}`. One that has `"change"` too
     (interventions in their short form, perhaps with a `"donor"`) is a change to try, and no text to start with.
     """
-    found = _read_json(file)
+    found = read_json(file)
     entries = [one if isinstance(one, dict) else {"text": one} for one in found] if isinstance(found, list) else [{}]
     for entry in entries:
         names = entry.get("name", {})
@@ -186,11 +163,11 @@ def _examples(file: Path) -> tuple[dict[str, dict[str, str]], tuple[ChangedExamp
     return {entry["text"]: names for entry, names in named if "change" not in entry}, tuple(changed)
 
 
-def _means(file: Path) -> means.Means:
+def _means(file: Path) -> Means:
     """The mean head outputs that the folder brings."""
     name = f"{file.parent.name}/{file.name}"
     try:
-        return means.Means.of_json(file.read_text(encoding="utf-8"), name)
+        return Means.of_json(file.read_text(encoding="utf-8"), name)
     except (OSError, UnicodeError, InputError) as error:
         raise refused("no_json", name, AGAIN, error=said(error)) from error
 
@@ -203,24 +180,9 @@ def load_snapshot(checkpoint: Checkpoint, path: Path) -> Checkpoint:
     """
     if checkpoint.is_of_other_library:
         raise CheckpointError("no_snapshots", name=checkpoint.name)
-    with torch.random.fork_rng(devices=[]):
-        model = _like(cast(Model, checkpoint.model))
-    fill(model, _read_weights(path), path.name)
-    return Checkpoint(
-        name=f"{checkpoint.name}@{path.stem}",
-        model=watch(model.eval()),
-        tokenizer=checkpoint.tokenizer,
-        languages=checkpoint.languages,
-        examples=checkpoint.examples,
-        folder=checkpoint.folder,
-        example_names=checkpoint.example_names,
-    )
-
-
-def _like(model: Model) -> Model:
-    """A model of the same config, with weights of its own."""
-    built: Model = type(model)(model.config)  # type: ignore[arg-type]  # its own config fits it
-    return built
+    model_type = ARCHITECTURES[checkpoint.architecture][0]
+    model = watch(filled(model_type, checkpoint.model.config, _read_weights(path), path.name))
+    return replace(checkpoint, name=f"{checkpoint.name}@{path.stem}", model=model, means=None, changed_examples=())
 
 
 def save_folder(
@@ -236,11 +198,11 @@ def save_folder(
 ) -> None:
     """Write a folder that `load_folder` reads; `half` stores float16. Assumptions that attention rests on are kept."""
     path.mkdir(parents=True, exist_ok=True)
-    about: dict[str, Any] = {"architecture": architecture, "languages": languages, "config": asdict(model.config)}
+    about: dict[str, Any] = {"architecture": architecture, "languages": languages, "config": model.config.options}
     if task is not None:
-        about = {"architecture": architecture, "task": task.described(), "config": asdict(model.config)}
-    if assumed := [one for one in assumptions if isinstance(one, Message) and one.code in {*_KEPT, *GUESSED}]:
-        about[ASSUMED] = [_described(one) for one in assumed]
+        about = {"architecture": architecture, "task": task.described(), "config": model.config.options}
+    if assumed := [one.fields for one in assumptions if isinstance(one, Message) and one.code in GUESSED]:
+        about[ASSUMED] = [{"code": "assumed", "name": one["name"], "default": one["default"]} for one in assumed]
     (path / CONFIG).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     save_weights(path / WEIGHTS, dict(model.named_parameters()), half)
     if tokenizer is not None:
@@ -262,10 +224,17 @@ def save_weights(path: Path, weights: Mapping[str, Tensor], half: bool = True) -
         raise OSError(errno.EIO, str(error), str(path)) from error
 
 
-def in_precision_of(model: M, weights: Mapping[str, Tensor]) -> M:
-    """The model, in double precision if that is how all of the weights were kept."""
-    kept = [w.dtype for w in weights.values() if w.is_floating_point()]
-    return model.double() if kept and all(dtype == torch.float64 for dtype in kept) else model
+def filled(model_type: type[Model], config: Any, weights: Mapping[str, Tensor], name: str) -> Model:
+    """A model of ours in evaluation mode with these weights: in double precision, if all of them are.
+
+    Raises:
+        CheckpointError: as `fill`.
+    """
+    with torch.random.fork_rng(devices=[]):
+        model = model_type(config)
+    is_double = all(tensor.dtype == torch.float64 for tensor in weights.values())
+    fill(model.double() if is_double else model, weights, name)
+    return model.eval()
 
 
 def fill(model: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
@@ -277,13 +246,8 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
     parameters = dict(model.named_parameters())
     missing, unexpected = sorted(parameters.keys() - weights.keys()), sorted(weights.keys() - parameters.keys())
     if missing or unexpected:
-        nothing = Message("nothing")
-        raise CheckpointError(
-            "weights_do_not_fit",
-            name=name,
-            missing=str(missing[:3]) if missing else nothing,
-            unexpected=str(unexpected[:3]) if unexpected else nothing,
-        )
+        some = [str(names[:3]) if names else Message("nothing") for names in (missing, unexpected)]
+        raise CheckpointError("weights_do_not_fit", name=name, missing=some[0], unexpected=some[1])
     for key, parameter in parameters.items():
         found = weights[key]
         if found.shape != parameter.shape:
@@ -294,15 +258,175 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
         parameter.data.copy_(found)
 
 
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise refused("no_json", f"{path.parent.name}/{path.name}", AGAIN, error=str(error)) from error
-
-
 def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError("no_safetensors", file=f"{path.parent.name}/{path.name}", error=str(error)) from error
+
+
+SMALL_FILE_BYTES = 8 * 1024 * 1024
+"""The most that a file beside the weights may have: a config, examples, a tokenizer, a card."""
+
+RETIRED = {
+    "rotary": False, "rotary_halves": False, "norm_after_embedding": False, "attention_dropout": 0.0,
+    "head_activation": "relu",
+}  # fmt: skip
+"""Options of earlier configs that may still stand in one, where they have these values."""
+
+SPARE_NUMBERS = 10_000_000
+"""A config may describe so many numbers more than its weights hold before it is refused outright, not name by name.
+
+Those of a table of positions that a formula gives count too, although no file holds them.
+"""
+
+LARGEST = 1e30
+"""Real numbers of a config lie below; a comparison refuses NaN, and whole numbers that no float can be."""
+
+LONGEST_WORD = 100
+"""Characters of a word in a config; the longest that means something has under 20."""
+
+
+def _checked_folder(path: Path, limits: ReadLimits) -> tuple[dict[str, Any], type[Model], Any]:
+    """What the folder's config says, its model's class and config, once its files are as large as they claim."""
+    for file in path.iterdir():
+        check_inside(file, path)
+        most = limits.file_bytes if file.name == WEIGHTS else SMALL_FILE_BYTES
+        if file.is_file() and file.stat().st_size > most:
+            raise refused("file_large", f"{path.name}/{file.name}", REMEDY, found=file.stat().st_size, most=most)
+    weights, name = path / WEIGHTS, f"{path.name}/{WEIGHTS}"
+    with weights.open("rb") as handle:
+        header = check_header(handle, weights.stat().st_size, name, limits)
+    about = read_json(path / CONFIG)
+    return about, *_checked_config(about, f"{path.name}/{CONFIG}", header.shapes, limits)
+
+
+def _checked_config(about: Any, name: str, shapes: Mapping[str, Shape], limits: ReadLimits) -> tuple[type[Model], Any]:
+    """The class and the config of the model that a config.json describes, for weights of these shapes.
+
+    A config whose model would take more than its weights is refused; a wrong one of the right size is told by name.
+    """
+    try:
+        model_type, config_type = ARCHITECTURES[about["architecture"]]
+        values = {key: value for key, value in about["config"].items() if key not in RETIRED or value != RETIRED[key]}
+    except (AttributeError, ValueError, KeyError, TypeError) as error:
+        raise refused("config_without_model", name, REMEDY, known=tuple(ARCHITECTURES)) from error
+    kinds = {name: one.type for name, (one, _) in config_type.flat().items()}
+    for key, value in values.items():
+        if key not in kinds:
+            raise refused("config_key_unknown", name, REMEDY, key=f"{key!r:.80}")
+        if not _is_plain(value, kinds[key]):
+            raise refused("config_value", name, REMEDY, key=key, value=f"{value!r:.80}")
+    layers = max((value for key, value in values.items() if key.endswith("layers")), default=0)
+    if layers > limits.layers:
+        raise refused("config_many_layers", name, Message("remedy_raise_layers"), layers=layers, most=limits.layers)
+    if layers > len(shapes):
+        raise refused("config_layers", name, layers=layers, tensors=len(shapes))
+    kept = sum(math.prod(shape) for shape in shapes.values())
+    most = 2 * kept + SPARE_NUMBERS
+    try:
+        config = config_type.of(**values)
+        options = config.options
+        rows = max(options["max_length"], options.get("target_length", 0))
+        if rows * options.get("d_model", 1) > most:
+            raise refused("config_positions", name, REMEDY, positions=rows)
+        described = sum(math.prod(shape) for shape in meta_shapes(model_type, config).values())
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # torch's own for sizes beyond any memory
+        raise refused("config_impossible", name, REMEDY, error=said(error)) from error
+    if described > most:
+        raise refused("config_numbers", name, REMEDY, described=described, kept=kept)
+    return model_type, config
+
+
+def read_json(file: Path) -> Any:
+    """What a JSON file of a folder holds.
+
+    Raises:
+        CheckpointError: it is too large, or cannot be read as JSON.
+    """
+    name = f"{file.parent.name}/{file.name}"
+    try:
+        if (size := file.stat().st_size) > SMALL_FILE_BYTES:
+            raise refused("file_large", name, REMEDY, found=size, most=SMALL_FILE_BYTES)
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise refused("no_json", name, REMEDY, error=type(error).__name__) from error
+
+
+def _is_plain(value: Any, kind: Any) -> bool:
+    """Whether a JSON value is of the kind that a config's field has, and no number beyond reason."""
+    if kind == int | None:
+        return value is None or _is_plain(value, int)
+    if kind is int:
+        return type(value) is int and abs(value) < 2**31
+    if kind is float:
+        return type(value) in {int, float} and -LARGEST < value < LARGEST
+    if kind in {bool, str}:
+        return isinstance(value, kind) and len(str(value)) <= LONGEST_WORD
+    number = float if kind == Sequence[float] else int
+    return isinstance(value, list) and len(value) < 1000 and all(_is_plain(item, number) for item in value)
+
+
+class _Unfilled(TorchFunctionMode):
+    """Skips `nn.init.normal_`, as a meta tensor has nothing to fill."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = kwargs or {}
+        return options["tensor"] if func is nn.init.normal_ else func(*args, **options)
+
+
+def meta_shapes(model: type[nn.Module], config: Any) -> dict[str, Shape]:
+    """The shape of each parameter of our model, without taking memory for it.
+
+    Arithmetic on the meta device would make torch import its compiler (3 s). So nothing is filled, and a formula's
+    table, which is no parameter, is not computed.
+    """
+    computed = config.options.get("positions") in FORMULAS
+    lean = config.changed(positions="stored", max_length=1) if computed else config
+    with torch.device("meta"), _Unfilled():
+        shapes = {name: tuple(p.shape) for name, p in model(lean).named_parameters()}
+    return {name: shape for name, shape in shapes.items() if not (computed and name.endswith("positions.table"))}
+
+
+FOLDER, INDEX = "history", "index.json"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Weights after so many `update`s, their greedy BLEU (0 to 100) and loss (nats a token) on the validation pairs."""
+
+    path: Path
+    update: int
+    epoch: int
+    bleu: float
+    loss: float
+
+    @property
+    def name(self) -> str:
+        """What stands for it after a checkpoint's name, as in `multi30k-en-de@000400`."""
+        return self.path.stem
+
+
+def snapshots(checkpoint_folder: Path) -> tuple[Snapshot, ...]:
+    """The snapshots of a checkpoint, the earliest first; none where it kept none.
+
+    Raises:
+        CheckpointError: the index cannot be read, or names a file that is not in the folder.
+    """
+    folder = checkpoint_folder / FOLDER
+    index = folder / INDEX
+    if not index.is_file():
+        return ()
+    try:
+        entries: list[dict[str, Any]] = json.loads(index.read_text(encoding="utf-8"))
+        numbers = {"update": int, "epoch": int, "bleu_greedy": float, "loss": float}
+        found = [
+            Snapshot(folder / str(entry["file"]), *(kind(entry[name]) for name, kind in numbers.items()))
+            for entry in entries
+        ]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError("history_unreadable", folder=checkpoint_folder.name, error=repr(error)) from error
+    for snapshot in found:
+        if snapshot.path.parent != folder or not snapshot.path.is_file():
+            raise CheckpointError("snapshot_not_there", folder=checkpoint_folder.name, name=snapshot.path.name)
+    return tuple(sorted(found, key=lambda snapshot: snapshot.update))

@@ -1,33 +1,44 @@
-"""The template process and its workers: `python -m transformer.checkpoint.worker.child [--library] LINE`.
+"""The template process and its workers: `python -m transformer.checkpoint.worker.child LINE`.
 
 The template waits on a socket (the open file numbered LINE) for "fork a worker for this channel" (F) and "end this
-worker" (E). It has one thread and runs nothing of a file; with `--library` it imports the transformers library first. A
-worker does one job and is gone, or keeps what it was given and answers requests about it until its channel is closed.
+worker" (E). It has one thread and runs nothing of a file; the transformers library, if there is one, is imported first.
+A worker does one job and is gone, or keeps what it was given and answers requests about it until its channel is closed.
+A job yields tables and blocks of bytes (see `wire_format`).
 """
 
 import ctypes
 import gc
+import io
+import json
 import os
 import signal
 import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 
-from transformer.checkpoint.huggingface.library import prepare
+from transformer.attention.record_files import blocks as record_blocks
+from transformer.attention.record_files import read as read_contents
+from transformer.checkpoint.foreign.vocabularies import parse_sentencepiece, read_tokens
+from transformer.checkpoint.huggingface.folder import MODELS, library
+from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_uploads
 from transformer.checkpoint.worker import wire_format
-from transformer.checkpoint.worker.error_codec import packed
-from transformer.checkpoint.worker.jobs import JOBS, KEEPERS, Answerer
-from transformer.checkpoint.worker.pool import LIBRARY
-from transformer.checkpoint.worker.template import MESSAGE_BYTES
-from transformer.errors import CheckpointError, HeedmapError
-from transformer.safe.limits import MEGABYTE
+from transformer.checkpoint.worker.isolated import measured
+from transformer.checkpoint.worker.pool import MESSAGE_BYTES
+from transformer.checkpoint.worker.remote_tokenizer import about
+from transformer.errors import HeedmapError
+from transformer.messages import packed_message
+from transformer.safe import arrays
+from transformer.safe.contents import Contents
+from transformer.safe.limits import MEGABYTE, ReadLimits
+from transformer.safe.zips import zip_bytes, zip_entries
+from transformer.text.base import Tokenizer
 
 OPEN_FILES = 64
 """What a worker may have open: its channel, a few files of weights, and what libraries need."""
@@ -41,12 +52,9 @@ PARENT_DEATH_SIGNAL = 1
 """The option of Linux's `prctl` that names the signal."""
 
 
-def main(line: int, with_library: bool = False) -> None:
+def main(line: int) -> None:
     """Fork and end workers as the server says, until it is gone."""
     torch.set_num_threads(1)
-    if with_library:
-        with suppress(CheckpointError):  # the worker says what is missing
-            prepare()
     with suppress(FileNotFoundError):
         tempfile.gettempdir()  # found by writing to it, which a worker cannot; libraries ask where it is
     gc.freeze()  # so that workers share what is loaded
@@ -94,47 +102,32 @@ def _be_worker(channel: int) -> NoReturn:
 
 
 def _serve(channel: socket.socket) -> None:
-    request = wire_format.receive_header(channel)
-    if request is None:
-        return
+    """Do a job, and answer requests about what it kept, until the channel is closed or something is not foreseen."""
     answer: Answerer | None = None
-    with _told(channel) as told:
-        limit(**request["budget"])
-        blocks = wire_format.receive_blocks(channel, request, MOST_REQUEST)
-        if request["job"] in KEEPERS:
-            about, answer = KEEPERS[request["job"]](request, blocks)
-            wire_format.send(channel, {**about, "kind": "done"})
-        else:
-            for header, found in JOBS[request["job"]](request, blocks):
-                wire_format.send(channel, {**header, "kind": "part"}, found)
-            wire_format.send(channel, {"kind": "done"})
-    while answer is not None and told.goes_on and (asked := wire_format.receive_header(channel)) is not None:
-        with _told(channel) as told:
-            allow(asked["seconds"])
-            wire_format.send(channel, {**answer(asked), "kind": "done"})
-
-
-class _Told:
-    """Whether a worker may go on after what it did."""
-
-    goes_on = True
-
-
-@contextmanager
-def _told(channel: socket.socket) -> Iterator[_Told]:
-    """Tell the server what goes wrong inside. After a refusal the worker may go on, otherwise it is at its end."""
-    found = _Told()
-    last: dict[str, Any] | None = None
-    try:
-        yield found
-    except HeedmapError as error:
-        last = {"kind": "refused", "error": packed(error)}
-    except MemoryError:
-        last, found.goes_on = {"kind": "memory"}, False
-    except BaseException:  # noqa: BLE001  (panics of native libraries are no Exception; the server logs all)
-        last, found.goes_on = {"kind": "failed", "sentence": traceback.format_exc()[-MOST_TRACE:]}, False
-    if last is not None:
-        wire_format.send(channel, last)
+    while (request := wire_format.receive_header(channel)) is not None:
+        try:
+            found: dict[str, Any] = {}
+            if answer is not None:
+                allow(request["seconds"])
+                found = answer(request)
+            else:
+                limit(**request["budget"])
+                blocks = wire_format.receive_blocks(channel, request, MOST_REQUEST)
+                if request["job"] in KEEPERS:
+                    found, answer = KEEPERS[request["job"]](request, blocks)
+                else:
+                    for header, part in JOBS[request["job"]](request, ReadLimits(**request["limits"]), blocks):
+                        wire_format.send(channel, {**header, "kind": "part"}, part)
+            said = {**found, "kind": "done"}
+        except HeedmapError as error:
+            said = {"kind": "refused", "error": packed_message(error.message)}
+        except MemoryError:
+            said, answer = {"kind": "memory"}, None
+        except BaseException:  # noqa: BLE001  (panics of native libraries are no Exception; the server logs all)
+            said, answer = {"kind": "failed", "sentence": traceback.format_exc()[-MOST_TRACE:]}, None
+        wire_format.send(channel, said)
+        if answer is None:
+            return
 
 
 def allow(seconds: int) -> None:
@@ -166,5 +159,94 @@ def limit(memory_bytes: int, seconds: int) -> None:
         lower(resource.RLIMIT_AS, pages * resource.getpagesize() + memory_bytes)
 
 
+Part = tuple[dict[str, Any], Sequence[memoryview | bytes]]
+"""A table and its blocks."""
+
+Answerer = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""What answers requests about what is kept."""
+
+Job = Callable[[Mapping[str, Any], ReadLimits, list[bytearray]], Iterator[Part]]
+"""A job is done on a request, within limits, with the blocks that came with it: the bytes of the file called `name`."""
+
+
+def read_files(request: Mapping[str, Any], limits: ReadLimits, blocks: list[bytearray]) -> Iterator[Part]:
+    """The tensors of uploads (`names`, their bytes as blocks), or of the file or folder at `path`."""
+    if "path" in request:
+        return _contents(read(Path(request["path"]), limits))
+    return _contents(read_uploads({name: io.BytesIO(blocks.pop(0)) for name in request["names"]}, limits))
+
+
+def read_arrays(request: Mapping[str, Any], limits: ReadLimits, blocks: list[bytearray]) -> Iterator[Part]:
+    """The arrays of a file, to compare with."""
+    return _contents(arrays.read_arrays(io.BytesIO(blocks.pop()), request["name"], limits))
+
+
+def read_vocabulary(request: Mapping[str, Any], limits: ReadLimits, blocks: list[bytearray]) -> Iterator[Part]:
+    """The tokens of a list, as JSON."""
+    yield {}, [json.dumps(read_tokens(bytes(blocks[0]), request["name"], limits)).encode()]
+
+
+def read_record(request: Mapping[str, Any], limits: ReadLimits, blocks: list[bytearray]) -> Iterator[Part]:
+    """The record in a file, written anew from what was read of it: the server meets only that."""
+    yield {}, list(record_blocks(read_contents(io.BytesIO(blocks.pop()), request["name"], limits)))
+
+
+def unzip(request: Mapping[str, Any], limits: ReadLimits, blocks: list[bytearray]) -> Iterator[Part]:
+    """The files of a model's folder in a ZIP, one after the other; before them how large they are."""
+    stream, size, source = io.BytesIO(blocks[0]), len(blocks.pop()), request["name"]
+    entries = zip_entries(stream, size, source, limits)
+    yield {"bytes": sum(line.n_bytes for line in entries.values())}, []
+    for name, line in entries.items():
+        yield {"name": name}, [b"".join(zip_bytes(stream, name, line, source))]
+
+
+def try_folder(request: Mapping[str, Any], limits: ReadLimits, _: list[bytearray]) -> Iterator[Part]:
+    """Load the folder at `path` and run its model once. Its tokenizers are tried where they are kept."""
+    yield measured(lambda: load(Path(request["path"]), limits=limits)), []
+
+
+def _contents(found: Contents) -> Iterator[Part]:
+    """The contents of a checkpoint: its tensors beside all that JSON can hold."""
+    described, memory = wire_format.packed(found.tensors)
+    yield {**vars(found), "tensors": described}, memory
+
+
+JOBS: dict[str, Job] = {
+    "read": read_files,
+    "arrays": read_arrays,
+    "vocabulary": read_vocabulary,
+    "folder": try_folder,
+    "unzip": unzip,
+    "record": read_record,
+}
+"""Every job by name."""
+
+
+def keep_tokenizer(request: Mapping[str, Any], blocks: list[bytearray]) -> tuple[dict[str, Any], Answerer]:
+    """Keep the tokenizer of the folder or file at `path`, or in the bytes of the file called `name`.
+
+    Each request names a `side`, a `call` of the tokenizer and its `value`.
+    """
+    if "path" in request:
+        found: Tokenizer = read_folder_tokenizer(Path(request["path"]))
+    else:
+        found = parse_sentencepiece(bytes(blocks[0]), request["name"])
+    sides = {"source": found, "target": found.as_target()}
+
+    def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
+        call = getattr(sides[asked["side"]], asked["call"])
+        return {"found": call(asked["value"])}
+
+    return {side: about(tokenizer) for side, tokenizer in sides.items()}, answer
+
+
+KEEPERS: dict[str, Callable[[Mapping[str, Any], list[bytearray]], tuple[dict[str, Any], Answerer]]] = {
+    "tokenizer": keep_tokenizer,
+}
+"""What a worker may keep, by name: it answers what was kept in a few words, and then requests."""
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[-1]), LIBRARY in sys.argv)
+    with suppress(Exception):  # a worker says what is missing
+        library(MODELS)
+    main(int(sys.argv[-1]))

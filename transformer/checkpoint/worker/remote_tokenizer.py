@@ -1,21 +1,70 @@
-"""The tokenizer of an untrusted file: it cuts and joins texts in a worker process, and only its answers come here.
+"""Vocabularies and tokenizers of untrusted files: lists of tokens come here, whatever cuts texts stays in a worker.
 
 What a tokenizer file asks for (regular expressions, replacements, normalisation tables) runs in native code whose cost
 the file's author chooses: a few typed letters may become gigabytes. A worker bounds that, and costs about a millisecond
-a text.
+a text. A file that is refused, or takes too much memory or time, is a CheckpointError here.
 """
 
+import json
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, get_args
 
-from transformer.checkpoint.worker.pool import GaveUpError
-from transformer.checkpoint.worker.resident import Here, Resident
-from transformer.checkpoint.worker.tokenizer_facts import MOST_IDS, MOST_LETTERS, MOST_TOKENS, About
+from transformer.checkpoint.foreign.vocabularies import MOST_TOKENS as MOST_LISTED
+from transformer.checkpoint.huggingface.folder import VOCABULARIES
+from transformer.checkpoint.worker.pool import WORKERS, Budget, GaveUpError, Resident, garbled
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
-from transformer.safe.declared import is_count
-from transformer.text.base import check_unicode
+from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
+from transformer.safe.tensors import is_count
+from transformer.text.base import Tokenizer, check_unicode
+
+MOST_IDS, MOST_LETTERS = 200_000, 1_000_000
+"""The longest text that is cut or joined: in tokens, and in letters of all pieces together."""
+
+MOST_TOKENS = 10_000_000
+"""Sizes of vocabularies beyond this are not believed."""
+
+MOST_NAME = 200
+"""Letters of a language's name, and of a mask."""
+
+
+ASKED_ONCE = ("pad_id", "bos_id", "eos_id", "unknown_id", "mask_id", "mask", "max_length", "languages")
+"""What a tokenizer is asked once, beside its size and special tokens."""
+
+
+def about(tokenizer: Tokenizer) -> dict[str, Any]:
+    """What a tokenizer says of itself, as JSON can hold it."""
+    size, said = len(tokenizer), {name: getattr(tokenizer, name) for name in ASKED_ONCE}
+    special = [i for i in range(size) if tokenizer.is_special(i)]
+    return {**said, "languages": list(said["languages"]), "size": size, "special": special}
+
+
+def checked(said: Any, source: str) -> dict[str, Any]:
+    """What a worker says of the tokenizer of `source`.
+
+    Raises:
+        CheckpointError: that cannot be.
+    """
+    fields = said if isinstance(said, dict) else {}
+    found: dict[str, Any] = {name: fields.get(name) for name in (*ASKED_ONCE, "size", "special")}
+    special, size, languages, longest = (found[name] for name in ("special", "size", "languages", "max_length"))
+    sound = (
+        is_count(size)
+        and size <= MOST_TOKENS
+        and all(type(i) is int and -1 <= i < MOST_TOKENS for name, i in found.items() if name.endswith("_id"))
+        and isinstance(special, list)
+        and all(is_count(i) and i < size for i in special)
+        and isinstance(languages, list)
+        and len(languages) == 2
+        and all(isinstance(text, str) and len(text) <= MOST_NAME for text in (found["mask"], *languages))
+        and (longest is None or (is_count(longest) and longest > 0))
+    )
+    if not sound:
+        raise garbled(source, "no tokenizer")
+    return {**found, "languages": tuple(languages), "special": frozenset(special)}
+
 
 LABELS_AT_ONCE, KEPT_LABELS = 10_000, 20_000
 """How many labels one request asks for, and how many are remembered."""
@@ -23,74 +72,52 @@ LABELS_AT_ONCE, KEPT_LABELS = 10_000, 20_000
 Side = Literal["source", "target"]
 
 
-class RemoteTokenizer:
-    """A `Tokenizer` whose every call on a text is answered by a worker. Safe to use from many threads."""
-
-    pad_id: int
-    bos_id: int
-    eos_id: int
-    unknown_id: int
-    mask_id: int
-    mask: str
-    max_length: int | None
-    languages: tuple[str, str]
+class RemoteTokenizer(Tokenizer):
+    """A tokenizer whose every call on a text is answered by a worker. Safe to use from many threads."""
 
     def __init__(
         self,
-        resident: Resident | Here,
-        about: Mapping[Side, About],
+        resident: Resident,
+        sides: Mapping[Side, Mapping[str, Any]],
         side: Side = "source",
         other: "RemoteTokenizer | None" = None,
     ) -> None:
-        """`other` is the side whose worker this one shares; without one, the worker ends with this object."""
-        self._resident, self._about, self._side, self._other = resident, about, side, other
-        self.about = about[side]
-        for name in ("pad_id", "bos_id", "eos_id", "unknown_id", "mask_id", "mask", "max_length", "languages"):
-            setattr(self, name, getattr(self.about, name))
+        """`sides` is what is known of each; `other`, whose worker this one shares: else it ends with this object."""
+        self._resident, self._sides, self._side, self._other = resident, sides, side, other
+        vars(self).update({name: sides[side][name] for name in ASKED_ONCE})
         self._labels = dict[int, str]()
         if other is None:
             weakref.finalize(self, resident.leave)
 
     def as_target(self) -> "RemoteTokenizer":
-        """The same tokenizer for what is written, where its model reads one language and writes another."""
-        return RemoteTokenizer(self._resident, self._about, "target", self)
+        return RemoteTokenizer(self._resident, self._sides, "target", self)
 
     def __len__(self) -> int:
-        return self.about.size
+        size: int = self._sides[self._side]["size"]
+        return size
 
     def encode(self, text: str) -> list[int]:
-        """Ids of `text`, without special tokens.
-
-        Raises:
-            InputError: the tokenizer cannot cut it, or takes too much for it; so do all calls below.
-        """
         return self._ids("encode", text)
 
     def pieces(self, text: str) -> list[str]:
-        """The tokens of `text` as they stand in it."""
         return self._texts("pieces", text)
 
     def source_ids(self, text: str) -> list[int]:
-        """What an encoder reads."""
         return self._ids("source_ids", text)
 
     def encoder_ids(self, text: str) -> list[int]:
-        """What an encoder without a decoder reads."""
         return self._ids("encoder_ids", text)
 
     def target_ids(self, text: str) -> list[int]:
-        """A whole target."""
         return self._ids("target_ids", text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; special tokens and padding leave no trace."""
         found = self._asked("decode", [int(i) for i in ids])
         if not isinstance(found, str) or len(found) > MOST_LETTERS:
             raise self._garbled("no text")
         return found
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        """What a person reads for each id; a leading ▁ starts a word."""
         wanted = [int(i) for i in ids]
         new = sorted({i for i in wanted if i not in self._labels})
         known = self._labels
@@ -102,16 +129,14 @@ class RemoteTokenizer:
         return [known[i] for i in wanted]
 
     def is_special(self, token: int) -> bool:
-        """Whether `token` is a special token or padding, and so no part of any text."""
-        return token in self.about.special
+        return token in self._sides[self._side]["special"]
 
     def _ids(self, call: str, text: str) -> list[int]:
         found = self._asked(call, text)
-        if not isinstance(found, list) or len(found) > MOST_IDS:
+        is_list = isinstance(found, list) and len(found) <= MOST_IDS
+        if not is_list or not all(is_count(i) and i < MOST_TOKENS for i in found):
             raise self._garbled("no ids")
-        if not all(is_count(i) and i < MOST_TOKENS for i in found):
-            raise self._garbled("no ids")
-        return found
+        return list(found)
 
     def _texts(self, call: str, value: str | list[int], count: int | None = None) -> list[str]:
         found = self._asked(call, value)
@@ -139,12 +164,49 @@ class RemoteTokenizer:
         return InputError("tokenizer_gave_up", folder=self._resident.source, error=why)
 
 
-def started(resident: Resident | Here) -> RemoteTokenizer:
-    """The tokenizer that a worker keeps from now on.
+LIBRARY_MEMORY, SECONDS = 1024 * MEGABYTE, 4
+"""The floor of what reading a tokenizer of the transformers library may take; its seconds are those of any tokenizer,
+which has one more for each megabyte."""
 
-    Raises:
-        CheckpointError: it is refused, or takes too much memory or time.
-    """
+JSON_GROWTH, FRAME_BYTES = 6, 1024
+"""How many times as long as in its file a token may be as JSON (\\u0001), and what an empty list takes."""
+
+
+def read_tokens(data: bytes, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> list[str]:
+    """As `vocabularies.read_tokens`."""
+    most = len(data) * JSON_GROWTH + FRAME_BYTES
+    budget = Budget.of(len(data))
+    answer = WORKERS.answer("vocabulary", name, [data], budget=budget, limits=limits, most_bytes=most)
+    try:
+        tokens = json.loads(b"".join(answer.blocks))
+    except (ValueError, RecursionError):
+        tokens = None
+    is_list = isinstance(tokens, list) and 0 < len(tokens) <= MOST_LISTED
+    if not is_list or not all(isinstance(one, str) and 0 < len(one) <= limits.name_characters for one in tokens):
+        raise garbled(name, "no list of tokens")
+    return list(tokens)
+
+
+def sentencepiece(data: bytes, name: str) -> RemoteTokenizer:
+    """The SentencePiece model in the bytes of a file."""
+    return _started(Resident("tokenizer", name, [data], budget=_budget(len(data))))
+
+
+def folder_tokenizer(path: Path) -> RemoteTokenizer:
+    """The tokenizer at a path: a file of SentencePiece, or a folder of the transformers library."""
+    if path.is_file():
+        name, budget = f"{path.parent.name}/{path.name}", _budget(path.stat().st_size)
+    else:
+        size = sum(file.stat().st_size for name in VOCABULARIES if (file := path / name).is_file())
+        name, budget = path.name, _budget(size, floor_bytes=LIBRARY_MEMORY)
+    return _started(Resident("tokenizer", name, budget=budget, path=str(path.resolve())))
+
+
+def _started(resident: Resident) -> RemoteTokenizer:
+    """The tokenizer that a worker keeps from now on."""
     said = resident.start()
-    sides: tuple[Side, Side] = ("source", "target")
-    return RemoteTokenizer(resident, {side: About.unpacked(said.get(side), resident.source) for side in sides})
+    return RemoteTokenizer(resident, {side: checked(said.get(side), resident.source) for side in get_args(Side)})
+
+
+def _budget(n_bytes: int, **floor: int) -> Budget:
+    return Budget.of(n_bytes, floor_seconds=SECONDS + n_bytes // MEGABYTE, **floor)

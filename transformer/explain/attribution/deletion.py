@@ -1,25 +1,38 @@
-"""Deletion: what the written tokens lose when one part of the input is not there. The others are measured against it.
+"""Deletion: what the written tokens lose when one part of the input is not there, and how others fare against it.
 
 For each source word j: log p(y_t | x, y_<t) - log p(y_t | x without j, y_<t), teacher forced, in nats. Positive: the
 word spoke for the token. Three ways to be without: hidden from every attention, replaced by the unknown token, or taken
 out and all read again. Source: Zeiler and Fergus 2014, section 4.2 (occlusion); Li et al. 2016, "Understanding neural
 networks through representation erasure".
+
+Trust: for each written word, source words are ranked by a method. Comprehensiveness at k %: the log-probability (nats)
+that the written word loses without the first k % of them; high is good. Sufficiency: what it loses with these alone;
+low is good. Words go as deletion takes them; special tokens stay, and are not ranked. Source: DeYoung et al. 2020,
+"ERASER", section 4.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from transformer.attention.measures import rank_correlation
 from transformer.errors import NotDefinedError
-from transformer.explain.attribution.result import Attribution, causal_visible, groups, summed
-from transformer.explain.attribution.scored_sequence import POSITIONS_AT_ONCE, ScoredSequence
+from transformer.explain.attribution.result import (
+    POSITIONS_AT_ONCE,
+    Attribution,
+    ScoredSequence,
+    causal_visible,
+    groups,
+    summed,
+)
 from transformer.messages import Message
-from transformer.plots.quantity import Quantity
+from transformer.plots.picture import Quantity
 
 How = Literal["hidden", "unknown", "removed"]
 """How a part is not there: hidden from every attention, replaced by the unknown token, or taken out and read again."""
@@ -32,6 +45,9 @@ def untold(done: float) -> None:
     """Nobody asks how much is done."""
 
 
+Part = tuple[list[int], list[int]]
+"""What is taken away together: positions of the source, and of the prefix."""
+
 PARTS_AT_ONCE = 64
 """Most parts that are taken away between two reports of progress; of long texts fewer."""
 
@@ -41,7 +57,7 @@ def deletion(
     how: How = "hidden",
     words: bool = False,
     prefix: bool = True,
-    progress: Progress | None = None,
+    progress: Progress = untold,
 ) -> Attribution:
     """What each written token loses without each source token, and without each token of the target prefix.
 
@@ -61,15 +77,12 @@ def deletion(
     source_parts = groups(sequence.source, words)
     with_prefix = prefix and how != "removed"
     read_parts = groups(sequence.read, words) if with_prefix else []
-    parts: list[tuple[list[int], list[int]]] = [(list(part), []) for part in source_parts] + [
-        ([], list(part)) for part in read_parts
-    ]
+    parts: list[Part] = [*((part, []) for part in source_parts), *(([], part) for part in read_parts)]
     rows, found = [([], []), *parts], []  # the first is the whole
     size = max(1, min(PARTS_AT_ONCE, 2 * POSITIONS_AT_ONCE // (len(sequence.source_ids) + len(sequence.read_ids))))
     for start in range(0, len(rows), size):
         found.append(_without(sequence, how, rows[start : start + size]))
-        if progress:
-            progress(min(1.0, (start + size) / len(rows)))
+        progress(min(1.0, (start + size) / len(rows)))
     log_probs = torch.cat(found)
     lost = (log_probs[:1] - log_probs[1:]).T.numpy()  # (step, part)
     axis = sequence.read if with_prefix else sequence.read.kept(())
@@ -78,23 +91,16 @@ def deletion(
     visible = summed(seen, [*source_parts, *shifted], 1) > 0  # (step, part)
     lost = np.where(visible & _changes(sequence, how, parts), lost, 0.0)  # not what rounding left of it
     if words:
-        steps = groups(sequence.written, words)
-        lost, visible = summed(lost, steps, 0), summed(visible, steps, 0) > 0
+        written = groups(sequence.written, words)
+        lost, visible = summed(lost, written, 0), summed(visible, written, 0) > 0
     if how == "removed":  # of a source that is one word nothing would be left
         visible &= [len(part) < len(sequence.source_ids) for part in source_parts]
     notes = [Message(f"note_deletion_{how}")]
     notes += [Message("note_deletion_prefix")] if with_prefix and how == "hidden" else []
     notes += [Message("note_deletion_words")] if words else []
-    return Attribution(
-        method="deletion" if how == "hidden" else f"deletion_{how}",
-        steps=sequence.written.merged() if words else sequence.written,
-        source=sequence.source.merged() if words else sequence.source,
-        prefix=axis.merged() if words else axis,
-        values=lost,
-        visible=visible,
-        quantity=Quantity.LOG_PROB_LOST,
-        notes=tuple(notes),
-    )
+    steps, source, read = (one.merged() if words else one for one in (sequence.written, sequence.source, axis))
+    name = "deletion" if how == "hidden" else f"deletion_{how}"
+    return Attribution(name, steps, source, read, lost, visible, Quantity.LOG_PROB_LOST, notes=tuple(notes))
 
 
 def without(
@@ -106,16 +112,13 @@ def without(
     """Log-probabilities (nats) of the written tokens without some source positions, once for each list of positions.
 
     NaN where nothing would be left to read, and where `wanted` is given and False.
-
-    Raises:
-        AttributionError: as `deletion`.
     """
     _check(sequence, how, prefix=False)
     return _without(sequence, how, [(list(positions), []) for positions in hidden], wanted)
 
 
 def _check(sequence: ScoredSequence, how: How, prefix: bool) -> None:
-    if how == "hidden" and not sequence.abilities.hides:
+    if how == "hidden" and not sequence.model.abilities.hides:
         raise NotDefinedError("attribution_cannot_hide", name=sequence.name)
     if how == "removed" and not sequence.source_ids:
         raise NotDefinedError("attribution_no_source_to_cut", name=sequence.name)
@@ -126,12 +129,9 @@ def _check(sequence: ScoredSequence, how: How, prefix: bool) -> None:
 
 
 def _without(
-    sequence: ScoredSequence,
-    how: How,
-    parts: Sequence[tuple[list[int], list[int]]],
-    wanted: Bool[Tensor, "part target"] | None = None,
+    sequence: ScoredSequence, how: How, parts: Sequence[Part], wanted: Bool[Tensor, "part target"] | None = None
 ) -> Float[Tensor, "part target"]:
-    """Log-probabilities without each part, which is a list of source positions and one of prefix positions."""
+    """Log-probabilities without each part."""
     n_source, n_read = len(sequence.source_ids), len(sequence.read_ids)
     if how == "hidden":
         shown, shown_read = torch.ones(len(parts), n_source).bool(), torch.ones(len(parts), n_read).bool()
@@ -156,16 +156,126 @@ def _without(
     return found
 
 
-def _changes(
-    sequence: ScoredSequence, how: How, parts: Sequence[tuple[list[int], list[int]]]
-) -> Bool[np.ndarray, " part"]:
+def _changes(sequence: ScoredSequence, how: How, parts: Sequence[Part]) -> Bool[np.ndarray, " part"]:
     """Whether to be without a part changes what is read: an unknown token that replaces itself changes nothing."""
     if how != "unknown":
         return np.ones(len(parts), dtype=bool)
-    known = [i != sequence.unknown_source_id for i in sequence.source_ids]
-    known_read = [i != sequence.unknown_target_id for i in sequence.read_ids]
-    return np.array([any(known[i] for i in a) or any(known_read[i] for i in b) for a, b in parts], dtype=bool)
+    source, read = sequence.source_ids, sequence.read_ids
+    unknown, unread = sequence.unknown_source_id, sequence.unknown_target_id
+    return np.array([any(source[i] != unknown for i in a) or any(read[i] != unread for i in b) for a, b in parts], bool)
 
 
 def _replaced(ids: Sequence[int], positions: Sequence[int], by: int) -> list[int]:
     return [by if i in positions else id_ for i, id_ in enumerate(ids)]
+
+
+DECIDED = 1.0
+"""A source word decides a written one if its removal costs more than this many nats of log-probability."""
+
+
+@dataclass(frozen=True, eq=False)
+class Deciding:
+    """For each written word the source word that decides it, as a column (-1: none), and the most that it loses (nats).
+
+    A special token neither decides nor is decided. `needed` is for each source word the most that any written word
+    loses without it; 0 for special tokens.
+    """
+
+    columns: Int[np.ndarray, " step"]
+    lost: Float[np.ndarray, " step"]
+    needed: Float[np.ndarray, " part"]
+
+
+def deciding(
+    lost: Float[np.ndarray, "step part"],
+    steps_special: Sequence[bool],
+    parts_special: Sequence[bool],
+    least: float = DECIDED,
+) -> Deciding:
+    """What decides each step, by losses by step and part, in nats; NaN where a loss is not known."""
+    counted = np.where(np.isnan(lost) | np.array(parts_special, dtype=bool), -np.inf, lost)
+    most, is_word = counted.max(axis=1, initial=-np.inf), ~np.array(steps_special, dtype=bool)
+    columns = counted.argmax(axis=1) if counted.shape[1] else np.zeros(len(counted), dtype=int)
+    needed = counted[is_word].max(axis=0, initial=0.0)
+    return Deciding(np.where((most > least) & is_word, columns, -1), most, needed)
+
+
+PERCENTS = (10, 20, 30, 40, 50)
+"""Shares of the source words that are taken away, or left alone."""
+
+RANDOM_ORDERS = 5
+"""Random orders whose mean is the baseline."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trust:
+    """How one ranking fares, summed over written words; `rows` counts those that it ranks.
+
+    `spearman` is the sum of rank correlations with deletion over the `correlated` words where one is defined.
+    """
+
+    comprehensiveness: Float[np.ndarray, " percent"]
+    sufficiency: Float[np.ndarray, " percent"]
+    rows: int
+    spearman: float
+    correlated: int
+
+
+def trust(sequence: ScoredSequence, answers: Mapping[str, Attribution], how: How = "hidden") -> dict[str, Trust]:
+    """How each of `answers` fares, by name; beside them `random`, and `reversed`: deletion's order from its other end.
+
+    Answers are in pieces or words; deletion itself is always computed, in words, and named `deletion` in the result.
+    """
+    word_groups = groups(sequence.source, words=True)
+    words = [i for i, special in enumerate(sequence.source.merged().special) if not special]
+    steps = [i for i, special in enumerate(sequence.written.merged().special) if not special]
+    single = _lost(sequence, how, [word_groups[i] for i in words])[steps]  # (step, word)
+    scores = {"deletion": single} | {
+        name: answer.merged().of_source[np.ix_(steps, words)] for name, answer in answers.items() if name != "deletion"
+    }
+    orders = {name: np.argsort(-table, axis=1, kind="stable") for name, table in scores.items()}  # of equals the first
+    orders["reversed"] = orders["deletion"][:, ::-1]
+    dice = np.random.default_rng(sequence.source_ids)
+    shuffled = [np.tile(dice.permutation(len(words)), (len(steps), 1)) for _ in range(RANDOM_ORDERS)]
+    counts = [counted(percent, len(words)) for percent in PERCENTS]
+    everything, asked = frozenset(range(len(words))), defaultdict[frozenset[int], set[int]](set)
+    for table in (*orders.values(), *shuffled):
+        for step, row in enumerate(table):
+            for first in (frozenset(row[:count].tolist()) for count in counts):
+                asked[first].add(step)
+                asked[everything - first].add(step)
+    place = {taken: i for i, taken in enumerate(asked)}
+    hidden = [[i for word in taken for i in word_groups[words[word]]] for taken in asked]
+    step_of = {i: step for step, word in enumerate(steps) for i in groups(sequence.written, words=True)[word]}
+    wanted = [[step_of.get(i) in of for i in range(len(sequence.written))] for of in asked.values()]
+    lost = _lost(sequence, how, hidden, torch.tensor(wanted))[steps]
+
+    def fares(table: np.ndarray, score: np.ndarray | None) -> Trust:
+        known = range(len(steps)) if score is None else np.flatnonzero(~np.isnan(score).any(1))
+        both = np.zeros((2, len(PERCENTS)))
+        for i, count in enumerate(counts):
+            for row in known:
+                first = frozenset(table[row, :count].tolist())
+                both[:, i] += lost[row, place[first]], lost[row, place[everything - first]]
+        found = [] if score is None else [rank_correlation(score[row], single[row]) for row in known]
+        defined = [value for value in found if not np.isnan(value)]
+        return Trust(both[0], both[1], len(known), float(sum(defined)), len(defined))
+
+    chance = [(one.comprehensiveness, one.sufficiency) for one in (fares(table, None) for table in shuffled)]
+    kept, alone = (np.mean(each, axis=0) for each in zip(*chance, strict=True))
+    result = {name: fares(table, scores.get(name)) for name, table in orders.items()}
+    return result | {"random": Trust(kept, alone, len(steps), 0.0, 0)}
+
+
+def counted(percent: int, n: int) -> int:
+    """How many of `n` words `percent` is: at least one, halves rounded up."""
+    return max(1, int(percent * n / 100 + 0.5))
+
+
+def _lost(
+    sequence: ScoredSequence, how: How, hidden: list[list[int]], wanted: Bool[Tensor, "set target"] | None = None
+) -> Float[np.ndarray, "step set"]:
+    """Log-probability that each written word loses without each set of source positions."""
+    whole = without(sequence, how, [[]])
+    lost = (whole - without(sequence, how, hidden, wanted)).T.numpy()
+    return summed(lost, groups(sequence.written, words=True), 0)

@@ -17,13 +17,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.explain.attribution.attention_gradients import attention_gradients
-from transformer.explain.attribution.deletion import Progress
-from transformer.explain.attribution.result import Attribution, answer
-from transformer.explain.attribution.scored_sequence import ScoredSequence
-from transformer.explain.attribution.weights import CROSS, DECODER, ENCODER
+from transformer.attention.capture import Recording, recording, watch
+from transformer.errors import NotDefinedError
+from transformer.explain.attribution.deletion import Progress, untold
+from transformer.explain.attribution.layers import CROSS, DECODER, ENCODER
+from transformer.explain.attribution.result import Attribution, ScoredSequence, answer
 from transformer.messages import Message
-from transformer.plots.quantity import Quantity
+from transformer.nn.protocols import Watchable
+from transformer.plots.picture import Quantity
+from transformer.sites import Site
 
 CELLS_AT_ONCE = 2_000_000
 """Slopes of weights, of all layers together, and scores of tokens that are held at one time."""
@@ -33,7 +35,7 @@ Kept = dict[str, list[Float[Tensor, "step query key"]]]
 
 
 @torch.inference_mode(mode=False)
-def gradients(sequence: ScoredSequence, progress: Progress | None = None) -> Attribution:
+def gradients(sequence: ScoredSequence, progress: Progress = untold) -> Attribution:
     """Relevance of each source token and each token of the prefix for each written token's logit.
 
     Not negative; of no fixed sum. Of a recurrent decoder it speaks of the source alone. Costs a forward and a backward
@@ -48,38 +50,60 @@ def gradients(sequence: ScoredSequence, progress: Progress | None = None) -> Att
         steps = torch.arange(done, min(done + size, n_target))
         kept, cells = _kept(sequence, steps)
         recurrent = not kept[DECODER]
-        found.append(_looked(kept[CROSS], steps) if recurrent else _relevance(kept, steps))
+        if recurrent:  # of each step its own look at the source
+            found.append(torch.stack([kept[CROSS][step][i, 0] for i, step in enumerate(steps.tolist())]))
+        else:
+            found.append(_relevance(kept, steps))
         size = max(1, CELLS_AT_ONCE * len(steps) // cells)
         done += len(steps)
-        if progress:
-            progress(done / n_target)
+        progress(done / n_target)
     notes = [Message("note_gradients")] + [Message("note_gradients_recurrent")] * recurrent
     values = torch.cat(found)[:, : len(sequence.source) if recurrent else None]  # past its end values are zero
     return answer(sequence, "gradients", values.numpy(), Quantity.RELEVANCE, notes)
 
 
 def _kept(sequence: ScoredSequence, steps: Tensor) -> tuple[Kept, int]:
-    """A' of every attention for some steps, one step's logit a row of the batch; and how many numbers that took."""
+    """A' of every attention for some steps, one step's logit a row of the batch; and how many numbers that took.
+
+    The slope of a weight is the slope of what its row mixes, times the value that it weighs, so no table of weights has
+    to be in the graph, and fused attention serves.
+
+    Raises:
+        AttributionError: attention is given away without the values that it mixes, or none runs.
+    """
     inputs = [torch.tensor([ids]).expand(len(steps), -1) for ids in (sequence.source_ids, sequence.read_ids) if ids]
     written = torch.tensor(sequence.written_ids)[steps]
-
-    cells = list[int]()
-
-    def scored() -> Tensor:
+    if isinstance(sequence.model, Watchable):
+        watch(sequence.model)
+    with recording(mixing=True) as seen, torch.enable_grad():
         logits: Tensor = sequence.model(*inputs)
-        cells.append(logits.numel())
-        return logits[torch.arange(len(steps)), steps, written]
-
+        asked = logits[torch.arange(len(steps)), steps, written].sum()
+    if not seen.sites or not all(seen.mixed(site) for site in seen.sites):
+        raise NotDefinedError("attribution_not_followed", name=sequence.name, reason=Message("follow_no_values"))
+    outputs = [one.output for site in seen.sites for one in seen.mixed(site)]
+    by_output = [torch.zeros_like(output) for output in outputs]
+    if asked.requires_grad:  # a forced token is certain, whatever was read
+        by_output = list(torch.autograd.grad(asked, outputs, allow_unused=True, materialize_grads=True))
     kept: Kept = {ENCODER: [], DECODER: [], CROSS: []}
-    for site, tables in attention_gradients(sequence.name, sequence.model, scored).items():
-        kept[site.group if sequence.source_ids else DECODER] += tables
-        cells += [table.numel() for table in tables]
-    return kept, sum(cells)
+    cells = logits.numel()
+    for site in seen.sites:
+        for number in range(len(seen.mixed(site))):
+            table = _weighed(seen, site, number, by_output.pop(0))
+            kept[site.group if sequence.source_ids else DECODER].append(table)
+            cells += table.numel()
+    return kept, cells
 
 
-def _looked(looks: list[Float[Tensor, "step 1 key"]], steps: Tensor) -> Float[Tensor, "step key"]:
-    """Of each step its own look at the source."""
-    return torch.stack([looks[step][i, 0] for i, step in enumerate(steps.tolist())])
+def _weighed(
+    seen: Recording, site: Site, number: int, slope: Float[Tensor, "row head query d_v"]
+) -> Float[Tensor, "row query key"]:
+    """A' of one run of a site, from the slopes of what its heads gave on; every row of the batch read the same."""
+    values, source = seen.mixed(site)[number].values[0], seen.source(site)
+    values = values.repeat_interleave(source.n_heads // len(values), dim=0)
+    n_queries = slope.shape[2]
+    rows, keys = slice(number * n_queries, (number + 1) * n_queries), slice(0, source.n_keys)
+    weights = torch.stack([source.weights(0, head, rows, keys) for head in range(source.n_heads)]).detach()
+    return (slope @ values.mT).mul_(weights).clamp_(min=0).mean(1).double()
 
 
 def _relevance(kept: Kept, steps: Tensor) -> Float[Tensor, "step part"]:
@@ -95,23 +119,18 @@ def _relevance(kept: Kept, steps: Tensor) -> Float[Tensor, "step part"]:
         if cross:
             taken = taken + row @ cross[number]
         grown = grown + row @ own[number]
-    return torch.cat([normalised_rows(encoder, taken), grown], dim=2)[:, 0]
+    return torch.cat([_normalised(encoder, taken), grown], dim=2)[:, 0]
 
 
-def _sums(layers: list[Float[Tensor, "step position position"]], n: int) -> Float[Tensor, "#step position 1"]:
-    """Sums of the rows of R - I, where R = (I + A_L) ... (I + A_1); 1 for a row that received nothing."""
-    ones = torch.ones(1, n, 1, dtype=torch.float64)
-    grown = torch.zeros_like(ones)
-    for table in layers:
-        grown = grown + table @ (ones + grown)
-    return grown.masked_fill(grown == 0, 1.0)
-
-
-def normalised_rows(
+def _normalised(
     layers: list[Float[Tensor, "step position position"]], row: Float[Tensor, "step 1 position"]
 ) -> Float[Tensor, "step 1 position"]:
     """row @ N(R): N makes the rows of R - I sum to 1 and puts I back; a row that received nothing is the identity's."""
-    shared = row / _sums(layers, row.shape[2]).mT
+    ones = torch.ones(1, row.shape[2], 1, dtype=torch.float64)
+    sums = torch.zeros_like(ones)  # of the rows of R - I, where R = (I + A_L) ... (I + A_1)
+    for table in layers:
+        sums = sums + table @ (ones + sums)
+    shared = row / sums.masked_fill(sums == 0, 1.0).mT
     grown = torch.zeros_like(row)
     for table in reversed(layers):
         grown = grown + (shared + grown) @ table

@@ -1,17 +1,111 @@
-"""What every method of attribution answers with: a matrix with its axes, and how much of each row is the source's."""
+"""What every method of attribution is asked about, and what it answers with: a matrix with its axes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
 
-from transformer.errors import AttributionError
-from transformer.explain.attribution.scored_sequence import Asked, Reading
+from transformer.errors import AttributionError, NotDefinedError
 from transformer.messages import Message
 from transformer.plots.axes import Axis
-from transformer.plots.picture import Picture
-from transformer.plots.quantity import Quantity
+from transformer.plots.picture import Picture, Quantity
+
+POSITIONS_AT_ONCE = 4_096
+"""Positions, source and target together, that share one forward pass."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSequence:
+    """A source, and a target whose every token was written after reading the source and the tokens before it.
+
+    `read_ids` is what the decoder had read by each step: the start token, then what was written. A model without a
+    source has no `source_ids`. Ids of -1 say that a vocabulary has none for what it does not know.
+
+    Raises:
+        AttributionError: nothing was written.
+    """
+
+    name: str
+    model: Any
+    source_ids: tuple[int, ...]
+    read_ids: tuple[int, ...]
+    written_ids: tuple[int, ...]
+    source: Axis
+    read: Axis
+    written: Axis
+    unknown_source_id: int = -1
+    unknown_target_id: int = -1
+
+    def __post_init__(self) -> None:
+        if not self.written_ids:
+            raise AttributionError("attribution_nothing_written")
+
+    def log_probs(
+        self,
+        sources: Sequence[Sequence[int]],
+        reads: Sequence[Sequence[int]],
+        shown: Bool[Tensor, "row source"] | None = None,
+        shown_read: Bool[Tensor, "row target"] | None = None,
+        wanted: Bool[Tensor, "row target"] | None = None,
+    ) -> Float[Tensor, "row target"]:
+        """Natural log-probabilities of the written tokens, once a row, each with a source and a prefix of its own.
+
+        All sources are of one length, all prefixes as long as what was written. Where `shown` (`shown_read`) is False,
+        no attention sees that position. Where `wanted` is given, only those are looked up; the others are NaN.
+
+        Raises:
+            AttributionError: the model cannot hide positions.
+        """
+        hiding = shown is not None or shown_read is not None
+        if hiding and not self.model.abilities.hides:
+            raise NotDefinedError("attribution_cannot_hide", name=self.name)
+        found = []
+        at_once = max(1, POSITIONS_AT_ONCE // (len(sources[0]) + len(self.read_ids)))
+        for start in range(0, len(sources), at_once):
+            rows = slice(start, start + at_once)
+            inputs = [torch.tensor(list(part[rows])) for part in ((sources, reads) if self.source_ids else (reads,))]
+            hidden = (shown, shown_read) if self.source_ids else (shown_read,)
+            masks = [None if table is None else table[rows] for table in hidden] if hiding else []
+            with torch.no_grad():
+                found.append(self._looked_up(inputs + masks, None if wanted is None else wanted[rows]))
+        return torch.cat(found)
+
+    def _looked_up(
+        self, inputs: Sequence[Tensor | None], wanted: Bool[Tensor, "row target"] | None
+    ) -> Float[Tensor, "row target"]:
+        """Log-probabilities of the written tokens; a large vocabulary costs more than the layers, so only as wanted."""
+        written: Int[Tensor, " target"] = torch.tensor(self.written_ids)
+        if wanted is None or not hasattr(self.model, "hidden"):
+            logits = self.model(*inputs)
+            chosen = logits.gather(-1, written.expand(len(logits), -1)[..., None])[..., 0]
+            return chosen.double() - logits.logsumexp(-1).double()
+        logits = self.model.logits(self.model.hidden(*inputs)[wanted][None])[0]
+        chosen = logits.gather(-1, written.expand(wanted.shape)[wanted][:, None])[:, 0]
+        found = torch.full(wanted.shape, torch.nan, dtype=torch.float64)
+        found[wanted] = chosen.double() - logits.logsumexp(-1).double()
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedText:
+    """A text that a model without a target read: an encoder, or a k-mer classifier, whose positions are windows.
+
+    `axis` says what stands at each position of its attention. `causal` says that none sees a later one.
+    """
+
+    name: str
+    model: Any
+    ids: tuple[int, ...]
+    axis: Axis
+    causal: bool = False
+
+
+Asked = ScoredSequence | EncodedText
+"""What a method is asked about."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +125,7 @@ class Attribution:
     visible: Bool[np.ndarray, "step part"]
     quantity: Quantity
     setting: Message | None = None
-    notes: tuple[Message, ...] = field(default=())
+    notes: tuple[Message, ...] = ()
 
     @property
     def of_source(self) -> Float[np.ndarray, "step source"]:
@@ -59,10 +153,8 @@ class Attribution:
     @property
     def parts(self) -> Axis:
         """Every column: the source, then the prefix."""
-        if not len(self.prefix):
-            return self.source
-        if not len(self.source):
-            return self.prefix
+        if not len(self.source) or not len(self.prefix):
+            return self.source if len(self.source) else self.prefix
         return self.source.joined(self.prefix, Message("axis_parts", source=self.source.name, prefix=self.prefix.name))
 
     @property
@@ -74,8 +166,7 @@ class Attribution:
     def only_source(self) -> "Attribution":
         """The same without the prefix."""
         n = len(self.source)
-        nothing = self.prefix.kept(())
-        return replace(self, prefix=nothing, values=self.values[:, :n], visible=self.visible[:, :n])
+        return replace(self, prefix=self.prefix.kept(()), values=self.values[:, :n], visible=self.visible[:, :n])
 
     def merged(self) -> "Attribution":
         """In whole words: summed over the pieces of a part, averaged over the pieces of a written word."""
@@ -93,16 +184,9 @@ class Attribution:
 
     def picture(self) -> Picture:
         """The matrix as it will be drawn or saved."""
-        return Picture(
-            Message("attribution_site"),
-            self.name,
-            self.values,
-            self.visible,
-            self.steps,
-            self.parts,
-            self.quantity,
-            self.notes,
-        )
+        axes = self.steps, self.parts
+        site = Message("attribution_site")
+        return Picture(site, self.name, self.values, self.visible, *axes, self.quantity, self.notes)
 
 
 def answer(
@@ -117,7 +201,7 @@ def answer(
 
     Of a text rows are positions, and columns too; to a causal model they are all its past.
     """
-    if isinstance(asked, Reading):
+    if isinstance(asked, EncodedText):
         steps, nothing = asked.axis, asked.axis.kept(())
         source, prefix = (nothing, asked.axis) if asked.causal else (asked.axis, nothing)
     else:
@@ -128,30 +212,9 @@ def answer(
     return Attribution(method, steps, source, prefix, values, visible, quantity, setting, (*notes, *undefined))
 
 
-def one_or_mean(tables: Sequence[Float[np.ndarray, "row part"]], layer: int | None) -> Float[np.ndarray, "row part"]:
-    """The table of a layer, or the mean over all of them.
-
-    Raises:
-        AttributionError: there is no such layer.
-    """
-    if layer is None:
-        return np.mean(tables, axis=0)
-    if not 0 <= layer < len(tables):
-        raise AttributionError("attribution_no_layer", layer=layer, last=len(tables) - 1)
-    return tables[layer]
-
-
-def setting_of(layer: int | None, head: int | None) -> Message:
-    """Which layer and head, in words."""
-    where = Message("setting_all_layers") if layer is None else Message("setting_layer", layer=layer)
-    which = Message("setting_mean_of_heads") if head is None else Message("setting_head", head=head)
-    return Message("setting_layer_and_head", layer=where, head=which)
-
-
 def causal_visible(n_steps: int, n_source: int, n_prefix: int) -> Bool[np.ndarray, "step part"]:
     """The source is seen by every step, token i of the prefix by step i and later ones."""
-    source = np.ones((n_steps, n_source), dtype=bool)
-    return np.concatenate([source, np.tri(n_steps, n_prefix, dtype=bool)], axis=1)
+    return np.concatenate([np.ones((n_steps, n_source), dtype=bool), np.tri(n_steps, n_prefix, dtype=bool)], axis=1)
 
 
 def summed(x: Shaped[np.ndarray, "_ _"], parts: Sequence[Sequence[int]], axis: int) -> Shaped[np.ndarray, "_ _"]:
@@ -159,7 +222,7 @@ def summed(x: Shaped[np.ndarray, "_ _"], parts: Sequence[Sequence[int]], axis: i
     return np.stack([x.take(list(part), axis).sum(axis) for part in parts], axis)
 
 
-def groups(axis: Axis, words: bool) -> Sequence[Sequence[int]]:
+def groups(axis: Axis, words: bool) -> list[list[int]]:
     """The positions that are taken together: those of each word, or each alone."""
     if not words:
         return [[i] for i in range(len(axis))]

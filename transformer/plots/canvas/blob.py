@@ -27,12 +27,17 @@ TOLERANCE = 1e-3
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     """One message from a JSON header and named arrays (uint8, uint32, float16 or float32), sent row by row.
 
-    The header gains `arrays`: `[name, type, length]` of each, in order.
+    The header gains `arrays`: `[name, type, length]` of each, in order. A dataclass in it is sent as its fields, or as
+    its `message()` says.
     """
     layout = [[name, array.dtype.name, array.size] for name, array in arrays.items()]
-    text = json.dumps({**header, "arrays": layout}, separators=(",", ":"), allow_nan=False).encode()
+    text = json.dumps({**header, "arrays": layout}, separators=(",", ":"), allow_nan=False, default=_as_json).encode()
     raw = (np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes() for array in arrays.values())
     return struct.pack("<I", len(text)) + text + b"".join(raw)
+
+
+def _as_json(value: object) -> object:
+    return value.message() if hasattr(value, "message") else vars(value)
 
 
 def unpack(message: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -63,21 +68,6 @@ def nan_bits(
     """`{"nan": one bit a cell}`, or nothing at all where every visible weight is a number."""
     nan = np.isnan(weights) & visible
     return {"nan": np.packbits(nan)} if nan.any() else {}
-
-
-def mask_like(
-    weights: Float[np.ndarray, "*cells"], visible: Bool[np.ndarray, "..."] | None
-) -> Bool[np.ndarray, "*cells"]:
-    """`visible` for every cell of `weights`; None hides nothing.
-
-    Raises:
-        InputError: the mask has another shape, also after its missing leading axes are added.
-    """
-    mask = np.array(True) if visible is None else visible
-    try:
-        return np.broadcast_to(mask, weights.shape)
-    except ValueError as problem:
-        raise InputError("component_mask_shape", found=str(mask.shape), expected=str(weights.shape)) from problem
 
 
 def refuse_outside_unit(name: str, weights: Float[np.ndarray, "*cells"], visible: Bool[np.ndarray, "*cells"]) -> None:

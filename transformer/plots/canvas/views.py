@@ -1,15 +1,124 @@
-"""What each view of a record is told besides the numbers: titles, names of files, and what stands around a map."""
+"""What the browser is told of a record: all numbers at once, what each view says besides them, and its sentences.
+
+Views are sent these dataclasses field by field (`blob.pack`).
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from string import Formatter
 from typing import Any
 
-from transformer.messages import words
-from transformer.plots.canvas.about import About
+import numpy as np
+from jaxtyping import Float
+
+from transformer.messages import catalogue, language, speaking, words
+from transformer.plots.canvas import blob
+
+MASKED = -np.inf
+"""What stands for a masked cell."""
 
 
 @dataclass(frozen=True)
-class Site:
+class AxisWords:
+    """One side of a kind's maps: what it is called, and its words, unique (`labels`) and as they are (`texts`)."""
+
+    name: str
+    labels: Sequence[str]
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class MapKind:
+    """One kind of attention, all its layers and heads, as they are shown: `MASKED` where the mask hides a cell.
+
+    Weights travel in 16 bits where they are given so, which rounds them to 1/2048 of themselves; else in 32.
+    """
+
+    name: str
+    sites: Sequence[str]
+    queries: AxisWords
+    keys: AxisWords
+    weights: Float[np.ndarray, "layer head query key"]
+    layers: Sequence[str] = ()
+    """What addresses call the layers, where that alone tells the kind too; else their numbers."""
+    numbers: Sequence[str] = ()
+    """The layers' own numbers, where they are not 0, 1, 2 and so on; an empty text for a site without one."""
+    there: Sequence[int] | None = None
+    """The layers that `weights` holds, where it does not hold all of them."""
+    decided: Sequence[tuple[int, float]] | None = None
+    """For each query the key that decides it, by deletion (-1: none does), and the nats that it loses without it.
+
+    Empty where that is not known in this form of the record, None where nobody asks for it.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A record as the browser is sent it, under the name (`id`) by which its views ask for it."""
+
+    id: str
+    message: bytes
+
+
+def packed(
+    kinds: Sequence[MapKind],
+    usual: tuple[int, int | None],
+    kind: int = 0,
+) -> Packed:
+    """A record for the browser: `usual` are the layer and head (None: the mean) that are shown at first.
+
+    So they are unless the address says otherwise, of the kind of number `kind`.
+    """
+    header, arrays = header_and_arrays(kinds, usual, kind)
+    name = blake2b(blob.pack(header, arrays), digest_size=8).hexdigest()
+    return Packed(name, blob.pack({**header, "id": name}, arrays))
+
+
+def header_and_arrays(
+    kinds: Sequence[MapKind], usual: tuple[int, int | None], kind: int = 0
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What `packed` packs, still without a name."""
+    header = {
+        "kinds": [
+            {
+                "name": one.name,
+                "sites": list(map(str, one.sites)),
+                "heads": one.weights.shape[1],
+                **({} if one.there is None else {"there": list(one.there)}),
+                **({"layers": list(one.layers)} if one.layers else {}),
+                **({"numbers": list(one.numbers)} if one.numbers else {}),
+                **({} if one.decided is None else {"decided": [[key, round(lost, 4)] for key, lost in one.decided]}),
+                "queries": one.queries,
+                "keys": one.keys,
+            }
+            for one in kinds
+        ],
+        "usual": {"kind": kind, "layer": int(usual[0]), "head": None if usual[1] is None else int(usual[1])},
+    }
+    return header, {f"weights_{order}": one.weights for order, one in enumerate(kinds)}
+
+
+@dataclass(frozen=True)
+class About:
+    """A title (the site, the head), lines below it: what is shown, of what sentence, by what checkpoint; formulas.
+
+    The page says this around a component; in a file, nobody else does.
+    """
+
+    title: str = ""
+    lines: Sequence[str] = ()
+    formulas: Sequence[str] = ()
+
+    def message(self) -> dict[str, Any]:
+        """What the browser is sent: each text on one line."""
+        lines, formulas = ([" ".join(line.split()) for line in texts] for texts in (self.lines, self.formulas))
+        return {"title": " ".join(self.title.split()), "lines": lines, "formulas": formulas}
+
+
+@dataclass(frozen=True)
+class SiteTexts:
     """What a site's maps say: titles, names of files and notes of its heads, the mean the last of them."""
 
     titles: Sequence[str]
@@ -18,7 +127,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Axes:
+class AxesTexts:
     """What a kind's maps say: the titles of their axes, what is to be known of them, and facts for saved pictures."""
 
     queries: str
@@ -30,23 +139,7 @@ class Axes:
 
     def message(self) -> dict[str, Any]:
         """What the browser is sent."""
-        return {**asdict(self), "facts": About("", self.facts).message()["lines"]}
-
-
-def heatmap_header(
-    sites: Mapping[str, Site], axes: Mapping[str, Axes], dense: bool = False, save_csv: str = ""
-) -> dict[str, Any]:
-    """What the view of one head is told: `sites` by site, `axes` by kind.
-
-    A `dense` map shrinks its cells until it fits its room, and does not name each query and key. `save_csv` is what the
-    button says that saves the numbers; without it there is none.
-    """
-    return {
-        "sites": {str(name): asdict(site) for name, site in sites.items()},
-        "axes": {name: one.message() for name, one in axes.items()},
-        "dense": dense,
-        "save_csv": save_csv,
-    }
+        return {**vars(self), "facts": About("", self.facts).message()["lines"]}
 
 
 @dataclass(frozen=True)
@@ -61,53 +154,33 @@ class Grid:
     roles: Sequence[Sequence[str]]
     size: tuple[int, ...] | None = None
 
-    def message(self) -> dict[str, Any]:
-        """What the browser is sent."""
-        return {**asdict(self), "about": self.about.message()}
 
+@dataclass(frozen=True)
+class SideTexts:
+    """What one side of the lines is called, as a language or as a column.
 
-def all_heads_header(grids: Mapping[str, Grid]) -> dict[str, Any]:
-    """What the view of all heads is told, by kind."""
-    return {
-        "grids": {kind: one.message() for kind, one in grids.items()},
-        "query_axis": words("component_queries"),
-        "key_axis": words("component_keys"),
-    }
+    `attached` words of it stand without a space before them, `special` ones are no text.
+    """
+
+    name: str
+    attached: Sequence[bool] = ()
+    special: Sequence[bool] = ()
 
 
 @dataclass(frozen=True)
 class Sides:
-    """What the lines of one kind say: the titles of their columns; files' names and what they say, one a layer."""
+    """What the lines of one kind say. `heads` are the heads' names within a sentence, `file_names` of saved pictures.
 
-    query_title: str
-    key_title: str
-    file_names: Sequence[str]
+    Both are told by layer and head, the mean the last of them; `abouts` by layer. `within` says that queries and keys
+    are one sentence, which looks at itself.
+    """
+
+    query: SideTexts
+    key: SideTexts
+    heads: Sequence[Sequence[str]]
+    file_names: Sequence[Sequence[str]]
     abouts: Sequence[About]
-
-
-def head_view_header(sides: Mapping[str, Sides], heads: Sequence[str]) -> dict[str, Any]:
-    """What the lines are told, by kind; `heads` are the heads' names, that of the mean the last."""
-    return {
-        "sides": {
-            kind: {
-                "query_title": one.query_title,
-                "key_title": one.key_title,
-                "file_names": list(one.file_names),
-                "abouts": [about.message() for about in one.abouts],
-            }
-            for kind, one in sides.items()
-        },
-        "names": list(heads),
-    }
-
-
-@dataclass(frozen=True)
-class Picker:
-    """A group of buttons: what it is called, what is to be known of it, and the buttons' names where they have some."""
-
-    label: str
-    help: str
-    names: Mapping[str, str]
+    within: bool = True
 
 
 @dataclass(frozen=True)
@@ -128,19 +201,28 @@ class Known:
     links: Sequence[Link] = ()
 
 
-def head_choice_header(
-    pickers: tuple[Picker, Picker, Picker],
-    known: Mapping[str, Sequence[Known]] | None = None,
-    links: Sequence[Link] = (),
-) -> dict[str, Any]:
-    """What the buttons for kind, layer and head are told; `known` holds, by site, one entry a head."""
-    return {
-        "pickers": [asdict(picker) for picker in pickers],
-        "known": {str(site): list(map(_told, each)) for site, each in (known or {}).items()},
-        "links": [asdict(link) for link in links],
-    }
+EVERYWHERE = "canvas"
+"""How the codes of sentences begin that every component says which draws a picture."""
+
+DECIDED = {"lines", "heatmap"}
+"""Components that show what decided a word; they say the sentences whose codes begin with `decided_`."""
 
 
-def _told(known: Known) -> dict[str, Any]:
-    """`asdict`, which copies whatever it meets: a page has fifty heads."""
-    return {"sentences": known.sentences, "links": [vars(link) for link in known.links]}
+def sentences(component: str) -> dict[str, str]:
+    """A component's sentences by their codes without its name: `words.hint` in head_view's scripts is `head_view_hint`.
+
+    Fields stay as they are written, such as `{count}`: the browser fills them.
+    """
+    return dict(_sentences(component, language()))
+
+
+@cache
+def _sentences(component: str, spoken: str) -> dict[str, str]:
+    found = {}
+    with speaking(spoken):
+        for code, text in catalogue("en").items():
+            for prefix in (f"{component}_", f"{EVERYWHERE}_", *(["decided_"] if component in DECIDED else ())):
+                if code.startswith(prefix):
+                    fields = {name: f"{{{name}}}" for _, name, _, _ in Formatter().parse(text) if name}
+                    found[code.removeprefix(prefix)] = words(code, **fields)
+    return found

@@ -1,20 +1,17 @@
 """How far methods of attribution can be trusted over a corpus: means over all written words of its sentences."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.explain.attribution.trust import PERCENTS, Trust
+from transformer.explain.attribution.deletion import PERCENTS, Trust
 from transformer.runs.attribution import every_question, trusted
 from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import translate
-
-SUMMARY = "faithfulness.json"
-"""What the summary of a run is called beside a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +38,10 @@ class Faithfulness:
     fares: dict[str, Fare] = field(metadata={"key": "methods"})
 
 
-def measured(
-    checkpoint: Checkpoint,
-    pairs: Iterable[tuple[str, str | None]],
-    done: Callable[[], object] = lambda: None,
-) -> tuple[dict[str, Fare], int]:
+def measured(checkpoint: Checkpoint, pairs: Iterable[tuple[str, str | None]]) -> tuple[dict[str, Fare], int]:
     """How each method fares on lines and their targets, and how many lines could not be run (empty, or too long).
 
-    A target is walked through; without one, what the model writes. `done` is called after each line.
+    A target is walked through; without one, what the model writes.
 
     Raises:
         InputError: no line could be run.
@@ -62,31 +55,31 @@ def measured(
             each = trusted(checkpoint, translation, every_question(checkpoint, translation))
         except InputError:
             failed += 1
-        else:
-            for method, one in each.items():
-                found[method].append(one)
-        done()
+            continue
+        for method, one in each.items():
+            found[method].append(one)
     if not found:
         raise InputError("faithfulness_empty", failed=failed)
     best = _mean(found["deletion"], "comprehensiveness").mean()
-    return {method: _fare_of(each, best) for method, each in found.items() if any(one.rows for one in each)}, failed
-
-
-def _fare_of(each: Sequence[Trust], best: float) -> Fare:
-    """The means over all written words of some sentences; `best` is the area of deletion."""
-    kept, correlated = _mean(each, "comprehensiveness"), sum(one.correlated for one in each)
-    return Fare(
-        comprehensiveness=tuple(kept.tolist()),
-        sufficiency=tuple(_mean(each, "sufficiency").tolist()),
-        area=float(kept.mean()),
-        share=float(kept.mean() / best),
-        spearman=sum(one.spearman for one in each) / correlated if correlated else float("nan"),
-        words=sum(one.rows for one in each),
-        sentences=sum(one.rows > 0 for one in each),
-    )
+    fares = {}
+    for method, trusts in found.items():
+        if not any(one.rows for one in trusts):
+            continue
+        kept, correlated = _mean(trusts, "comprehensiveness"), sum(one.correlated for one in trusts)
+        fares[method] = Fare(
+            comprehensiveness=tuple(kept.tolist()),
+            sufficiency=tuple(_mean(trusts, "sufficiency").tolist()),
+            area=float(kept.mean()),
+            share=float(kept.mean() / best),
+            spearman=sum(one.spearman for one in trusts) / correlated if correlated else float("nan"),
+            words=sum(one.rows for one in trusts),
+            sentences=sum(one.rows > 0 for one in trusts),
+        )
+    return fares, failed
 
 
 def _mean(each: Sequence[Trust], name: str) -> np.ndarray:
+    """The mean over all written words of some sentences."""
     total: np.ndarray = sum(getattr(one, name) for one in each) / sum(one.rows for one in each)
     return total
 
@@ -97,5 +90,5 @@ def _checked(found: Faithfulness) -> Faithfulness:
     return found
 
 
-FILE = MeasureFile(SUMMARY, "faithfulness", Faithfulness, _checked, {}, {"percents": PERCENTS})
-shipped, read, saved = FILE.beside, FILE.read, FILE.write
+FILE = MeasureFile("faithfulness.json", "faithfulness", Faithfulness, _checked, {}, {"percents": PERCENTS})
+shipped = FILE.beside

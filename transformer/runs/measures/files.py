@@ -3,13 +3,13 @@
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.messages import Message
-from transformer.safe.refusal import refused
+from transformer.safe.limits import refused
 
 T = TypeVar("T")
 
@@ -25,17 +25,13 @@ class MeasureFile(Generic[T]):
     name: str
     kind: str
     holds: type[T]
-    checked: Callable[[T], T]
-    must: Mapping[str, Any]
-    besides: Mapping[str, Any]
+    checked: Callable[[T], T] = lambda found: found
+    must: Mapping[str, Any] = field(default_factory=dict)
+    besides: Mapping[str, Any] = field(default_factory=dict)
     digits: int = 4
 
     def write(self, path: Path, found: T) -> None:
-        """Write it; null stands where there is no number.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Write it; null stands where there is no number."""
         about = {**self.must, **self.besides, **_written(found, self.digits)}
         path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -45,22 +41,19 @@ class MeasureFile(Generic[T]):
         Raises:
             CheckpointError: it cannot be read, or holds something else.
         """
+        name, remedy = f"{path.parent.name}/{path.name}", Message("remedy_measure", kind=self.kind)
+        refusal = refused("damaged_measure", name, remedy, kind=self.kind)
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
             found = self.checked(_made(self.holds, about))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
-            name = f"{path.parent.name}/{path.name}"
-            raise refused("damaged_measure", name, Message("remedy_measure", kind=self.kind), kind=self.kind) from error
+            raise refusal from error
         if any(about.get(name) != value for name, value in self.must.items()):
-            raise refused("damaged_measure", path.name, Message("remedy_measure", kind=self.kind), kind=self.kind)
+            raise refusal
         return found
 
     def beside(self, checkpoint: Checkpoint) -> T | None:
-        """What lies beside a checkpoint's weights; None where nothing does, or where these are of another moment.
-
-        Raises:
-            CheckpointError: the file is damaged.
-        """
+        """What lies beside a checkpoint's weights; None where nothing does, or where these are of another moment."""
         path = checkpoint.beside(self.name)
         return None if path is None else self.read(path)
 

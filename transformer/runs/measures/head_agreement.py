@@ -9,7 +9,8 @@ left out), and the target stays as it is. Rows that no source word changes by mo
 do special tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,16 +19,12 @@ from jaxtyping import Float
 from transformer.attention.measures import sites_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.explain.attribution.deciding import DECIDED, deciding_of
-from transformer.explain.attribution.deletion import How
+from transformer.explain.attribution.deletion import DECIDED, How, deciding
 from transformer.messages import Message
-from transformer.runs.attribution import deletion
+from transformer.runs.attribution import word_losses
 from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import Translation, translate
 from transformer.sites import Site
-
-FILE = "heads.json"
-"""What is known of a shipped checkpoint's heads, beside its weights."""
 
 EARNED = 0.5
 """A head has a role if it holds in at least this share of the rows."""
@@ -88,20 +85,22 @@ def head_agreement(checkpoint: Checkpoint, sentences: Sequence[str]) -> HeadAgre
     """
     if not sentences:
         raise InputError("no_sentences_to_measure")
-    found = [_of_sentence(checkpoint, translate(checkpoint, text)) for text in sentences]
-    rows, after = sum(one.rows for one in found), sum(one.after for one in found)
-    counts = {head: [one.counts[head] for one in found] for head in found[0].counts}
-    heads = tuple(
-        HeadScore(
-            site,
-            layer,
-            head,
-            sum(count[0] for count in each) / rows if rows else np.nan,
-            sum(count[1] for count in each) / after if after else np.nan,
-        )
-        for (site, layer, head), each in counts.items()
-    )
-    return HeadAgreement(len(sentences), rows, heads)
+    rows = after = 0
+    hits: dict[tuple[Site, int, int], np.ndarray] = defaultdict(lambda: np.zeros(2, int))
+    for text in sentences:
+        translation = translate(checkpoint, text)
+        losses, sites = deciding_words(checkpoint, translation), sites_of(translation.record, KIND)
+        special = np.array(translation.record[sites[0]].queries.merged().special)
+        words = deciding(losses, special.tolist(), [False] * losses.shape[1], DECIDED).columns
+        decided, follows = words >= 0, (words[:-1] >= 0) & ~special[1:]
+        rows, after = rows + int(decided.sum()), after + int(follows.sum())
+        for layer, site in enumerate(sites):
+            for head in range(translation.record[site].n_heads):
+                best = translation.record[site].picture(head, words=True).values.argmax(axis=1)
+                same, one_behind = (best == words)[decided], (best[1:] == words[:-1])[follows]
+                hits[site, layer, head] += same.sum(), one_behind.sum()
+    shares = {place: counts / [rows or np.nan, after or np.nan] for place, counts in hits.items()}
+    return HeadAgreement(len(sentences), rows, tuple(HeadScore(*place, *map(float, s)) for place, s in shares.items()))
 
 
 def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np.ndarray, "target_word source_word"]:
@@ -111,38 +110,12 @@ def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np
     """
     reader = checkpoint.translator()[1]
     how: How = "unknown" if reader.unknown_id >= 0 else "removed"
-    found = deletion(checkpoint, translation, how, words=True, prefix=False)
+    found = word_losses(checkpoint, translation, how)
     keys = translation.record[sites_of(translation.record, KIND)[0]].keys.merged()
     losses = np.full((len(found.steps), len(keys)), np.nan)  # location attention has a key past the source
     text = [word for word, special in enumerate(found.source.special) if not special]
     losses[:, text] = found.values[:, text]
     return losses
-
-
-@dataclass(frozen=True)
-class _Counts:
-    """What one sentence adds: decided rows, those after a decided one, and for each head how many of each it hit."""
-
-    rows: int
-    after: int
-    counts: Mapping[tuple[Site, int, int], tuple[int, int]]
-
-
-def _of_sentence(checkpoint: Checkpoint, translation: Translation) -> _Counts:
-    losses = deciding_words(checkpoint, translation)
-    sites = sites_of(translation.record, KIND)
-    special = np.array(translation.record[sites[0]].queries.merged().special)
-    found = deciding_of(losses, special.tolist(), [False] * losses.shape[1], DECIDED)
-    after = (found.columns[:-1] >= 0) & ~special[1:]
-    rows = 0
-    counts = {}
-    for layer, site in enumerate(sites):
-        attention = translation.record[site]
-        for head in range(attention.n_heads):
-            weights = attention.picture(head, words=True).values
-            hits, rows = found.hits(weights)
-            counts[site, layer, head] = hits, int((weights[1:].argmax(axis=1) == found.columns[:-1])[after].sum())
-    return _Counts(rows, int(after.sum()), counts)
 
 
 def _checked(found: HeadAgreement) -> HeadAgreement:
@@ -152,5 +125,5 @@ def _checked(found: HeadAgreement) -> HeadAgreement:
     return found
 
 
-AGREEMENT = MeasureFile(FILE, "heads", HeadAgreement, _checked, {"rule": RULE}, {"decided_nats": DECIDED})
-known_agreement, read_agreement, write_agreement = AGREEMENT.beside, AGREEMENT.read, AGREEMENT.write
+FILE = MeasureFile("heads.json", "heads", HeadAgreement, _checked, {"rule": RULE}, {"decided_nats": DECIDED})
+known_agreement = FILE.beside

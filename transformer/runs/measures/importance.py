@@ -6,7 +6,7 @@ layer's values are divided by their L2 norm.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, NamedTuple
@@ -15,16 +15,15 @@ import torch
 from torch import Tensor
 
 from transformer.attention.capture import recording
-from transformer.attention.interventions.active import intervening
+from transformer.attention.interventions.edits import intervening
 from transformer.attention.interventions.value import Intervention
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.nn.protocols import written_pad
 from transformer.nn.search import DecodingOptions
-from transformer.runs.corpus import bleu, translate_lines
+from transformer.runs.corpus import Pairs, bleu, losses_of, mean_loss, translate_lines
 from transformer.runs.measures.files import MeasureFile
-from transformer.runs.measures.pairs import Pairs, losses_of, mean_loss
 from transformer.sites import Site
 
 SHARES = tuple(range(0, 100, 10))
@@ -75,7 +74,7 @@ WHOLE = "final"
 
 
 @dataclass(frozen=True)
-class Corpus:
+class CorpusInfo:
     """What was measured on: files of pairs, how many, how many were left out, whose means; each snapshot's mean NLL."""
 
     source: str
@@ -90,18 +89,18 @@ class Corpus:
 class Importance:
     """Heads and removals of a checkpoint and of the snapshots of its training, by name (`final`, `000400`)."""
 
-    about: Corpus
+    about: CorpusInfo
     heads: dict[str, tuple[HeadImportance, ...]]
     removals: dict[str, tuple[Removal, ...]]
 
 
 HOW = {"decoding": "greedy", "removed_by": "zero"}
-FILE = MeasureFile("importance.json", "importance", Importance, lambda found: found, {}, HOW, digits=7)
+FILE = MeasureFile("importance.json", "importance", Importance, besides=HOW, digits=7)
 
 
 def heads_of(model: Any) -> tuple[Head, ...]:
     """Every head of a Transformer of ours, in the order they run."""
-    n_heads = model.config.n_heads
+    n_heads = model.config.block.attention.n_heads
     return tuple((site, head) for site in model.attention_sites() for head in range(n_heads))
 
 
@@ -113,9 +112,7 @@ def off(heads: Iterable[Head], action: str = "zero") -> list[Intervention]:
     return [Intervention(site, action, heads=tuple(numbers)) for site, numbers in by_site.items()]
 
 
-def each_head_off(
-    checkpoint: Checkpoint, pairs: Pairs, done: Callable[[], object] = lambda: None
-) -> dict[Head, tuple[float, float]]:
+def each_head_off(checkpoint: Checkpoint, pairs: Pairs, heads: Iterable[Head]) -> dict[Head, tuple[float, float]]:
     """By how much the mean NLL (nats a token) rises with one head off: by zero, and by the mean that it brings.
 
     Raises:
@@ -123,14 +120,12 @@ def each_head_off(
     """
     if checkpoint.means is None:
         raise CheckpointError("means_needed", name=checkpoint.name)
-    base = mean_loss(checkpoint, pairs)
-    found = {}
-    for head in heads_of(checkpoint.model):
+    base, found = mean_loss(checkpoint, pairs), {}
+    for head in heads:
         rises = []
         for action in ("zero", "mean"):
             with intervening(off([head], action)):
                 rises.append(mean_loss(checkpoint, pairs) - base)
-            done()
         found[head] = (rises[0], rises[1])
     return found
 
@@ -139,7 +134,7 @@ def gradient_importance(checkpoint: Checkpoint, pairs: Pairs) -> dict[Head, floa
     """E |z_h . dL/dz_h| over the real queries of each site, L a sentence's NLL; by layer in shares of its L2 norm."""
     model: Any = checkpoint.model
     totals: dict[Site, Tensor] = {}
-    for source, target in pairs:
+    for source, target in pairs.batches:
         with torch.enable_grad(), recording(mixing=True) as seen:
             losses, _ = losses_of(model(source, target[:, :-1]), target, written_pad(model.config))
             outputs = [seen.mixed(site)[0].output for site in seen.sites]
@@ -228,19 +223,11 @@ def removal_lines(rows: Sequence[Removal], measure: Literal["nll", "bleu"]) -> L
     """One line for each order and group, in the order in which they were measured."""
     lines: dict[str, list[float]] = {}
     for one in rows:
-        lines.setdefault(_said(one.order, one.group), []).append(getattr(one, measure))
+        word, _, number = one.order.partition(" ")
+        of_all = one.group == "all"
+        name = Message(f"plan_{word}", number=number) if of_all else Message("plan_of_type", group=one.group)
+        lines.setdefault(name, []).append(getattr(one, measure))
     return sorted({one.share for one in rows}), lines
-
-
-def training_lines(snapshots: Mapping[str, Sequence[Removal]]) -> Lines:
-    """One line a snapshot: by how much its NLL rises (nats) when heads are removed in its own order by gradient."""
-    shares, lines = set[int](), dict[str, list[float]]()
-    for name, rows in snapshots.items():
-        of_it = [one for one in rows if (one.order, one.group) == ("gradient", "all")]
-        said = Message("snapshot_updates", count=int(name)) if name.isdecimal() else Message("snapshot_final")
-        shares |= {one.share for one in of_it}
-        lines[said] = [one.nll - of_it[0].nll for one in of_it]
-    return sorted(shares), lines
 
 
 def beats_random(rows: Sequence[Removal], order: str, measure: Literal["nll", "bleu"]) -> tuple[int, ...]:
@@ -263,11 +250,3 @@ def steepest(rows: Sequence[Removal], measure: Literal["nll", "bleu"]) -> tuple[
     most = max(one.share for one in rows)
     alone = {one.group: sign * getattr(one, measure) for one in rows if one.group != "all" and one.share == most}
     return min(alone, key=alone.__getitem__), most
-
-
-def _said(order: str, group: str) -> str:
-    """A plan's name."""
-    if group != "all":
-        return Message("plan_of_type", group=group)
-    word, _, number = order.partition(" ")
-    return Message(f"plan_{word}", number=number)

@@ -9,7 +9,7 @@ share of false alarms is known; the share that is caught is that of sentences ab
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,9 +20,6 @@ from transformer.messages import LANGUAGES, Message, catalogue
 from transformer.nn.search import DecodingOptions
 from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import MAX_CHARACTERS, Translation, translate
-
-FILE = "familiarity.json"
-"""What is known of the texts that a shipped checkpoint was trained on, beside its weights."""
 
 TAIL = 0.02
 """The share of held-out sentences that lie outside each bound."""
@@ -41,7 +38,7 @@ MOST_NAME = 120
 
 
 @dataclass(frozen=True)
-class Counts:
+class TextCounts:
     """What is counted of an input.
 
     Its words (by spaces), its pieces a word, the mean log-probability (nats) of the tokens that are written for it, the
@@ -74,7 +71,7 @@ class TextBounds:
     caught: float
     others: int
 
-    def reasons(self, found: Counts) -> tuple[Message, ...]:
+    def reasons(self, found: TextCounts) -> tuple[Message, ...]:
         """Why an input is far from what the checkpoint knows; none for one that is not."""
         reasons = []
         if found.words < self.words:
@@ -90,12 +87,12 @@ class TextBounds:
         return tuple(reasons)
 
 
-def counts_of(checkpoint: Checkpoint, translation: Translation) -> Counts:
+def counts_of(checkpoint: Checkpoint, translation: Translation) -> TextCounts:
     """The counts of a translation, which is the model's own."""
     _, reader, _ = checkpoint.translator()
     words, pieces = max(1, len(translation.input.split())), tuple(reader.encode(translation.input))
     log_prob = translation.log_prob / max(1, len(translation.target_ids))
-    return Counts(words, len(pieces) / words, log_prob, pieces)
+    return TextCounts(words, len(pieces) / words, log_prob, pieces)
 
 
 def measured(
@@ -104,10 +101,12 @@ def measured(
     texts: Mapping[str, str],
     options: DecodingOptions | None = None,
     others: Sequence[str] | None = None,
+    bar: Callable[[list[str]], Iterable[str]] = list,
 ) -> TextBounds:
     """Bounds from sentences of the kind that the checkpoint was trained on, but that it has not seen.
 
-    How many of `others` they catch is measured too: sentences about other things, of the catalogue unless given.
+    How many of `others` they catch is measured too: sentences about other things, of the catalogue unless given. `bar`
+    draws how far the work at some sentences is.
 
     Raises:
         InputError: there are too few of them.
@@ -123,7 +122,7 @@ def measured(
     if len(readable) < FEWEST_SENTENCES:
         raise InputError("few_held_out_sentences", found=len(readable), least=FEWEST_SENTENCES)
     found, far = (
-        [counts_of(checkpoint, translate(checkpoint, text, options)) for text in of]
+        [counts_of(checkpoint, translate(checkpoint, text, options)) for text in bar(of)]
         for of in (readable, read(_about_other_things() if others is None else others))
     )
     folds = [(_bounded([one for i, one in enumerate(found) if i % FOLDS != k], texts), k) for k in range(FOLDS)]
@@ -147,14 +146,14 @@ def _checked(found: TextBounds) -> TextBounds:
     return replace(found, texts={code: found.texts.get(code, found.texts["en"])[:MOST_NAME] for code in LANGUAGES})
 
 
-BOUNDS = MeasureFile(FILE, "familiarity", TextBounds, _checked, {}, {"tail": TAIL})
-known_bounds, read_bounds, write_bounds = BOUNDS.beside, BOUNDS.read, BOUNDS.write
+FILE = MeasureFile("familiarity.json", "familiarity", TextBounds, _checked, {}, {"tail": TAIL})
+known_bounds = FILE.beside
 
 
-def _bounded(found: Sequence[Counts], texts: Mapping[str, str]) -> TextBounds:
+def _bounded(found: Sequence[TextCounts], texts: Mapping[str, str]) -> TextBounds:
     """The bounds; a piece is new in a sentence that alone has it. What they call falsely is measured on others."""
-    held = Counter(piece for one in found for piece in set(one.pieces))
-    new = [float(np.mean([held[piece] == 1 for piece in one.pieces])) for one in found]
+    kept = Counter(piece for one in found for piece in set(one.pieces))
+    new = [float(np.mean([kept[piece] == 1 for piece in one.pieces])) for one in found]
     return TextBounds(
         texts=dict(texts),
         sentences=len(found),
@@ -162,7 +161,7 @@ def _bounded(found: Sequence[Counts], texts: Mapping[str, str]) -> TextBounds:
         pieces_per_word=round(float(np.quantile([one.pieces_per_word for one in found], 1 - TAIL)), 4),
         log_prob_per_token=round(float(np.quantile([one.log_prob_per_token for one in found], TAIL)), 4),
         new_pieces=round(float(np.quantile(new, 1 - TAIL)), 4),
-        pieces=" ".join(map(str, sorted(held))),
+        pieces=" ".join(map(str, sorted(kept))),
         false_alarms=0.0,
         caught=0.0,
         others=0,

@@ -1,25 +1,31 @@
-"""Sequences: (checkpoint, sequence) -> probabilities and all attention; or a file -> a table."""
+"""Sequences: (checkpoint, sequence) -> probabilities and all attention; a file -> a table; each mutation -> its effect.
+
+The effect of letters is the change of a class's log-odds (nats) when every other letter is put at each position, one at
+a time (in-silico mutagenesis).
+"""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import cast
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from transformer.attention.capture import recording
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
+from transformer.explain.attribution.deletion import Progress
 from transformer.messages import Message
-from transformer.nn.kmer import KmerClassifier
-from transformer.nn.kmers import Window
-from transformer.plots.axes import Axis, pooling_queries
-from transformer.runs.changed import run_of
-from transformer.runs.concurrency import forward_slot
+from transformer.nn.common import refuse_elsewhere
+from transformer.nn.kmer import KmerClassifier, Window
+from transformer.plots.axes import Axis
+from transformer.runs.any_model import log_odds
+from transformer.runs.concurrency import forward_slot, run_of
+from transformer.runs.translate import record_of
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.fasta import FastaRecord
 from transformer.sequences.task import SequenceTask
@@ -109,12 +115,12 @@ def classify(
     spans = tuple(model.windows(len(letters)))
     with run_of(checkpoint), recording() as seen:
         probabilities = calibrated(model(torch.tensor([letters.ids])), task).numpy()[0]
-    pooled = pooling_queries(seen.source("pooling").n_queries if "pooling" in seen.sites else 1)
     numbers = places or range(1, len(letters) + 1)
-    axis = Axis.of_tokens(Message("axis_window"), [window_name(letters.text, span, numbers) for span in spans])
-    mapped = {site: seen.map(site, pooled if site == "pooling" else axis, axis) for site in seen.sites}
-    maps = {site: replace(one, notes=checkpoint.guesses) for site, one in mapped.items()}
-    record = Record(maps, checkpoint.name, letters.text)
+    names = []  # the places of a window's letters, and these, which a short label may cut: `31-35 GTAAG`
+    for first, last in ((span.start, span.start + span.width - 1) for span in spans):
+        names.append(f"{numbers[first]}-{numbers[last]} {letters.text[first : last + 1]}")
+    axis = Axis.of_tokens(Message("axis_window"), names)
+    record = record_of(checkpoint, seen, letters.text, axis)
     return Classification(checkpoint.name, letters, task.classes, probabilities, spans, record, numbers)
 
 
@@ -150,7 +156,62 @@ def calibrated(logits: Float[Tensor, "batch classes"], task: SequenceTask) -> Fl
     return (logits.cpu().double() / task.temperature).softmax(-1)
 
 
-def window_name(text: str, span: Window, places: range) -> str:
-    """The places of a window's letters, and these, which a short label may cut: `31-35 GTAAG`."""
-    last = span.start + span.width - 1
-    return f"{places[span.start]}-{places[last]} {text[span.start : last + 1]}"
+MAX_MUTATED = 512
+"""Longest sequence whose every letter is changed: three runs a letter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mutations:
+    """Change of a class's log-odds (nats) when one letter becomes another: row = new letter, column = position.
+
+    The letter of the sequence itself has 0. Negative: the class becomes less likely.
+    """
+
+    letters: str
+    sequence: str
+    change: Float[np.ndarray, "letter position"]
+
+    @property
+    def effect(self) -> Float[np.ndarray, " position"]:
+        """Mean size of the change at each position, over the other letters; never negative."""
+        others = [sum(letter != given for letter in self.letters) for given in self.sequence]
+        return np.abs(self.change).sum(axis=0) / others
+
+
+def log_odds_of_rows(
+    checkpoint: Checkpoint, rows: Int[Tensor, "row letter"], target: int, progress: Progress | None = None
+) -> Float[Tensor, " row"]:
+    """The log-odds (nats) of class `target` for sequences of one length, given as ids, in batches."""
+    model, task = classifier(checkpoint)
+    size, found = max(1, LETTERS_AT_ONCE // rows.shape[1]), []
+    for some in rows.split(size):
+        with forward_slot(), torch.no_grad():
+            found.append(log_odds(model(some).double() / task.temperature, target, each=False))
+        if progress:
+            progress(min(1.0, len(found) * size / len(rows)))
+    return torch.cat(found)
+
+
+def mutations(checkpoint: Checkpoint, letters: Letters, target: int, progress: Progress | None = None) -> Mutations:
+    """Put every letter at every position, one at a time, and see how the log-odds of class `target` change.
+
+    Costs `len(letters) * (alphabet - 1)` sequences, in batches.
+
+    Raises:
+        InputError: the sequence is longer than `MAX_MUTATED`.
+    """
+    _, task = classifier(checkpoint)
+    refuse_elsewhere(checkpoint.model)
+    if len(letters) > MAX_MUTATED:
+        raise InputError("letters_mutated", found=len(letters), most=MAX_MUTATED)
+    original = torch.tensor(letters.ids)
+    n_letters, length = len(task.alphabet.letters), len(letters)
+    position, letter = torch.meshgrid(torch.arange(length), torch.arange(n_letters), indexing="ij")
+    differs = letter != original[:, None]
+    positions, new = position[differs], letter[differs]
+    mutants = original.repeat(len(positions), 1)
+    mutants[torch.arange(len(mutants)), positions] = new
+    before = log_odds_of_rows(checkpoint, original[None], target)
+    change = torch.zeros(n_letters, length, dtype=torch.float64)
+    change[new, positions] = log_odds_of_rows(checkpoint, mutants, target, progress) - before
+    return Mutations(task.alphabet.letters, letters.text, change.numpy())

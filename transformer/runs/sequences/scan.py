@@ -8,7 +8,6 @@ of them at its place are read, unless every one is asked for.
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +16,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.nn.run_context import changed_context
+from transformer.nn.common import changed_context
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE, MOST_UNKNOWN, calibrated, classifier
 from transformer.sequences.alphabet import Letters
@@ -37,25 +36,12 @@ Before, it gives each pass's memory back, and asking for it again takes a third 
 """
 
 
-class Strands(StrEnum):
-    """Which strands are read: the one `given`, the `other` one, or `both`."""
-
-    GIVEN = "given"
-    OTHER = "other"
-    BOTH = "both"
-
-    @property
-    def signs(self) -> str:
-        """What the strands are called in files: `+`, `-`."""
-        return {"given": "+", "other": "-", "both": "+-"}[self.value]
-
-
 @dataclass(frozen=True, eq=False)
-class Block:
+class ScanBlock:
     """Class probabilities of windows that follow one another.
 
     `first` is the number of the first one; `probabilities[s, w]` belongs to strand s of those asked for, in the order
-    of `Strands.signs`. NaN where a window is not read: no landmark is in it, or more than `MOST_UNKNOWN` of its letters
+    of their signs. NaN where a window is not read: no landmark is in it, or more than `MOST_UNKNOWN` of its letters
     are unknown.
     """
 
@@ -73,7 +59,7 @@ class ScanPlan:
     checkpoint: Checkpoint
     letters: Letters
     width: int
-    strands: Strands
+    signs: str = "+-"
     every: bool = False
 
     @property
@@ -94,17 +80,15 @@ class ScanPlan:
     @property
     def reads(self) -> int:
         """Windows that will be read on all strands, counted from the letters (unknown letters aside)."""
-        return sum(int(self._wanted(sign, 0, self.n_windows).sum()) for sign in self.strands.signs)
+        return sum(int(self._wanted(sign, 0, self.n_windows).sum()) for sign in self.signs)
 
-    def blocks(self, workers: int = 1) -> Iterator[Block]:
+    def blocks(self, workers: int = 1) -> Iterator[ScanBlock]:
         """The probabilities, block by block: whoever stops asking stops it, a block after the last one that came.
 
         `workers` threads share the windows of a block, and of the next one while the first is looked at.
         """
         model, task = classifier(self.checkpoint)
-        signs, opposite = self.strands.signs, None
-        if "-" in signs:
-            opposite = task.alphabet.complement_ids()
+        signs, opposite = self.signs, task.alphabet.complement_ids() if "-" in self.signs else None
 
         def read(sign: str, windows: Int[np.ndarray, " window"]) -> Float[np.ndarray, "window classes"]:
             letters, starts = self._ids[windows[0] : windows[-1] + self.width], windows - windows[0]
@@ -148,7 +132,7 @@ class ScanPlan:
                         parts = [job.result() for job in jobs]
                     if parts:
                         found[wanted] = np.concatenate(parts)
-                    yield Block(first, found)
+                    yield ScanBlock(first, found)
             finally:
                 pool.shutdown(cancel_futures=True)
 
@@ -173,10 +157,8 @@ class ScanPlan:
         return found
 
 
-def plan_scan(
-    checkpoint: Checkpoint, letters: Letters, strands: Strands = Strands.BOTH, every: bool = False
-) -> ScanPlan:
-    """What a scan would do; nothing runs yet.
+def plan_scan(checkpoint: Checkpoint, letters: Letters, signs: str = "+-", every: bool = False) -> ScanPlan:
+    """What a scan of the strands of these signs would do; nothing runs yet.
 
     Raises:
         CheckpointError: the checkpoint does not classify sequences.
@@ -185,9 +167,9 @@ def plan_scan(
     _, task = classifier(checkpoint)
     if len(letters) < task.length:
         raise InputError("scan_short", found=len(letters), needed=task.length)
-    if "-" in strands.signs and not task.alphabet.complement:
+    if "-" in signs and not task.alphabet.complement:
         raise InputError("no_other_strand", alphabet=task.alphabet.name)
-    return ScanPlan(checkpoint, letters, task.length, strands, every)
+    return ScanPlan(checkpoint, letters, task.length, signs, every)
 
 
 def hit_at(plan: ScanPlan, start: int, strand: str, label: str, probability: float) -> Hit:
@@ -202,7 +184,7 @@ def hit_at(plan: ScanPlan, start: int, strand: str, label: str, probability: flo
     return Hit(start, end, strand, label, probability, site, mark.term, found, mark.letters)
 
 
-def find_hits(plan: ScanPlan, blocks: Iterable[Block], columns: Mapping[str, int], threshold: float) -> list[Hit]:
+def find_hits(plan: ScanPlan, blocks: Iterable[ScanBlock], columns: Mapping[str, int], threshold: float) -> list[Hit]:
     """The hits of classes, whose numbers `columns` in the blocks are given by name, from a probability on.
 
     A site whose letters are not those of its landmark counts only where every window is read. Of calls within `NEAR`
@@ -210,7 +192,7 @@ def find_hits(plan: ScanPlan, blocks: Iterable[Block], columns: Mapping[str, int
     """
     above: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for block in blocks:
-        for row, sign in enumerate(plan.strands.signs):
+        for row, sign in enumerate(plan.signs):
             for name, column in columns.items():
                 values = block.probabilities[row, :, column]
                 windows = np.flatnonzero(values >= threshold)
@@ -219,9 +201,9 @@ def find_hits(plan: ScanPlan, blocks: Iterable[Block], columns: Mapping[str, int
     hits = []
     for (sign, name), called in above.items():
         calls = (hit_at(plan, start, sign, name, probability) for start, probability in called)
-        kept = {hit.start: hit for hit in calls if hit.as_expected or plan.every}
-        apart = NEAR + 1 if any(hit.expected for hit in kept.values()) else plan.width // 2
-        best = peaks([(start, hit.probability) for start, hit in kept.items()], apart)
+        kept = {hit.start: hit for hit in calls if hit.found == hit.expected or plan.every}
+        distance = NEAR + 1 if any(hit.expected for hit in kept.values()) else plan.width // 2
+        best = peaks([(start, hit.probability) for start, hit in kept.items()], distance)
         hits += with_weaker(kept[start] for start, _ in best)
     return sorted(hits, key=lambda hit: (hit.start, hit.strand, hit.label))
 
@@ -234,9 +216,9 @@ class ScanTrack:
 
     def __init__(self, plan: ScanPlan, columns: tuple[int, ...]) -> None:
         self.columns, self.read = columns, 0
-        self._values = np.empty((len(plan.strands.signs), plan.n_windows, len(columns)), np.float32)
+        self._values = np.empty((len(plan.signs), plan.n_windows, len(columns)), np.float32)
 
-    def add(self, block: Block) -> int:
+    def add(self, block: ScanBlock) -> int:
         """The next windows of each strand; returns how many these are."""
         values = block.probabilities[:, :, list(self.columns)]
         self.read = block.first + values.shape[1]
@@ -244,9 +226,9 @@ class ScanTrack:
         return values.shape[1]
 
     @property
-    def known(self) -> Block:
+    def known(self) -> ScanBlock:
         """What was added, whose classes are `columns`."""
-        return Block(0, self._values[:, : self.read])
+        return ScanBlock(0, self._values[:, : self.read])
 
     def maxima(
         self, first: int, after: int, most: int

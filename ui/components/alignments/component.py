@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from transformer.errors import InputError
 from transformer.plots.canvas import blob
-from transformer.plots.canvas.about import About
-from transformer.plots.canvas.record import MASKED
+from transformer.plots.canvas.views import MASKED, About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("alignments")
@@ -30,6 +28,10 @@ class Panel:
     note: str = ""
     decided: tuple[int, ...] = ()
 
+    def message(self) -> dict[str, Any]:
+        """What the browser is sent, besides the weights."""
+        return dict(title=self.title, note=self.note, rows=self.rows, decided=[[key] for key in self.decided])
+
 
 @dataclass(frozen=True, eq=False)
 class Moment:
@@ -39,12 +41,8 @@ class Moment:
     panels: tuple[Panel, ...]
 
 
-@dataclass(frozen=True)
-class Marked:
-    """A target word: its panel and its row, from 0."""
-
-    panel: int
-    row: int
+Marked = tuple[int, int]
+"""A target word: its panel and its row, from 0."""
 
 
 def alignments(
@@ -69,13 +67,9 @@ def alignments(
     slider came to rest.
 
     Raises:
-        InputError: weights lie outside 0 to 1, or their shape does not fit rows and columns; there is no moment.
+        InputError: weights lie outside 0 to 1.
     """
     header, arrays = alignments_message(moments, columns, same_rows)
-
-    def mark(value: Any) -> None:
-        if on_mark:
-            on_mark(_marked(value, moments))
 
     def rest(value: Any) -> None:
         if on_moment and isinstance(value, int) and 0 <= value < len(moments):
@@ -83,10 +77,13 @@ def alignments(
 
     component(
         key=key,
-        header={**header, "file_name": file_name, "about": (about or About()).message()},
+        header={**header, "file_name": file_name, "about": about or About()},
         arrays=arrays,
-        options={"moment": moment, "marked": marked and {"panel": marked.panel, "row": marked.row}},
-        events={"marked": mark if on_mark else None, "moment": rest if on_moment else None},
+        options={"moment": moment, "marked": marked and dict(zip(("panel", "row"), marked, strict=True))},
+        events={
+            "marked": on_mark and (lambda value: on_mark(_marked(value, moments))),
+            "moment": rest if on_moment else None,
+        },
     )
 
 
@@ -98,34 +95,14 @@ def alignments_message(
     Raises:
         InputError: as `alignments`.
     """
-    if not moments:
-        raise InputError("component_no_moment")
-    arrays: dict[str, np.ndarray] = {}
-    masked = False
+    arrays, masked = dict[str, np.ndarray](), False
     for i, moment in enumerate(moments):
         for j, panel in enumerate(moment.panels):
-            if panel.weights.shape != (len(panel.rows), len(columns)):
-                counts = {"rows": len(panel.rows), "columns": len(columns)}
-                raise InputError("component_panel_shape", title=panel.title, found=str(panel.weights.shape), **counts)
-            shown = blob.mask_like(panel.weights, panel.visible)
+            shown = np.broadcast_to(True if panel.visible is None else panel.visible, panel.weights.shape)
             blob.refuse_outside_unit(panel.title, panel.weights, shown)
             masked = masked or not bool(shown.all())
             arrays[f"{i}.{j}"] = np.where(shown, panel.weights, MASKED).astype(np.float32)
-    header = {
-        "columns": list(columns),
-        "same_rows": same_rows,
-        "masked": masked,
-        "moments": [
-            {
-                "name": moment.name,
-                "panels": [
-                    {"title": p.title, "note": p.note, "rows": list(p.rows), "decided": [[key] for key in p.decided]}
-                    for p in moment.panels
-                ],
-            }
-            for moment in moments
-        ],
-    }
+    header = {"columns": list(columns), "same_rows": same_rows, "masked": masked, "moments": list(moments)}
     return header, arrays
 
 
@@ -134,6 +111,5 @@ def _marked(value: Any, moments: Sequence[Moment]) -> Marked | None:
     match value:
         case {"panel": int(panel), "row": int(row)}:
             there = any(0 <= panel < len(m.panels) and 0 <= row < len(m.panels[panel].rows) for m in moments)
-            return Marked(panel, row) if there else None
-        case _:
-            return None
+            return (panel, row) if there else None
+    return None

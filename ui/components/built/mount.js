@@ -1,2 +1,2 @@
 // Built by make scripts: change the modules.
-function p(e){let i=window,t=i.heedmapScripts??=new Map;return t.has(e)||t.set(e,{draw:null,waiting:[]}),t.get(e)}function r(e,i){let{draw:t,waiting:n}=p(e);t?i(t):n.push(i)}function c(e){let i=!1,t=()=>{};return r(e.name,n=>{i||(t=n(e))}),()=>{i=!0,t()}}export{c as default};
+function r(e){let t=window;return t[e]??=new Map}function c(e){let t=r("heedmapScripts");return t.has(e)||t.set(e,{draw:null,waiting:[]}),t.get(e)}function i(e,t){let{draw:n,waiting:o}=c(e);n?t(n):o.push(t)}function p(e){let t=!1,n=()=>{};return i(e.name,o=>{t||(n=o(e))}),()=>{t=!0,n()}}export{p as default};

@@ -1,2 +1,2 @@
 // Built by make scripts: change the modules.
-var t="heedmap-options";function o(){let e=window;return e.heedmapOptions??=new Map}function p({data:e}){let n=o();return n.set(e.instance,e),window.dispatchEvent(new CustomEvent(t,{detail:e.instance})),()=>{n.get(e.instance)===e&&n.delete(e.instance)}}export{p as default};
+var n="heedmap-options";function o(e){let t=window;return t[e]??=new Map}function u({data:e}){let t=o("heedmapOptions");return t.set(e.instance,e),window.dispatchEvent(new CustomEvent(n,{detail:e.instance})),()=>{t.get(e.instance)===e&&t.delete(e.instance)}}export{u as default};

@@ -5,17 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Bool, Float
 
-from transformer.errors import InputError
+from transformer.explain.diagram import Node
 from transformer.plots.canvas import blob
-from transformer.plots.canvas.about import About
+from transformer.plots.canvas.views import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("map")
 
 ALL: Final = -1
 """The step that stands for all positions: means over them."""
+
+PLACES = ("boxes", "before", "after", "sums")
+"""Where a part stands in its row."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,9 @@ class Part:
     name: str
     kind: str
     title: str
-    plain: str = ""
-    formula: str = ""
-    facts: tuple[str, ...] = ()
+    plain: str
+    formula: str
+    facts: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,50 +47,60 @@ class Heads:
     keys: Sequence[str]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Row:
-    """Parts side by side, by their numbers: `boxes` work on the stream, `before` and `after` are norms, `sums` sums.
+    """Parts side by side: `boxes` work on the stream; `before` and `after` are norms around them, `sums` are sums.
 
-    `layer` counts from 0, -1 around the layers. `strengths` are those of a feed-forward net's hidden units, `active` is
-    the share of them above zero. `crosses` says that the keys come from the tower before, from
-    its row that `feeds`. `chain` is the number of time steps of a recurrent net.
+    `layer` is the name of the layer, empty around the layers. A slim row stands for a whole layer: all its parts are in
+    `boxes`. `active` is the share of a feed-forward net's hidden units above zero.
     """
 
-    layer: int
-    boxes: Sequence[int]
-    before: Sequence[int] = ()
-    after: Sequence[int] = ()
-    sums: Sequence[int] = ()
+    layer: str = ""
+    boxes: list[Node] = field(default_factory=list)
+    before: list[Node] = field(default_factory=list)
+    after: list[Node] = field(default_factory=list)
+    sums: list[Node] = field(default_factory=list)
     slim: bool = False
-    crosses: bool = False
-    feeds: bool = False
-    chain: int = 0
     heads: Heads | None = None
     active: Float[np.ndarray, " position"] | None = None
-    strengths: Float[np.ndarray, "position group"] | None = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every part of the row, in the order they run."""
+        return [*self.boxes] if self.slim else [*self.before, *self.boxes, *self.sums, *self.after]
+
+    @property
+    def crosses(self) -> bool:
+        """Whether its keys come from the tower before."""
+        return any(node.also_reads for node in self.nodes)
 
 
 @dataclass(frozen=True, eq=False)
 class Tower:
     """A stack: the words below it, its rows from the bottom up, and what was added at each of its sums.
 
-    `attached` words stand without a space before them. `found` and `state` are lengths at each position, by the number
+    `attached` words stand without a space before them. `found` and `state` are lengths at each position, by the name
     of the part; `scales` those of norms. `stepped` says that steps are positions of this tower.
     """
 
     title: str
-    reads: int
+    read: Node
     words: Sequence[str]
     attached: Sequence[bool]
     rows: Sequence[Row]
-    found: Mapping[int, Float[np.ndarray, " _"]] = field(default_factory=dict)
-    state: Mapping[int, Float[np.ndarray, " _"]] = field(default_factory=dict)
-    scales: Mapping[int, Float[np.ndarray, " _"]] = field(default_factory=dict)
-    stepped: bool = False
+    found: Mapping[str, Float[np.ndarray, " _"]]
+    state: Mapping[str, Float[np.ndarray, " _"]]
+    scales: Mapping[str, Float[np.ndarray, " _"]]
+    stepped: bool
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every part of the tower, from the bottom up."""
+        return [self.read, *(node for row in self.rows for node in row.nodes)]
 
 
 @dataclass(frozen=True)
-class Steps:
+class MapSteps:
     """What can be looked at one after the other, and the likeliest outputs at each: (text, probability) pairs.
 
     `written` says that steps are written words; else they are positions that were read. One entry in `next` stands for
@@ -101,157 +114,96 @@ class Steps:
     written: bool
     decided: Sequence[Sequence[int]] = ()
 
+    def message(self) -> dict[str, Any]:
+        """What the browser is sent."""
+        likeliest = [[[text, round(float(p), 5)] for text, p in row] for row in self.next]
+        return {**vars(self), "next": likeliest, "decided": list(map(list, self.decided))}
+
 
 def model_map(
     towers: Sequence[Tower],
-    parts: Sequence[Part],
-    steps: Steps,
+    parts: Mapping[str, Part],
+    steps: MapSteps,
     *,
     key: str,
-    about: str,
     step: int,
-    headline: str = "",
-    legend: str = "",
-    opened: int | None = None,
-    source: int | None = None,
-    folds: str = "",
-    file_name: str = "map",
-    saved: About | None = None,
-    on_open: Callable[[int, int | None], None] | None = None,
-    on_close: Callable[[], None] | None = None,
-    on_step: Callable[[int], None] | None = None,
-    on_source: Callable[[int | None], None] | None = None,
-    on_fold: Callable[[], None] | None = None,
+    opened: str | None,
+    source: int | None,
+    file_name: str,
+    saved: About,
+    on_open: Callable[[str, int | None], None],
+    on_close: Callable[[], None],
+    on_step: Callable[[int], None],
+    on_source: Callable[[int | None], None],
+    on_fold: Callable[[], None],
+    **texts: str,
 ) -> None:
-    """Draw one tower, or two beside each other (one above the other where it is narrow).
+    """Draw one tower, or two beside each other (one above the other where it is narrow), with these `texts`.
 
-    `headline` says what goes on, with a place for the word of the step; `legend` how to read what is drawn. The first
-    of two towers speaks of the word `source`, or of the one that the step looks at most; a click on a word calls
-    `on_source` with it, or with None where it was that one. `about` says what is drawn, `folds` is the text of the
-    button that folds or unfolds layers (none where it is empty). A click or Enter calls `on_open` with a part's number
-    and, on a thumbnail, the head; Escape calls `on_close`; `on_step` gets the step at which the slider, or playing,
-    came to rest. `saved` is said in a picture that is saved.
-
-    Raises:
-        InputError: the step or the opened part is not there.
+    `headline` says what goes on, with a place for the word of the step; `legend` how to read what is drawn; `about`
+    what is drawn; `folds` is on the button that folds or unfolds layers (none where it is empty). `parts` are told by
+    name, in the order of the towers. The first of two towers speaks of the word `source`, or of the one that the step
+    looks at most; a click on a word calls `on_source` with it, or with None where it was that one. A click or Enter
+    calls `on_open` with a part and, on a thumbnail, the head; Escape calls `on_close`; `on_step` gets the step at which
+    the slider, or playing, came to rest. `saved` is said in a picture that is saved.
     """
-    if opened is not None and not 0 <= opened < len(parts):
-        raise InputError("component_map_part", part=opened, count=len(parts))
-    if source is not None and not 0 <= source < len(towers[0].words):
-        source = None
-    if not ALL <= step < max(len(steps.labels), 1):
-        raise InputError("component_map_step", step=step, count=len(steps.labels))
+    names, n_words = list(parts), len(towers[0].words)
+    numbers = {name: number for number, name in enumerate(names)}
+    fed = {node.also_reads for tower in towers for node in tower.nodes}
     arrays: dict[str, np.ndarray] = {}
     axes: dict[tuple[str, ...], int] = {}
-    described = [_tower(tower, number, arrays, axes) for number, tower in enumerate(towers)]
-    n_steps = len(steps.labels)
+
+    def row_of(row: Row, name: str, layers: list[str]) -> dict[str, Any]:
+        described: dict[str, Any] = {
+            "name": name, "layer": layers.index(row.layer) if row.layer else -1, "slim": row.slim,
+            "crosses": row.crosses, "feeds": not row.slim and any(node.name in fed for node in row.nodes),
+            **{kind: [numbers[node.name] for node in getattr(row, kind)] for kind in PLACES},
+        }  # fmt: skip
+        if (heads := row.heads) is not None:
+            keys = axes.setdefault(tuple(heads.keys), len(axes))
+            described["heads"] = {"shape": list(heads.weights.shape), "queries": heads.n_queries, "keys": keys}
+            arrays[f"codes{name}"] = blob.codes(heads.weights, np.broadcast_to(heads.visible, heads.weights.shape))
+            arrays[f"sure{name}"] = heads.sure.astype(np.float32)
+        if row.active is not None:
+            arrays[f"active{name}"] = row.active.astype(np.float32)
+        return described
+
+    described = []
+    for number, tower in enumerate(towers):
+        for name, found in (("found", tower.found), ("state", tower.state), ("scale", tower.scales)):
+            arrays |= {f"{name}{numbers[part]}": values.astype(np.float32) for part, values in found.items()}
+        layers = list(dict.fromkeys(row.layer for row in tower.rows if row.layer))
+        rows = [row_of(row, f"{number}.{place}", layers) for place, row in enumerate(tower.rows)]
+        words = {"words": list(tower.words), "attached": list(tower.attached)}
+        reads = numbers[tower.read.name]
+        described.append({"title": tower.title, "reads": reads, **words, "stepped": tower.stepped, "rows": rows})
 
     def picked(value: Any) -> None:
         match value:
-            case {"part": int(part), "head": int() | None as head} if on_open and 0 <= part < len(parts):
-                on_open(part, head)
+            case {"part": int(part), "head": int() | None as head} if 0 <= part < len(parts):
+                on_open(names[part], head)
 
     def pinned(value: Any) -> None:
-        if on_source and isinstance(value, int) and ALL <= value < len(towers[0].words):
+        if isinstance(value, int) and ALL <= value < n_words:
             on_source(None if value == ALL else value)
 
     def stepped(value: Any) -> None:
-        if on_step and isinstance(value, int) and ALL <= value < n_steps:
+        if isinstance(value, int) and ALL <= value < len(steps.labels):
             on_step(value)
 
     component(
         key=key,
         header={
-            "towers": described,
-            "axes": [list(texts) for texts in axes],
-            "parts": [
-                {
-                    "kind": part.kind,
-                    "title": part.title,
-                    "plain": part.plain,
-                    "formula": part.formula,
-                    "facts": list(part.facts),
-                }
-                for part in parts
-            ],
-            "steps": {
-                "labels": list(steps.labels),
-                "attached": list(steps.attached),
-                "next": [[[text, round(float(p), 5)] for text, p in row] for row in steps.next],
-                "title": steps.title,
-                "written": steps.written,
-                "decided": list(map(list, steps.decided)),
-            },
-            "about": about,
-            "headline": headline,
-            "legend": legend,
-            "folds": folds,
-            "file_name": file_name,
-            "saved": (saved or About()).message(),
+            "towers": described, "axes": [list(texts) for texts in axes], "parts": list(parts.values()), "steps": steps,
+            "file_name": file_name, "saved": saved, **texts,
         },
         arrays=arrays,
-        options={"step": step, "opened": opened, "source": source},
+        options={"step": step, "opened": numbers[opened] if opened else None, "source": source},
         events={
-            "opened": picked if on_open else None,
-            "closed": (lambda _: on_close()) if on_close else None,
-            "stepped": stepped if on_step else None,
-            "pinned": pinned if on_source else None,
-            "folded": (lambda _: on_fold()) if on_fold else None,
+            "opened": picked, "closed": lambda _: on_close(), "stepped": stepped, "pinned": pinned,
+            "folded": lambda _: on_fold(),
         },
-    )
-
-
-def _tower(
-    tower: Tower, number: int, arrays: dict[str, np.ndarray], axes: dict[tuple[str, ...], int]
-) -> dict[str, Any]:
-    """A tower as the browser is sent it; its numbers go into `arrays`, the texts of keys into `axes`, each once."""
-    for name, found in (("found", tower.found), ("state", tower.state), ("scale", tower.scales)):
-        for part, values in found.items():
-            arrays[f"{name}{part}"] = values.astype(np.float32)
-    return {
-        "title": tower.title,
-        "reads": tower.reads,
-        "words": list(tower.words),
-        "attached": list(tower.attached),
-        "stepped": tower.stepped,
-        "rows": [_row(row, f"{number}.{place}", arrays, axes) for place, row in enumerate(tower.rows)],
-    }
-
-
-def _row(row: Row, name: str, arrays: dict[str, np.ndarray], axes: dict[tuple[str, ...], int]) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "layer": row.layer,
-        "boxes": list(row.boxes),
-        "before": list(row.before),
-        "after": list(row.after),
-        "sums": list(row.sums),
-        "slim": row.slim,
-        "crosses": row.crosses,
-        "feeds": row.feeds,
-        "chain": row.chain,
-        "name": name,
-    }
-    if row.heads is not None:
-        n_heads, n_rows, n_columns = row.heads.weights.shape
-        described["heads"] = {
-            "shape": [n_heads, n_rows, n_columns],
-            "queries": row.heads.n_queries,
-            "keys": axes.setdefault(tuple(row.heads.keys), len(axes)),
-        }
-        visible = blob.mask_like(row.heads.weights, row.heads.visible)
-        arrays[f"codes{name}"] = blob.codes(row.heads.weights, visible)
-        arrays[f"sure{name}"] = row.heads.sure.astype(np.float32)
-    if row.active is not None and row.strengths is not None:
-        described["groups"] = row.strengths.shape[1]
-        arrays[f"active{name}"] = row.active.astype(np.float32)
-        arrays[f"strengths{name}"] = scaled(row.strengths)
-    return described
-
-
-def scaled(strengths: Float[np.ndarray, "position group"]) -> UInt8[np.ndarray, "position group"]:
-    """Strengths above zero as shares of the largest one of all, in 255 steps."""
-    above = np.maximum(strengths, 0)
-    return np.rint(255 * above / (float(above.max()) or 1.0)).astype(np.uint8)
+    )  # fmt: skip
 
 
 def sure_heads(weights: Float[np.ndarray, "head query key"]) -> Float[np.ndarray, "query 3"]:

@@ -11,9 +11,7 @@
  * @property {boolean} slim
  * @property {boolean} crosses
  * @property {boolean} feeds whether the next tower reads what it gives
- * @property {number} [chain] time steps of a recurrent net
  * @property {{ shape: [number, number, number], queries: number, keys: number }} [heads]
- * @property {number} [groups]
  */
 
 /** @typedef {{ title: string, reads: number, words: string[], attached: boolean[], stepped: boolean, rows: RowHeader[] }} TowerHeader */
@@ -22,7 +20,7 @@
 
 /** @typedef {{ part: number, x: number, width: number }} PlacedBox */
 
-/** @typedef {{ side: number, gap: number, x: number, y: number, lines: number, across: number, tall: number }} Grid */
+/** @typedef {{ side: number, gap: number, x: number, y: number, lines: number, across: number, each: number, tall: number }} Grid */
 
 /**
  * `read` is where a sub-layer takes its input from the stream, `merge` where its output comes back.
@@ -57,7 +55,6 @@ const SIDE = 34; // from a tower's edge to its boxes
 const GAP = 4;
 const LAYER_GAP = 8;
 const ATTENTION = 33;
-const NET = 19;
 const BOX = 20;
 const SLIM = 11;
 const LINE = 19;
@@ -137,7 +134,7 @@ function placeTower(tower, x, width, mirrored, measure, step) {
     if (changes) y -= row.slim && before >= 0 ? 2 : LAYER_GAP;
     else if (before !== -2) y -= GAP;
     const grid = row.heads && !row.slim ? gridOf(row.heads.shape, width - SIDE) : null;
-    const height = row.slim ? SLIM : grid ? Math.max(ATTENTION, grid.tall + 6) : row.groups ? NET : BOX;
+    const height = row.slim ? SLIM : grid ? Math.max(ATTENTION, grid.tall + 6) : BOX;
     const top = y - height;
     const share = (width - SIDE - GAP * (row.boxes.length - 1)) / row.boxes.length;
     const boxes = row.slim
@@ -179,7 +176,7 @@ function gridOf([heads, rows, columns], width) {
   }
   const side = Math.max(Math.floor(best.side), 3);
   const each = Math.max(Math.round(side * aspect), 3);
-  return { side, gap, x: best.across * (side + gap) - gap, y: 0, lines: best.lines, across: best.across, tall: best.lines * (each + gap) - gap };
+  return { side, gap, x: best.across * (side + gap) - gap, y: 0, lines: best.lines, across: best.across, each, tall: best.lines * (each + gap) - gap };
 }
 
 /**

@@ -2,25 +2,24 @@
 
 import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
-import { button, element, focusedBeside, pen, say, shortened } from "../../../transformer/plots/canvas/shared/page.js";
-import { makePlayer } from "../shared/player.js";
-import { saveMap } from "./files.js";
-import { layoutOf } from "./layout.js";
-import { build, svg } from "./scene.js";
+import { button, element, focusedBeside, say, shortened, svg } from "../../../transformer/plots/canvas/shared/page.js";
+import { rulerOf, savePicture } from "../../../transformer/plots/canvas/shared/saved.js";
 import { fill } from "../../../transformer/plots/canvas/shared/words.js";
-import { numbersOf } from "./sentences.js";
-import { headAt } from "./thumbnails.js";
+import { makePlayer } from "../shared/player.js";
+import { layoutOf } from "./layout.js";
+import { build, headAt, numbersOf } from "./scene.js";
 
 const ABOVE = 226; // CSS pixels of the page above the map
 const PANEL = 900; // CSS pixels of the window up to which an open part stands below the map
 const SMALLEST = 0.86; // how far the map may shrink to fit the screen
+const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "font-family", "font-size", "font-weight", "image-rendering"]; // in a picture
 
 /**
  * What Python sends.
  * @typedef {object} Header
  * @property {import("./layout.js").TowerHeader[]} towers
  * @property {string[][]} axes
- * @property {import("./sentences.js").PartHeader[]} parts
+ * @property {import("./scene.js").PartHeader[]} parts
  * @property {{ labels: string[], attached: boolean[], next: [string, number][][], title: string, written: boolean, decided: number[][] }} steps
  * @property {string} about
  * @property {string} headline with a place for the word of the step
@@ -38,7 +37,7 @@ const SMALLEST = 0.86; // how far the map may shrink to fit the screen
  *   arrays: Record<string, any>,
  *   theme: import("../../../transformer/plots/canvas/shared/colours.js").Theme,
  *   layout: import("./layout.js").Layout,
- *   places: Map<number, import("./sentences.js").Place>,
+ *   places: Map<number, import("./scene.js").Place>,
  *   made: Map<number, SVGElement>,
  *   lights: number[],
  *   pinned: number | null,
@@ -123,7 +122,7 @@ export default component("map", (frame) => {
 function frameOf(root) {
   const bar = element("div", "bar");
   const about = element("p", "about");
-  const sheet = /** @type {SVGSVGElement} */ (svg("svg", "sheet", { role: "group" }));
+  const sheet = /** @type {SVGSVGElement} */ (svg("svg", { class: "sheet", role: "group" }));
   const tip = element("div", "tip", null, { "aria-hidden": "true" });
   tip.hidden = true;
   const legend = element("details", "legend");
@@ -131,7 +130,7 @@ function frameOf(root) {
   legend.append(how, key);
   bar.append(about);
   root.append(bar, sheet, tip, legend);
-  return { bar, about, sheet, tip, how, key, fold: button("", () => {}), save: button("", () => {}), ruler: pen(element("canvas")) };
+  return { bar, about, sheet, tip, how, key, fold: button("", () => {}), save: button("", () => {}), ruler: rulerOf() };
 }
 
 /** @param {View} view */
@@ -304,4 +303,24 @@ function show(view, part) {
   const above = box.top - around.top - tip.offsetHeight - 8;
   tip.style.left = `${left}px`;
   tip.style.top = `${above > -60 ? above : box.bottom - around.top + 8}px`;
+}
+
+/**
+ * Let the user keep the map as it stands on the page, with what the model is and where the picture is from.
+ * @param {View} view
+ */
+async function saveMap({ sheet, header, theme, layout: { wide, height } }) {
+  const picture = /** @type {SVGSVGElement} */ (sheet.cloneNode(true));
+  const [own, copies] = [sheet.querySelectorAll("*"), picture.querySelectorAll("*")];
+  own.forEach((one, number) => {
+    const style = getComputedStyle(one);
+    for (const name of KEPT) copies[number].setAttribute(name, style.getPropertyValue(name));
+  });
+  picture.setAttribute("width", String(wide));
+  picture.setAttribute("height", String(height));
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(picture))}`;
+  await image.decode();
+  const shown = { items: [/** @type {const} */ ({ kind: "image", image, x: 0, y: 0, width: wide, height })], height };
+  savePicture(header.file_name, theme, wide, header.saved, [shown]);
 }

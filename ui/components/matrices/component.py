@@ -1,6 +1,7 @@
 """Matrices side by side: pick a cell, and all that it came from and all that it goes to lights up in every one."""
 
 import base64
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,11 +9,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
-from transformer.lessons.expressions.board import Board, Highlight
-from transformer.lessons.expressions.operations import Cells
+from transformer.lessons.board import Board
+from transformer.lessons.operations import Cells
 from transformer.messages import words
-from transformer.plots.canvas.about import About
-from ui.components.matrices.readable import readable
+from transformer.plots.canvas.views import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("matrices")
@@ -73,67 +73,42 @@ def matrices(
     None when the mark was taken away. With `example`, `selected` is one that nobody picked: it and what belongs to it
     is outlined, and nothing fades. Matrices that are too wide or tall for numbers leave out their middle if `elided`;
     otherwise they are colours alone. `about` is said in a saved picture.
-
-    Raises:
-        InputError: a name, or the selected cell, is not on the board.
     """
     if hint is None:
         hint = words("component_pick_hint") if on_pick else ""
     described = [
-        _description(board, name, (titles or {}).get(name, ""), (notes or {}).get(name))
-        | {"weights": name in weights, "mask": name in masks, "asked": name in asked}
-        | {"narrow": name in masks and len(names) >= MANY}
+        {
+            "name": name, "symbol": readable(board[name].symbol), "title": (titles or {}).get(name, ""),
+            "rows": list(board[name].rows), "columns": list(board[name].columns),
+            "sentences": notes[name].sentences if notes and name in notes else [],
+            "weights": name in weights, "mask": name in masks, "asked": name in asked,
+            "narrow": name in masks and len(names) >= MANY,
+        }
         for name in names
-    ]
-
-    def pick(value: Any) -> None:
-        if on_pick:
-            on_pick(_cell(value, board))
+    ]  # fmt: skip
 
     component(
         key=key,
         header={
             "matrices": described, "hint": hint, "outline": outline, "file_name": file_name, "elided": elided,
-            "about": (about or About()).message(),
+            "about": about or About(),
         },
         arrays=_arrays(board, names, notes or {}, outlined or {}),
         options={**options(board, names, selected), "example": example},
-        events={"picked": pick if on_pick else None},
+        events={"picked": on_pick and (lambda value: on_pick(_cell(value, board)))},
     )  # fmt: skip
 
 
 def options(board: Board, names: Sequence[str], selected: Cell | None) -> dict[str, Any]:
-    """What is lit: the picked cell, and per matrix one bit a cell (base64) for each of the four relations.
-
-    Raises:
-        InputError: the selected cell is not on the board.
-    """
+    """What is lit: the picked cell, and per matrix one bit a cell (base64) for each of the four relations."""
     if selected is None:
         return {"selected": None, "lit": {}}
-    light: Highlight = board.highlight(selected.matrix, selected.row, selected.column)
-    relations: dict[str, Mapping[str, Cells]] = {
-        "sources": light.sources,
-        "targets": light.targets,
-        "furtherSources": light.further_sources,
-        "furtherTargets": light.further_targets,
-    }
+    light = board.highlight(selected.matrix, selected.row, selected.column)
     lit = {
         relation: {name: _bits(cells) for name, cells in found.items() if name in names}
-        for relation, found in relations.items()
+        for relation, found in light.items()
     }
     return {"selected": [selected.matrix, selected.row, selected.column], "lit": lit}
-
-
-def _description(board: Board, name: str, title: str, notes: Notes | None) -> dict[str, Any]:
-    matrix = board[name]
-    return {
-        "name": name,
-        "symbol": readable(matrix.symbol),
-        "title": title,
-        "rows": list(matrix.rows),
-        "columns": list(matrix.columns),
-        "sentences": list(notes.sentences) if notes else [],
-    }
 
 
 def _arrays(
@@ -159,8 +134,76 @@ def _bits(cells: Cells) -> str:
 def _cell(value: Any, board: Board) -> Cell | None:
     """The browser's event as a cell of this board; None for none, or for one of a board that is gone."""
     match value:
-        case {"matrix": str(name), "row": int(row), "column": int(column)} if name in board.matrices:
+        case {"matrix": str(name), "row": int(row), "column": int(column)} if name in board:
             n_rows, n_columns = board[name].values.shape
             return Cell(name, row, column) if 0 <= row < n_rows and 0 <= column < n_columns else None
         case _:
             return None
+
+
+_PLAIN = (
+    (r"(?<= )\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1"),
+    (r"\\(begin|end)\{cases\}", ""),
+    (r"\\text\{([^{}]*)\}", r"\1"),
+    (r"\\underbrace\{\\cdots\}_\{\d+\}", "…"),
+    (r"\\\\", ";"),
+    (r"\^\\top", "ᵀ"),
+    (r"&", " "),
+    (r"\\hat (\w)", "\\1\u0302"),
+    (r"\\tilde (\w)", "\\1\u0303"),
+    (r"\\(?:,|quad|enspace)", " "),
+    (r"\\(?:!|left|right)(?![a-z])", ""),
+    (r"\\mathrm\{([^{}]*)\}", r"\1"),
+    (r"\\wedge", "∧"),
+    (r"\\le\b", "≤"),
+    (r"\\bar (\w)", "\\1\u0304"),
+    (r"\\big/", "/"),
+    (r"\\cdot", "·"),
+    (r",? *\\qquad", ","),
+    (r"\\approx", "≈"),
+    (r"\\infty", "∞"),
+    (r"\\sum_", "Σ_"),
+    (r"\\max_k", "max_k"),
+    (r"\\(max|ln|log)", r"\1"),
+    (r"\\operatorname\{erf\}", "erf"),
+    (r"\\mathbf\{1\}", "1"),
+    (r"\\ell", "\N{SCRIPT SMALL L}"),
+    (r"\\(tanh|cos)", r"\1"),
+    (r"\\gamma", "\N{GREEK SMALL LETTER GAMMA}"),
+    (r"\\beta", "β"),
+    (r"\\mu", "μ"),
+    (r"\\sigma", "\N{GREEK SMALL LETTER SIGMA}"),
+    (r"\\epsilon", "ε"),
+    (r"\\delta", "δ"),
+    (r"\\Delta", "Δ"),
+    (r"\\rho", "\N{GREEK SMALL LETTER RHO}"),
+    (r"\\Sigma", "Σ"),
+    (r"\\Omega", "Ω"),
+    (r"\^2", "²"),
+)
+"""What stands for what, in this order."""
+
+_FRACTION = re.compile(r"\\frac\{((?:[^{}]|\{[^{}]*\})*)\}\{((?:[^{}]|\{[^{}]*\})*)\}")
+_ROOT = re.compile(r"\\sqrt\{((?:[^{}]|\{[^{}]*\})*)\}")
+
+
+def readable(latex: str) -> str:
+    """A symbol, a formula or an equation in plain characters; `_` and `^` stay, and mark what is set lower or higher.
+
+    `W^Q_0` stays as it is, a fraction becomes `S_0 / √2`, or `S_0 / (0.5 · √2)`.
+    """
+    text = latex
+    for found, written in _PLAIN:
+        text = re.sub(found, written, text)
+    while (simpler := _FRACTION.sub(_fraction, _ROOT.sub(_root, text))) != text:
+        text = simpler
+    return " ".join(re.sub(r"\{([^{}]*)\}", r"(\1)", text).split())
+
+
+def _fraction(found: re.Match[str]) -> str:
+    above, below = (f"({part})" if re.search(r" [-+·] ", part) else part for part in found.groups())
+    return f"{above} / {below}"
+
+
+def _root(found: re.Match[str]) -> str:
+    return f"√{found[1]}" if re.fullmatch(r"[\w.]+", found[1]) else f"√({found[1]})"

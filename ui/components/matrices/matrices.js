@@ -1,24 +1,21 @@
 // Matrices as grids of numbers. Pick a cell: what it came from and what it goes to lights up in all of them.
 
-import { activate } from "../../../transformer/plots/canvas/shared/active.js";
-import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
+import { bit, bytesOf } from "../../../transformer/plots/canvas/shared/blob.js";
 import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
-import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
-import { button, element, enlarged, focusedBeside, resized, say, screenRatio } from "../../../transformer/plots/canvas/shared/page.js";
-import { showLegend } from "../../../transformer/plots/canvas/shared/saved.js";
-import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
+import { activate, walk } from "../../../transformer/plots/canvas/shared/grid.js";
+import { button, element, enlarged, focusedBeside, say } from "../../../transformer/plots/canvas/shared/page.js";
+import { rulerOf, savePicture, showLegend, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
+import { drawOn, shifted } from "../../../transformer/plots/canvas/shared/scene.js";
 import { fill, written } from "../../../transformer/plots/canvas/shared/words.js";
-import { cellAt, geometry, paints, sceneOf, zoomFor } from "./canvas.js";
-import { saveMatrices } from "./files.js";
-import { legendFor } from "./legend.js";
-import { sizeOf, spoken, symbolNodes } from "./symbols.js";
+import { cellAt, geometry, legendFor, paints, sceneOf, sizeOf, spoken, symbolNodes, symbolOf, zoomFor } from "./scene.js";
 
-/** @typedef {import("./canvas.js").Matrix} Matrix */
-/** @typedef {import("./canvas.js").Relation} Relation */
+const SAVED = { gap: 12, least: 420, family: '"Latin Modern Math", "STIX Two Math", Cambria, Georgia, serif' }; // of a picture
 
-/** @type {Exclude<Relation, "picked">[]} */
-const RELATIONS = ["sources", "targets", "furtherSources", "furtherTargets"];
+/** @typedef {import("./scene.js").Matrix} Matrix */
+
+const LIT = /** @type {const} */ ({ sources: "sources", targets: "targets", furtherSources: "further", furtherTargets: "further" });
+const RELATIONS = /** @type {(keyof typeof LIT)[]} */ (Object.keys(LIT));
 
 /**
  * What Python sends; `hint` says what can be done with the cells, `outline` what an outlined cell is; both may be "".
@@ -35,21 +32,16 @@ const RELATIONS = ["sources", "targets", "furtherSources", "furtherTargets"];
 /** @typedef {ReturnType<typeof build>} Box One matrix's elements, and what is drawn in them. */
 
 /**
- * @typedef {import("../../../transformer/plots/canvas/shared/component.js").Frame & {
+ * @typedef {import("../../../transformer/plots/canvas/shared/component.js").Frame & Record<"save" | "hint" | "legend" | "sheet" | "reading", HTMLElement> & {
  *   header: Header,
  *   arrays: Record<string, any>,
  *   theme: import("../../../transformer/plots/canvas/shared/colours.js").Theme,
- *   paints: import("./canvas.js").Paints,
+ *   paints: import("./scene.js").Paints,
  *   boxes: Map<string, Box>,
  *   selected: [string, number, number] | null,
  *   example: boolean,
  *   zoom: number,
- *   lit: Partial<Record<Relation, Record<string, Uint8Array>>>,
- *   save: HTMLElement,
- *   hint: HTMLElement,
- *   legend: HTMLElement,
- *   sheet: HTMLElement,
- *   reading: HTMLElement,
+ *   lit: Partial<Record<keyof typeof LIT, Record<string, Uint8Array>>>,
  * }} View
  * `lit` has, for each relation and matrix, a bit a cell; an `example` is marked though nobody picked it.
  */
@@ -78,17 +70,12 @@ export default component("matrices", (frame) => {
 
 /**
  * Per relation and matrix, the bits that Python packed.
- * @param {Partial<Record<Relation, Record<string, string>>>} lit
+ * @param {Partial<Record<keyof typeof LIT, Record<string, string>>>} lit
  * @returns {View["lit"]}
  */
 function unpacked(lit) {
-  const bytes = (/** @type {string} */ text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  return Object.fromEntries(
-    Object.entries(lit).map(([relation, found]) => [
-      relation,
-      Object.fromEntries(Object.entries(found).map(([name, text]) => [name, bytes(text)])),
-    ]),
-  );
+  const unpack = (/** @type {Record<string, string>} */ found) => Object.entries(found).map(([name, text]) => [name, bytesOf(text)]);
+  return Object.fromEntries(Object.entries(lit).map(([relation, found]) => [relation, Object.fromEntries(unpack(found))]));
 }
 
 /** @param {View} view */
@@ -140,7 +127,7 @@ function build(view, matrix) {
     hidden: /** @type {Uint8Array | undefined} */ (undefined),
     outlined: /** @type {Uint8Array | undefined} */ (undefined),
     shape: geometry(canvas, matrix, view.theme),
-    relation: /** @type {import("./canvas.js").Drawn["relation"]} */ (null),
+    relation: /** @type {import("./scene.js").Drawn["relation"]} */ (null),
     fades: false,
     focused: /** @type {[number, number] | null} */ (null),
     current: /** @type {[number, number]} */ ([0, 0]),
@@ -148,32 +135,22 @@ function build(view, matrix) {
   const scroller = element("div", "scroller");
   scroller.append(canvas);
   box.root.append(box.caption, scroller);
-  const at = (/** @type {MouseEvent} */ event) => cellAt(box, event.offsetX, event.offsetY);
-  canvas.onclick = (event) => {
-    const cell = at(event);
-    if (cell) pick(view, box, cell);
-  };
-  canvas.onpointermove = (event) => read(view, box, at(event));
-  canvas.onpointerleave = () => read(view, box, null);
-  canvas.onfocus = () => {
-    read(view, box, box.current);
+  const go = (/** @type {[number, number] | null} */ cell) => {
+    if (cell) box.current = cell;
+    read(view, box, cell);
     view.draw();
   };
-  canvas.onblur = () => {
-    read(view, box, null);
-    view.draw();
-  };
-  canvas.onkeydown = (event) => {
-    const target = moved(event, box.current, box.matrix.rows.length, box.matrix.columns.length);
-    if (event.key === "Enter" || event.key === " ") pick(view, box, box.current);
-    else if (event.key === "Escape" && view.selected && !view.example) view.send("picked", { none: true });
-    else if (!target) return;
-    event.preventDefault();
-    if (!target) return;
-    box.current = target;
-    read(view, box, target);
-    view.draw();
-  };
+  walk(canvas, {
+    at: ({ offsetX, offsetY }) => cellAt(box, offsetX, offsetY),
+    size: () => [box.matrix.rows.length, box.matrix.columns.length],
+    current: () => box.current,
+    point: (cell) => read(view, box, cell),
+    go,
+    pick: (cell) => pick(view, box, cell),
+    escape: () => view.selected && !view.example && view.send("picked", { none: true }),
+  });
+  canvas.onfocus = () => go(box.current);
+  canvas.onblur = () => go(null);
   return box;
 }
 
@@ -198,19 +175,16 @@ function show(view, box, matrix) {
   if (matrix.title) box.caption.append(element("span", "title", matrix.title));
   const picked = selected?.[0] === matrix.name ? selected[1] * columns + selected[2] : -1;
   box.relation = selected && ((index) => {
-    return index === picked ? "picked" : RELATIONS.find((relation) => bit(lit[relation]?.[matrix.name], index));
+    const found = RELATIONS.find((relation) => bit(lit[relation]?.[matrix.name], index));
+    return index === picked ? "picked" : found && LIT[found];
   });
   box.fades = !view.example;
   box.focused = focusedBeside(view.root) === box.canvas ? box.current : null;
-  const context = resized(box.canvas, box.shape.wide, box.shape.tall, screenRatio());
-  Object.assign(box.canvas.style, { width: `${box.shape.wide}px`, height: `${box.shape.tall}px` });
-  paintScene(context, sceneOf(box, theme, view.paints), theme.font);
+  drawOn(box.canvas, box.shape.wide, box.shape.tall, sceneOf(box, theme, view.paints), theme.font);
   for (const relation of RELATIONS) {
     const bits = lit[relation]?.[matrix.name];
     box.canvas.dataset[relation] = String(box.values.reduce((count, _, index) => count + Number(bit(bits, index)), 0));
   }
-  const ring = box.values.reduce((count, _, index) => count + Number(bit(outlined, index)), 0);
-  box.canvas.dataset.outlined = String(ring);
   box.canvas.dataset.picked = picked < 0 || view.example ? "" : `${Math.floor(picked / columns)}-${picked % columns}`;
   const { left, top, width, height } = box.shape;
   Object.assign(box.canvas.dataset, { left, top, cellWidth: width, cellHeight: height });
@@ -233,7 +207,7 @@ function expose(view, box) {
   const relation = box.relation?.(row * columns + column);
   const { words } = view.header;
   const named = relation === "picked" && view.example ? "example" : relation;
-  const lit = named && (named === "furtherSources" || named === "furtherTargets" ? words.further : words[named]);
+  const lit = named && words[named];
   const text = [valueText(view, box, row, column), lit, note(view, matrix, row, column)].filter(Boolean).join(" · ");
   const attributes = { "aria-colindex": column + 1, "aria-selected": String(relation === "picked" && !view.example) };
   activate(canvas, "gridcell", text, { ...attributes }, ["row", { "aria-rowindex": row + 1 }]);
@@ -298,4 +272,30 @@ function read(view, box, cell) {
   const more = note(view, box.matrix, ...cell);
   const text = ` ${valueText(view, box, ...cell)}${more ? ` · ${more}` : ""}`;
   view.reading.replaceChildren(...symbolNodes(box.matrix.symbol), text);
+}
+
+/**
+ * Let the user keep every matrix with its name, laid out as on the page.
+ * @param {View} view
+ */
+function saveMatrices(view) {
+  const { boxes, sheet, theme, header } = view;
+  const [ruler, page] = [rulerOf(), sheet.getBoundingClientRect()];
+  const found = [...boxes.values()].map((box) => ({ box, caption: box.caption.getBoundingClientRect(), corner: box.root.getBoundingClientRect() }));
+  const width = Math.max(...found.map(({ box, corner }) => corner.left - page.left + Math.max(box.shape.wide, corner.width)), SAVED.least);
+  const bottoms = found.map(({ box, caption, corner }) => corner.top - page.top + caption.height + 4 + box.shape.tall);
+  const items = found.flatMap(({ box, caption, corner }) => {
+    const [x, y] = [corner.left - page.left, corner.top - page.top];
+    const base = /** @type {const} */ ({ kind: "text", text: "", x, y: y + 12, room: Infinity, align: "left", colour: theme.text });
+    const symbol = symbolOf(ruler, box.matrix.symbol, { ...base, family: SAVED.family, italic: true, size: 17 }, theme.font);
+    const beside = found.map((other) => other.corner).filter(({ left, top }) => left > corner.left && top === corner.top);
+    const edge = Math.min(width, ...beside.map(({ left }) => left - page.left - SAVED.gap));
+    const name = { ...base, text: [sizeOf(box), box.matrix.title].filter(Boolean).join("  "), x: symbol.end + 8, room: edge - symbol.end - 8 };
+    const cells = sceneOf({ ...box, focused: null }, theme, view.paints).map((item) => shifted(item, x, y + caption.height + 4));
+    return [...symbol.items, name, ...cells];
+  });
+  const formulas = titleOf(ruler, { title: "", lines: header.about.formulas ?? [] }, width, theme);
+  const symbols = formulas.items.flatMap((item) => (item.kind === "text" ? symbolOf(ruler, item.text, { size: 12, ...item }, theme.font).items : []));
+  const drawn = [{ items: symbols, height: formulas.height }, { items, height: Math.max(...bottoms, 0) + SAVED.gap }];
+  savePicture(header.file_name, theme, width, header.about, drawn, { legend: legendFor(view) });
 }

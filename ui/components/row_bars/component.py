@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from transformer.errors import InputError
 from ui.components.shared.mounting import CanvasComponent
 
 WHOLE = 1000
@@ -21,31 +20,25 @@ def row_bars(
     query: str,
     *,
     key: str,
-    on_force: Callable[[tuple[float, ...]], None] | None = None,
+    on_force: Callable[[tuple[float, ...]], None],
 ) -> None:
     """A bar a key, as long as its weight. What one bar gains by dragging, the others lose in their proportions.
 
     The arrow keys move a bar by a hundredth, Page Up and Page Down by a tenth, Home and End to 0 and 1. `on_force` is
     called with the new weights, in thousandths that sum to 1, before the run that this starts, as a widget's
     `on_change` is. `query` names the row for a screen reader.
-
-    Raises:
-        InputError: there are not as many labels as weights.
     """
-    if len(labels) != len(weights):
-        raise InputError("component_row_labels", keys=len(weights), labels=len(labels))
 
     def force(value: Any) -> None:
         given = _row(value, len(weights))
-        if given is not None and on_force:
+        if given is not None:
             on_force(given)
 
     component(
         key=key,
         header={"labels": list(labels), "query": query},
         arrays={"weights": np.asarray(weights, dtype=np.float32)},
-        options={},
-        events={"forced": force if on_force else None},
+        events={"forced": force},
     )
 
 

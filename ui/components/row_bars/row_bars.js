@@ -3,8 +3,8 @@
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { element, say } from "../../../transformer/plots/canvas/shared/page.js";
 import { fill } from "../../../transformer/plots/canvas/shared/words.js";
-import { WHOLE, moved } from "./sharing.js";
 
+const WHOLE = 1000; // what a row's weights sum to: they are counted in thousandths
 const PATIENCE = 400; // milliseconds after the last change until Python is told
 
 /**
@@ -77,7 +77,11 @@ function makeLine(view, index) {
   };
   track.onchange = () => {
     clearTimeout(view.waiting);
-    view.waiting = window.setTimeout(() => tell(view), PATIENCE);
+    view.waiting = window.setTimeout(() => {
+      if (view.row.every((part, other) => part === view.sent[other])) return; // Python knows it
+      view.sent = view.row;
+      view.send("forced", { thousandths: view.row });
+    }, PATIENCE);
   };
   line.append(name, track, number);
   return { line, name, track, number };
@@ -100,11 +104,30 @@ function draw(view) {
 }
 
 /**
- * Tell Python of a row that it does not know.
- * @param {View} view
+ * `parts` brought to whole thousandths that sum to `whole`, in their proportions; alike where all are 0. Each ends at what
+ * those up to it are together, rounded.
+ * @param {ArrayLike<number>} parts
+ * @param {number} whole
+ * @returns {number[]}
  */
-function tell(view) {
-  if (view.row.every((part, index) => part === view.sent[index])) return;
-  view.sent = view.row;
-  view.send("forced", { thousandths: view.row });
+export function shared(parts, whole) {
+  const given = Array.from(parts, (part) => Math.max(part, 0));
+  const sum = given.reduce((before, part) => before + part, 0);
+  let reached = 0;
+  const ends = given.map((part) => Math.round((reached += sum > 0 ? (part / sum) * whole : whole / given.length)));
+  return ends.map((end, index) => end - (ends[index - 1] ?? 0));
+}
+
+/**
+ * A row after one of its weights was moved to `value`: the others share what is left, in their proportions.
+ * A row of one key keeps it.
+ * @param {number[]} row
+ * @param {number} index
+ * @param {number} value
+ */
+export function moved(row, index, value) {
+  if (row.length < 2) return row;
+  const kept = Math.min(Math.max(Math.round(value), 0), WHOLE);
+  const others = shared(row.filter((_, other) => other !== index), WHOLE - kept);
+  return [...others.slice(0, index), kept, ...others.slice(index)];
 }

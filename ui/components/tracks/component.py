@@ -7,15 +7,14 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from transformer.errors import RecordError
-from transformer.plots.canvas.about import About
+from transformer.plots.canvas.views import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("tracks")
 
 
 @dataclass(frozen=True)
-class Axis:
+class LetterAxis:
     """Letters from `first` to `last`, which is the lower one on the other strand; their `letters`, where few enough."""
 
     first: int
@@ -87,14 +86,12 @@ class Track:
     def message(self) -> dict[str, Any]:
         """What the browser is sent, besides the numbers of series."""
         series = [dict(name=one.name, said=one.said, colour=one.colour, dashed=one.dashed) for one in self.series]
-        lists = {name: list(map(vars, getattr(self, name))) for name in ("marks", "arrows")}
-        boxes = [list(map(vars, group)) for group in self.boxes]
-        return {**vars(self), **lists, "series": series, "boxes": boxes, "lines": list(self.lines)}
+        return {**vars(self), "series": series}
 
 
 def tracks(
     shown: Sequence[Track],
-    axis: Axis,
+    axis: LetterAxis,
     *,
     key: str,
     spans: Sequence[Stretch] = (),
@@ -107,16 +104,10 @@ def tracks(
 
     `on_pick` is called with the place and the value (below 0 downwards) that was clicked, `on_drag` with the first and
     last letter that were dragged over.
-
-    Raises:
-        RecordError: a series does not have a value for each of its places.
     """
     arrays = {}
     for row, track in enumerate(shown):
         for number, one in enumerate(track.series):
-            if one.values.shape != one.places.shape:
-                found, letters = one.values.size, one.places.size
-                raise RecordError("track_of_other_length", track=one.name, found=found, letters=letters)
             arrays[f"{row}.{number}.places"] = one.places.astype(np.uint32)
             arrays[f"{row}.{number}.values"] = one.values.astype(np.float32)
 
@@ -130,7 +121,6 @@ def tracks(
             case {"first": int(first), "last": int(last)} if on_drag and 1 <= first <= last:
                 on_drag(first, last)
 
-    rows, named = [track.message() for track in shown], [vars(span) for span in spans]
-    header = {"axis": vars(axis), "tracks": rows, "spans": named, "file_name": file_name, "about": about.message()}
+    header = {"axis": axis, "tracks": list(shown), "spans": list(spans), "file_name": file_name, "about": about}
     events = {"picked": pick if on_pick else None, "dragged": drag if on_drag else None}
-    component(key=key, header=header, arrays=arrays, options={}, events=events)
+    component(key=key, header=header, arrays=arrays, events=events)

@@ -3,7 +3,7 @@
 import { between, css, headColour } from "../../../transformer/plots/canvas/shared/colours.js";
 import { legendOf } from "../../../transformer/plots/canvas/shared/saved.js";
 import { shifted } from "../../../transformer/plots/canvas/shared/scene.js";
-import { counted, fill } from "../../../transformer/plots/canvas/shared/words.js";
+import { counted, fill, rounded, ticksOf } from "../../../transformer/plots/canvas/shared/words.js";
 
 const SIDE = { left: 46, right: 10 }; // of the axis: numbers of values stand on the left
 const TALL = { stems: 220, steps: 220, bars: 130, boxes: 16 };
@@ -58,20 +58,6 @@ export function axisOf({ first, last, letters: written }, width) {
     placeAt: (/** @type {number} */ x) => kept(first + way * Math.floor((x - left) / each)),
     letterOf: (/** @type {number} */ place) => written[(place - first) * way] ?? "",
   };
-}
-
-/**
- * Multiples of 1, 2 or 5 times a power of ten between two numbers: at most `most` steps.
- * @param {number} low
- * @param {number} high
- * @param {number} most
- */
-export function ticksOf(low, high, most, least = 0) {
-  const about = Math.max((high - low) / most, least);
-  const power = 10 ** Math.floor(Math.log10(about) + 1e-9);
-  const step = power * ([1, 2, 5].find((one) => one * power >= about * (1 - 1e-9)) ?? 10);
-  const first = Math.ceil(low / step - 1e-9);
-  return Array.from({ length: Math.max(0, Math.floor(high / step + 1e-9) - first + 1) }, (_, i) => (first + i) * step);
 }
 
 /**
@@ -187,7 +173,7 @@ function steps(row) {
 function scaled({ track, series, axis, theme, up, said, items, lanes }, paint) {
   const [low, high] = track.ends;
   for (const tick of ticksOf(low, high, 4)) {
-    const text = String(Number(Math.abs(tick).toPrecision(6)));
+    const text = rounded(Math.abs(tick), 6);
     items.push({ kind: "rule", x0: axis.left, y0: up(tick), x1: axis.right, y1: up(tick), colour: tick ? theme.border : css(theme.hatch), width: 1 });
     items.push({ kind: "text", text, x: axis.left - 6, y: up(tick), room: axis.left - 6, align: "right", colour: theme.text, size: FONT });
   }
@@ -315,7 +301,7 @@ function meanings(tracks, theme, words) {
   if (!centred) return { name: "", ticks: [], marks, note: "" };
   const limit = centred.ends[1];
   marks.push([words.given, (x, y, side) => [{ kind: "dot", x: x + side / 2, y: y + side / 2, radius: 2, colour: css(theme.hatch) }]]);
-  const text = String(Number(limit.toPrecision(2)));
+  const text = rounded(limit, 2);
   return { name: words.unit, ticks: [[`−${text}`, 0], ["0", 0.5], [`+${text}`, 1]], colour: (share) => between(2 * share - 1, theme), marks, note: "" };
 }
 

@@ -1,12 +1,11 @@
 // Tracks over the letters of a sequence: point at a value or walk to it by keys to read it, click a call, drag over letters.
 
-import { activate } from "../../../transformer/plots/canvas/shared/active.js";
 import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
-import { moved } from "../../../transformer/plots/canvas/shared/grid.js";
-import { button, element, resized, say, screenRatio, toolbar } from "../../../transformer/plots/canvas/shared/page.js";
-import { rulerOf, savePicture, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
-import { paintScene } from "../../../transformer/plots/canvas/shared/scene.js";
+import { activate, walk } from "../../../transformer/plots/canvas/shared/grid.js";
+import { button, element, say, toolbar } from "../../../transformer/plots/canvas/shared/page.js";
+import { rulerOf, savePicture } from "../../../transformer/plots/canvas/shared/saved.js";
+import { drawOn } from "../../../transformer/plots/canvas/shared/scene.js";
 import { nearest, sceneOf } from "./scene.js";
 
 const DRAG = 6; // pixels from which on a press is no click
@@ -79,8 +78,7 @@ function draw(view) {
   const width = root.clientWidth;
   view.scene = sceneOf(view, width);
   const { items, height, axis, rows } = view.scene;
-  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
-  paintScene(resized(canvas, width, height, screenRatio()), items, view.theme.font);
+  drawOn(canvas, width, height, items, view.theme.font);
   Object.assign(canvas.dataset, { left: axis.left, each: axis.each, rows: JSON.stringify(rows) });
   canvas.setAttribute("aria-label", view.hears("picked") ? `${words.hint} ${words.hint_calls}` : words.hint);
   buttons.forEach((one, order) => say(one, [words.save_png, words.save_svg][order]));
@@ -92,7 +90,7 @@ function draw(view) {
  * @param {View} view
  */
 function read(view) {
-  const { scene: { lanes, height }, at, dragged, focus, canvas } = view;
+  const { header: { words }, scene: { lanes, height }, at, dragged, focus, canvas } = view;
   const point = at && lanes[at[0]]?.points[at[1]];
   const band = dragged && { x0: Math.min(...dragged), x1: Math.max(...dragged), y0: 0, y1: height };
   const place = band ?? point;
@@ -102,7 +100,7 @@ function read(view) {
     const [left, top, width, tall] = [place.x0, place.y0, place.x1 - place.x0, place.y1 - place.y0].map((one) => `${one}px`);
     Object.assign(focus.style, { left, top, width, height: tall });
   }
-  say(view.reading, point?.said ?? hintOf(view));
+  say(view.reading, point?.said ?? (view.hears("picked") ? words.hint_calls : words.hint));
   const lane = lanes[at?.[0] ?? 0];
   if (point) activate(canvas, "option", point.said, { "aria-posinset": at[1] + 1, "aria-setsize": lane.points.length, "aria-selected": "false" });
 }
@@ -122,31 +120,31 @@ function listen(view) {
     view.pressed = event.offsetX;
     canvas.setPointerCapture(event.pointerId);
   };
-  canvas.onpointermove = ({ offsetX, offsetY }) => {
-    if (view.pressed !== null && Math.abs(offsetX - view.pressed) > DRAG) view.dragged = [view.pressed, offsetX];
-    point(view.dragged ? null : nearest(view.scene.lanes, offsetX, offsetY));
-  };
-  canvas.onpointerleave = canvas.onblur = () => point(null);
+  const nearby = (/** @type {MouseEvent} */ { offsetX, offsetY }) => nearest(view.scene.lanes, offsetX, offsetY);
+  const now = () => view.at ?? /** @type {[number, number]} */ ([Math.max(view.scene.lanes.findIndex(({ pull }) => pull), 0), -1]);
+  walk(canvas, {
+    at(event) {
+      if (view.pressed !== null && Math.abs(event.offsetX - view.pressed) > DRAG) view.dragged = [view.pressed, event.offsetX];
+      return view.dragged ? null : nearby(event);
+    },
+    size: () => [view.scene.lanes.length, view.scene.lanes[now()[0]]?.points.length ?? 0],
+    current: now,
+    point,
+    go([row, column]) {
+      if (!view.scene.lanes.length) return;
+      point(row === now()[0] ? [row, Math.max(column, 0)] : [row, beside(view.scene.lanes, now(), row)]);
+    },
+    pick: () => pick(view),
+  });
+  canvas.onblur = () => point(null);
   canvas.onpointerup = canvas.onpointercancel = () => (view.pressed = null);
-  canvas.onclick = ({ offsetX, offsetY }) => {
+  canvas.onclick = (event) => {
     const band = view.dragged;
     view.dragged = null;
-    point(band ? null : nearest(view.scene.lanes, offsetX, offsetY));
+    point(band ? null : nearby(event));
     if (!band) return pick(view);
     const [first, last] = band.map(view.scene.axis.placeAt).sort((a, b) => a - b);
     return view.send("dragged", { first, last });
-  };
-  canvas.onkeydown = (event) => {
-    const { lanes } = view.scene;
-    if (!lanes.length) return;
-    const calls = lanes.findIndex(({ pull }) => pull);
-    const now = view.at ?? /** @type {[number, number]} */ ([Math.max(calls, 0), -1]);
-    const next = moved(event, now, lanes.length, lanes[now[0]].points.length);
-    if (event.key === "Enter" || event.key === " ") pick(view);
-    else if (!next) return;
-    event.preventDefault();
-    if (!next) return;
-    point(next[0] === now[0] ? [next[0], Math.max(next[1], 0)] : [next[0], beside(lanes, now, next[0])]);
   };
 }
 
@@ -171,17 +169,11 @@ function pick(view) {
   if (point?.place) view.send("picked", { place: point.place, value: point.value });
 }
 
-/** @param {View} view */
-function hintOf({ header: { words }, hears }) {
-  return hears("picked") ? words.hint_calls : words.hint;
-}
-
 /**
  * Let the user keep what is shown.
  * @param {View} view
  * @param {"png" | "svg"} kind
  */
-function saveTracks({ header, scene, theme, ruler, root }, kind) {
-  const width = root.clientWidth;
-  savePicture(header.file_name, theme, width, [titleOf(ruler, header.about, width, theme), scene], kind);
+function saveTracks({ header, scene, theme, root }, kind) {
+  savePicture(header.file_name, theme, root.clientWidth, header.about, [scene], { kind });
 }

@@ -1,4 +1,4 @@
-"""Decoder-only models: nanoGPT and its many forks, each with an attention written in a style of its own."""
+"""Decoder-only models: nanoGPT and its many forks, with attention and scores written in styles of their own."""
 
 import math
 from collections.abc import Callable
@@ -8,38 +8,41 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.attention.recording.case import Brute, Case, Sizes, case, causal, dots, joined, ready, split
+from tests.attention.recording.case import (
+    Brute,
+    Case,
+    Lambda,
+    Sizes,
+    case,
+    causal,
+    dots,
+    joined,
+    linears,
+    ready,
+    softmax,
+    split,
+)
 
 
 class Block(nn.Module):
-    """Norm before; `norms` decides between nanoGPT's, the original, the parallel and the sandwich form."""
-
-    def __init__(self, d: int, attn: nn.Module, form: str = "pre") -> None:
+    def __init__(self, d: int, attn: nn.Module) -> None:
         super().__init__()
-        self.ln_1, self.ln_2, self.attn, self.form = nn.LayerNorm(d), nn.LayerNorm(d), attn, form
+        self.ln_1, self.ln_2, self.attn = nn.LayerNorm(d), nn.LayerNorm(d), attn
         self.mlp = nn.Sequential(nn.Linear(d, 2 * d + 1), nn.GELU(), nn.Linear(2 * d + 1, d))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mixed(x, self.attn)
 
     def mixed(self, x: Tensor, attn: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.form == "post":
-            x = self.ln_1(x + attn(x))
-            return self.ln_2(x + self.mlp(x))
-        if self.form == "parallel":
-            h = self.ln_1(x)
-            return x + attn(h) + self.mlp(h)
-        if self.form == "sandwich":
-            return x + self.ln_2(attn(self.ln_1(x)))
         x = x + attn(self.ln_1(x))
         return x + self.mlp(self.ln_2(x))
 
 
 class Decoder(nn.Module):
-    def __init__(self, vocab: int, d: int, attentions: list[nn.Module], form: str = "pre") -> None:
+    def __init__(self, vocab: int, d: int, attentions: list[nn.Module]) -> None:
         super().__init__()
         self.wte, self.wpe = nn.Embedding(vocab, d), nn.Embedding(64, d)
-        self.blocks = nn.ModuleList(Block(d, attn, form) for attn in attentions)
+        self.blocks = nn.ModuleList(Block(d, attn) for attn in attentions)
         self.ln_f, self.lm_head = nn.LayerNorm(d), nn.Linear(d, vocab, bias=False)
         self.lm_head.weight = self.wte.weight
 
@@ -53,11 +56,9 @@ class Decoder(nn.Module):
 Reference = Callable[[Brute, str, Any, Tensor], Tensor]
 
 
-def decoder(
-    s: Sizes, make: Callable[[], nn.Module], reference: Reference, form: str = "pre", name: str = "attn", **options: Any
-) -> Case:
+def decoder(s: Sizes, make: Callable[[], nn.Module], reference: Reference, name: str = "attn", **options: Any) -> Case:
     """Two blocks around an attention; `reference` is that of the attention."""
-    model = ready(Decoder(s.vocab, s.d, [make(), make()], form))
+    model = ready(Decoder(s.vocab, s.d, [make(), make()]))
 
     def whole(brute: Brute, ids: Tensor) -> Tensor:
         x = model.wte(ids) + model.wpe(torch.arange(ids.shape[1]))
@@ -70,15 +71,20 @@ def decoder(
 
 
 class Projections(nn.Module):
-    """Four Linears and a number of heads, which most attentions begin with."""
+    """Four Linears and a number of heads, which most attentions begin with; `attend` is the forward pass."""
 
-    def __init__(self, d: int, heads: int, kv_heads: int | None = None, bias: bool = True) -> None:
+    def __init__(
+        self, attend: Callable[[Any, Tensor], Tensor], s: Sizes, kv_heads: int = 0, bias: bool = True, **more: nn.Module
+    ) -> None:
         super().__init__()
-        self.heads, self.kv_heads, self.size = heads, kv_heads or heads, d // heads
-        self.q_proj = nn.Linear(d, d, bias=bias)
-        self.k_proj = nn.Linear(d, self.kv_heads * self.size, bias=bias)
-        self.v_proj = nn.Linear(d, self.kv_heads * self.size, bias=bias)
-        self.o_proj = nn.Linear(d, d, bias=bias)
+        self.heads, self.kv_heads, self.size, self.attend = s.heads, kv_heads or s.heads, s.d_head, attend
+        self.q_proj, self.o_proj = nn.Linear(s.d, s.d, bias=bias), nn.Linear(s.d, s.d, bias=bias)
+        self.k_proj, self.v_proj = (nn.Linear(s.d, self.kv_heads * self.size, bias=bias) for _ in range(2))
+        for name, module in more.items():
+            setattr(self, name, module)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attend(self, x)
 
     def qkv(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         b, n, _ = x.shape
@@ -133,7 +139,7 @@ class NanoGPT(nn.Module):
 
 @case
 def nanogpt_fused(s: Sizes) -> Case:
-    return decoder(s, lambda: NanoGPT(s.d, s.heads, True), of_fused, fused=True)
+    return decoder(s, lambda: NanoGPT(s.d, s.heads, True), of_fused)
 
 
 @case
@@ -141,28 +147,10 @@ def nanogpt_written_out(s: Sizes) -> Case:
     return decoder(s, lambda: NanoGPT(s.d, s.heads, False), of_fused)
 
 
-class Head(nn.Module):
-    def __init__(self, d: int, size: int) -> None:
-        super().__init__()
-        self.key, self.query, self.value = (nn.Linear(d, size, bias=False) for _ in range(3))
-        self.register_buffer("tril", torch.tril(torch.ones(64, 64)))
-        self.dropout = nn.Dropout(0.2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        _, t, _ = x.shape
-        wei = self.query(x) @ self.key(x).transpose(-2, -1) * x.shape[-1] ** -0.5
-        wei = wei.masked_fill(self.tril[:t, :t] == 0, float("-inf"))
-        return self.dropout(F.softmax(wei, dim=-1)) @ self.value(x)
-
-
-class ManyHeads(nn.Module):
-    def __init__(self, d: int, heads: int) -> None:
-        super().__init__()
-        self.heads = nn.ModuleList([Head(d, d // heads) for _ in range(heads)])
-        self.proj = nn.Linear(d, d)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.proj(torch.cat([h(x) for h in self.heads], dim=-1))
+def own_head(m: Any, x: Tensor) -> Tensor:
+    t = x.shape[1]
+    wei = m.query(x) @ m.key(x).transpose(-2, -1) * x.shape[-1] ** -0.5
+    return m.dropout(F.softmax(wei.masked_fill(m.tril[:t, :t] == 0, float("-inf")), dim=-1)) @ m.value(x)
 
 
 @case
@@ -171,203 +159,112 @@ def a_module_per_head(s: Sizes) -> Case:
         q, k, v = (torch.stack([x @ getattr(h, n).weight.T for h in a.heads], 1) for n in ("query", "key", "value"))
         return a.proj(joined(brute.mix(site, dots(q, k, x.shape[-1] ** -0.5) + causal(x.shape[1]), v)))
 
-    return decoder(s, lambda: ManyHeads(s.d, s.heads), reference, name="attn.heads")
+    def several() -> nn.Module:
+        more = {"tril": torch.tril(torch.ones(64, 64)), "dropout": nn.Dropout(0.2)}
+        every = (linears(s.d, "key query value", s.d_head, bias=False) for _ in range(s.heads))
+        heads = nn.ModuleList([Lambda(own_head, **parts, **more) for parts in every])
+        proj = nn.Linear(s.d, s.d)
+        return Lambda(lambda m, x: m.proj(torch.cat([h(x) for h in m.heads], dim=-1)), heads=heads, proj=proj)
+
+    return decoder(s, several, reference, name="attn.heads")
 
 
-class Einsum(Projections):
-    orders = "bqhd,bkhd->bhqk", "bhqk,bkhd->bqhd"
-
-    def forward(self, x: Tensor) -> Tensor:
-        b, n, d = x.shape
-        q, k, v = (f(x).reshape(b, n, self.heads, self.size) for f in (self.q_proj, self.k_proj, self.v_proj))
-        energy = torch.einsum(self.orders[0], q, k) / self.size**0.5
-        later = torch.triu(torch.ones(n, n, dtype=torch.bool), diagonal=1)
-        attention = torch.softmax(energy.masked_fill(self.spread(later), -torch.inf), dim=self.axis)
-        return self.o_proj(torch.einsum(self.orders[1], attention, v).reshape(b, n, d))
-
-    axis = -1
-
-    def spread(self, later: Tensor) -> Tensor:
-        return later
-
-
-class QueryFirst(Einsum):
-    orders = "bqhd,bkhd->bqhk", "bqhk,bkhd->bqhd"
-
-    def spread(self, later: Tensor) -> Tensor:
-        return later[:, None]
-
-
-class KeyFirst(Einsum):
-    orders = "bqhd,bkhd->bhkq", "bkhd,bhkq->bqhd"
-    axis = 2
-
-    def forward(self, x: Tensor) -> Tensor:
-        b, n, d = x.shape
-        q, k, v = (f(x).reshape(b, n, self.heads, self.size) for f in (self.q_proj, self.k_proj, self.v_proj))
-        energy = torch.einsum(self.orders[0], q, k) / self.size**0.5
-        hidden = torch.tril(torch.ones(n, n, dtype=torch.bool), diagonal=-1)
-        attention = torch.softmax(energy.masked_fill(hidden, -torch.inf), dim=2)
-        return self.o_proj(torch.einsum(self.orders[1], v, attention).reshape(b, n, d))
-
-
-@case
-def einsum_head_first(s: Sizes) -> Case:
-    return decoder(s, lambda: Einsum(s.d, s.heads), plain)
-
-
-@case
-def einsum_query_first(s: Sizes) -> Case:
-    return decoder(s, lambda: QueryFirst(s.d, s.heads), plain)
+def key_first(a: Any, x: Tensor) -> Tensor:
+    """The softmax runs along an axis in the middle, and the keys come before the queries."""
+    b, n, d = x.shape
+    q, k, v = (f(x).reshape(b, n, a.heads, a.size) for f in (a.q_proj, a.k_proj, a.v_proj))
+    energy = torch.einsum("bqhd,bkhd->bhkq", q, k) / a.size**0.5
+    hidden = torch.tril(torch.ones(n, n, dtype=torch.bool), diagonal=-1)
+    attention = torch.softmax(energy.masked_fill(hidden, -torch.inf), dim=2)
+    return a.o_proj(torch.einsum("bkhd,bhkq->bqhd", v, attention).reshape(b, n, d))
 
 
 @case
 def einsum_softmax_over_a_middle_axis(s: Sizes) -> Case:
-    return decoder(s, lambda: KeyFirst(s.d, s.heads), plain)
+    return decoder(s, lambda: Projections(key_first, s), plain)
 
 
-class OwnTables(nn.Module):
-    """Weights as tables [head, d, d_head], as in TransformerLens; the pattern goes through a hook point."""
-
-    def __init__(self, d: int, heads: int, size: int) -> None:
-        super().__init__()
-        self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.randn(heads, d, size) * d**-0.5) for _ in range(3))
-        self.W_O, self.b_V = nn.Parameter(torch.randn(heads, size, d) * d**-0.5), nn.Parameter(torch.zeros(heads, size))
-        self.hook_pattern, self.size = nn.Identity(), size
-
-    def forward(self, x: Tensor) -> Tensor:
-        q = torch.einsum("bpd,hde->bphe", x, self.W_Q)
-        k = torch.einsum("bpd,hde->bphe", x, self.W_K)
-        v = torch.einsum("bpd,hde->bphe", x, self.W_V) + self.b_V
-        scores = torch.einsum("bqhe,bkhe->bhqk", q, k) / self.size**0.5
-        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-        pattern = self.hook_pattern(torch.where(hidden, -torch.inf, scores).softmax(-1))
-        z = torch.einsum("bkhe,bhqk->bqhe", v, pattern)
-        return torch.einsum("bqhe,hed->bqd", z, self.W_O)
-
-
-@case
-def tables_by_head(s: Sizes) -> Case:
-    def reference(brute: Brute, site: str, a: Any, x: Tensor) -> Tensor:
-        q, k, v = (torch.stack([x @ w for w in table], 1) for table in (a.W_Q, a.W_K, a.W_V))
-        mixed = brute.mix(site, dots(q, k) + causal(x.shape[1]), v + a.b_V[None, :, None])
-        return sum(mixed[:, h] @ a.W_O[h] for h in range(len(a.W_O)))  # type: ignore[return-value]
-
-    return decoder(s, lambda: OwnTables(s.d, s.heads, s.d_head), reference)
-
-
-class Permuted(nn.Module):
-    """One projection, heads by permute and unbind, queries scaled beforehand (timm)."""
-
-    def __init__(self, d: int, heads: int) -> None:
-        super().__init__()
-        self.c_attn, self.c_proj, self.n_head = nn.Linear(d, 3 * d), nn.Linear(d, d), heads
-
-    def forward(self, x: Tensor) -> Tensor:
-        b, n, d = x.shape
-        q, k, v = self.c_attn(x).reshape(b, n, 3, self.n_head, d // self.n_head).permute(2, 0, 3, 1, 4).unbind(0)
-        attn = (q * (d // self.n_head) ** -0.5) @ k.mT
-        attn = attn + torch.full((n, n), -torch.inf).triu(1)
-        attn = attn.softmax(dim=-1).type_as(v)
-        return self.c_proj((attn @ v).transpose(1, 2).reshape(b, n, d))
-
-
-@case
-def fused_projection_permuted(s: Sizes) -> Case:
-    return decoder(s, lambda: Permuted(s.d, s.heads), of_fused)
-
-
-class Grouped(Projections):
-    form = "enable"
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = self.qkv(x)
-        shared = self.heads // self.kv_heads
-        if self.form == "enable":
-            return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True))
-        if self.form == "repeat":
-            k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)
-        else:
-            b, h, n, d = k.shape
-            k, v = (t[:, :, None].expand(b, h, shared, n, d).reshape(b, h * shared, n, d) for t in (k, v))
-        scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(self.size) + torch.full((x.shape[1],) * 2, -1e30).triu(
-            1
-        )
-        return self.out(torch.matmul(F.softmax(scores, dim=-1, dtype=torch.float64).to(q.dtype), v))
-
-
-class Repeated(Grouped):
-    form = "repeat"
-
-
-class Expanded(Grouped):
-    form = "expand"
-
-
-def grouped(s: Sizes, kind: type[Grouped]) -> Case:
-    return decoder(s, lambda: kind(s.d, s.heads, s.heads // 2 if s.heads % 2 == 0 else 1, bias=False), plain)
+def grouped(a: Any, x: Tensor) -> Tensor:
+    """Heads that share keys and values."""
+    q, k, v = a.qkv(x)
+    return a.out(F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True))
 
 
 @case
 def grouped_queries_fused(s: Sizes) -> Case:
-    return grouped(s, Grouped)
-
-
-@case
-def grouped_queries_repeated(s: Sizes) -> Case:
-    return grouped(s, Repeated)
-
-
-@case
-def grouped_queries_expanded(s: Sizes) -> Case:
-    return grouped(s, Expanded)
-
-
-class MultiQuery(nn.Module):
-    """One head of keys and values for all heads, without an axis for it (Shazeer 2019)."""
-
-    def __init__(self, d: int, heads: int) -> None:
-        super().__init__()
-        self.heads, self.to_q, self.to_kv = heads, nn.Linear(d, d), nn.Linear(d, 2 * d // heads)
-        self.o_proj = nn.Linear(d, d)
-
-    def forward(self, x: Tensor) -> Tensor:
-        b, n, _ = x.shape
-        q = self.to_q(x).view(b, n, self.heads, -1)
-        k, v = self.to_kv(x).chunk(2, dim=-1)
-        scores = torch.einsum("bqhd,bkd->bhqk", q, k).mul(q.shape[-1] ** -0.5)
-        scores.masked_fill_(torch.ones(n, n).triu(1).bool(), -torch.inf)
-        return self.o_proj(torch.einsum("bhqk,bkd->bqhd", scores.softmax(-1), v).flatten(2))
+    shared = s.heads // 2 if s.heads % 2 == 0 else 1
+    return decoder(s, lambda: Projections(grouped, s, shared, bias=False), plain)
 
 
 @case
 def multi_query_einsum(s: Sizes) -> Case:
+    """One head of keys and values for all heads, without an axis for it (Shazeer 2019)."""
+
+    def attend(m: Any, x: Tensor) -> Tensor:
+        b, n, _ = x.shape
+        q = m.to_q(x).view(b, n, s.heads, -1)
+        k, v = m.to_kv(x).chunk(2, dim=-1)
+        scores = torch.einsum("bqhd,bkd->bhqk", q, k).mul(q.shape[-1] ** -0.5)
+        scores.masked_fill_(torch.ones(n, n).triu(1).bool(), -torch.inf)
+        return m.o_proj(torch.einsum("bhqk,bkd->bqhd", scores.softmax(-1), v).flatten(2))
+
     def reference(brute: Brute, site: str, a: Any, x: Tensor) -> Tensor:
-        k, v = a.to_kv(x).chunk(2, -1)
-        many = [t[:, None].repeat(1, a.heads, 1, 1) for t in (k, v)]
-        mixed = brute.mix(site, dots(split(a.to_q(x), a.heads), many[0]) + causal(x.shape[1]), many[1])
-        return a.o_proj(joined(mixed))
+        k, v = (t[:, None].repeat(1, s.heads, 1, 1) for t in a.to_kv(x).chunk(2, -1))
+        return a.o_proj(joined(brute.mix(site, dots(split(a.to_q(x), s.heads), k) + causal(x.shape[1]), v)))
 
-    return decoder(s, lambda: MultiQuery(s.d, s.heads), reference)
-
-
-@case
-def dropout_while_training_at_zero(s: Sizes) -> Case:
-    found = decoder(s, lambda: NanoGPT(s.d, s.heads, False, dropout=0.0), of_fused)
-    found.module.train()
-    return found
+    return decoder(
+        s, lambda: Lambda(attend, **linears(s.d, "to_q o_proj"), **linears(s.d, "to_kv", 2 * s.d_head)), reference
+    )
 
 
-@case
-def post_norm_decoder(s: Sizes) -> Case:
-    return decoder(s, lambda: NanoGPT(s.d, s.heads, True), of_fused, "post", fused=True)
-
-
-@case
-def parallel_block(s: Sizes) -> Case:
-    return decoder(s, lambda: NanoGPT(s.d, s.heads, False), of_fused, "parallel")
+def relative(a: Any, x: Tensor) -> Tensor:
+    """Shaw et al. 2018: vectors for distances beside keys and beside values, so weights are used twice."""
+    q, k, v = a.qkv(x)
+    places = torch.arange(x.shape[1])
+    far = (places[None] - places[:, None]).clamp(-3, 3) + 3
+    scores = (q @ k.transpose(-2, -1) + torch.einsum("bhqd,qkd->bhqk", q, a.rel_k(far))) / math.sqrt(a.size)
+    weights = torch.softmax(scores, dim=-1)
+    moved = torch.matmul(weights.permute(2, 0, 1, 3).flatten(1, 2), a.rel_v(far))
+    b, h, n, _ = q.shape
+    return a.out(torch.matmul(weights, v) + moved.view(n, b, h, -1).permute(1, 2, 0, 3))
 
 
 @case
-def sandwich_norm(s: Sizes) -> Case:
-    return decoder(s, lambda: Einsum(s.d, s.heads), plain, "sandwich")
+def relative_keys_and_values(s: Sizes) -> Case:
+    def reference(brute: Brute, site: str, a: Any, x: Tensor) -> Tensor:
+        q, k, v = parts(a, x)
+        n = x.shape[1]
+        index = torch.tensor([[max(-3, min(3, j - i)) + 3 for j in range(n)] for i in range(n)])
+        scores = (dots(q, k, 1.0) + (q[:, :, :, None] * a.rel_k.weight[index]).sum(-1)) * a.size**-0.5
+        mixed = brute.mix(site, scores, v)
+        return a.o_proj(joined(mixed + (softmax(scores)[..., None] * a.rel_v.weight[index]).sum(-2)))
+
+    def attention() -> nn.Module:
+        return Projections(relative, s, rel_k=nn.Embedding(7, s.d_head), rel_v=nn.Embedding(7, s.d_head))
+
+    return decoder(s, attention, reference, changeable=False)
+
+
+def talking(a: Any, x: Tensor) -> Tensor:
+    """Shazeer et al. 2020: Linears over heads before and after the softmax."""
+    q, k, v = a.qkv(x)
+    logits = torch.einsum("bhqd,bhkd->bhqk", q, k) * a.size**-0.5
+    hidden = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+    logits = a.before(logits.permute(0, 2, 3, 1)).permute(0, 3, 1, 2).masked_fill(hidden, -torch.inf)
+    return a.out(a.after(logits.softmax(-1).permute(0, 2, 3, 1)).permute(0, 3, 1, 2) @ v)
+
+
+@case
+def talking_heads_by_linear(s: Sizes) -> Case:
+    def over(t: Tensor, table: Tensor) -> Tensor:
+        return torch.stack([sum(t[:, h] * row[h] for h in range(len(row))) for row in table], 1)  # type: ignore[misc]
+
+    def reference(brute: Brute, site: str, a: Any, x: Tensor) -> Tensor:
+        q, k, v = parts(a, x)
+        scores = over(dots(q, k), a.before.weight) + causal(x.shape[1])
+        return a.o_proj(joined(brute.mix(site, scores, v, lambda weights: over(weights, a.after.weight))))
+
+    def attention() -> nn.Module:
+        return Projections(talking, s, **linears(s.heads, "before after", bias=False))
+
+    return decoder(s, attention, reference, changeable=False)

@@ -1,24 +1,24 @@
-// Every head of every layer as a thumbnail: look at all, point at one to enlarge it, pick one to open it.
+// Every head of every layer as a thumbnail: look at all, pick one to open it.
 
-import { valuesOf } from "../shared/cells.js";
+import { LARGEST_CODE, lookOf, marked, marksOf, paintOn, valuesOf, wholeOf } from "../shared/cells.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
-import { moved } from "../shared/grid.js";
+import { walk } from "../shared/grid.js";
+import { layerOf, numberOf } from "../shared/local.js";
 import { button, element, focusedBeside } from "../shared/page.js";
-import { showLegend } from "../shared/saved.js";
+import { savePicture, showLegend, TICKS } from "../shared/saved.js";
 import { fill, written } from "../shared/words.js";
-import { gridPng } from "./grid_png.js";
-import { local } from "./local.js";
-import { showPreview } from "./preview.js";
-import { aspect, legendFor, paint, palette } from "./thumbnails.js";
 
 const THUMBNAIL = 96; // pixels along a thumbnail's longer side, or one a cell where there are more cells
 const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
+const SAVED = { longest: 110, side: 84, top: 28, gap: 6, least: 460 }; // of a picture: thumbnails, names of rows and columns
+
+/** @typedef {[layers: number, heads: number, queries: number, keys: number]} Shape */
 
 /**
  * What Python sends.
  * @typedef {object} Header
- * @property {import("./thumbnails.js").Shape} shape
+ * @property {Shape} shape
  * @property {string[]} rows the layers' names
  * @property {string[]} columns the heads' names
  * @property {string} query_axis
@@ -29,44 +29,96 @@ const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
  * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes" | "off" | "marked", string>} words
  */
 
+/** @typedef {{ at: number[], weights: number[][] }} Pair Where a marked pair lies in every thumbnail, and its weight by row and head. */
+
+/** @typedef {import("../shared/local.js").Kind} Kind */
+/** @typedef {[kind: number, layer: number]} Place What a row of a grid of all kinds shows. */
+
 /**
  * @typedef {import("../shared/component.js").Frame & {
  *   header: Header,
  *   weights: Float32Array,
  *   theme: import("../shared/colours.js").Theme,
- *   look: import("./thumbnails.js").Look,
+ *   look: import("../shared/cells.js").Look,
  *   selected: [number, number] | null,
  *   off: [number, number, string][],
- *   pair: ReturnType<typeof import("./local.js").pairIn>,
+ *   pair: Pair | null,
  *   current: [number, number],
- *   shown: [number, number] | null,
  *   built: string,
  *   cells: HTMLElement[][],
  *   parts: ReturnType<typeof build> | null,
  * }} View
- * `current` is the cell that takes part in the page's tab order, `shown` the one that is enlarged.
+ * `current` is the cell that takes part in the page's tab order.
  */
+
+/**
+ * The grid of the page's record: every head of the kind that is looked at, or of all kinds, which has numbers of its own.
+ * @type {import("../shared/local.js").Local}
+ */
+export const local = {
+  seen(header, record, { kind, layer, head, pair }, _, arrays) {
+    if (header.places) {
+      const layers = header.places.map((/** @type {Place} */ place) => (record.kinds[place[0]] === kind ? place[1] : null));
+      const row = layers.indexOf(layer);
+      return { header, arrays, options: { selected: head === null || row < 0 ? null : [row, head], pair: pairIn(kind, pair, layers) } };
+    }
+    const { sites, heads, queries, keys, name } = kind;
+    if (!header.grids[name]) return null; // another kind's thumbnails are on their way
+    const { size } = header.grids[name];
+    return {
+      header: {
+        ...header,
+        ...header.grids[name],
+        shape: [sites.length, heads, ...(size ?? [queries.texts.length, keys.texts.length])],
+        rows: sites.map((_site, order) => [numberOf(kind, order)].filter(Boolean).map((number) => `L${number}`).join("")),
+        columns: Array.from({ length: heads }, (_none, order) => `H${order}`),
+      },
+      arrays: size ? arrays : { weights: kind.weights },
+      options: { selected: head === null ? null : [layer, head], pair: pairIn(kind, pair, sites.map((_site, order) => order)) },
+    };
+  },
+  acted(_, { layer, head }, _choice, { kinds }, header) {
+    const [kind, own] = header.places?.[layer] ?? [0, layer];
+    return { layer: header.places ? (kinds[kind].layers?.[own] ?? null) : String(layer), head: String(head) };
+  },
+};
+
+/**
+ * A marked pair in the thumbnails: where, as shares of their sides; weights are below 0 where masked, none where not here.
+ * @param {Kind} kind
+ * @param {[number, number] | null} pair
+ * @param {(number | null)[]} layers the layer of each row, null for one of another kind
+ * @returns {Pair | null}
+ */
+export function pairIn(kind, pair, layers) {
+  if (!pair) return null;
+  const [query, key] = pair;
+  const [rows, columns] = [kind.queries.texts.length, kind.keys.texts.length];
+  const weights = layers.map((layer) => {
+    const found = layer === null ? null : layerOf(kind, layer);
+    return Array.from({ length: found ? kind.heads : 0 }, (_, head) => found?.[(head * rows + query) * columns + key] ?? NaN);
+  });
+  return { at: [(query + 0.5) / rows, (key + 0.5) / columns], weights };
+}
 
 export default component("all-heads", (frame) => {
   /** @type {Partial<View>} */
-  const start = { selected: null, off: [], pair: null, current: [0, 0], shown: null, built: "", cells: [], parts: null };
+  const start = { selected: null, off: [], pair: null, current: [0, 0], built: "", cells: [], parts: null };
   const view = /** @type {View} */ (Object.assign(frame, start));
   return {
     receive: ({ header, arrays }) => Object.assign(view, { header, weights: arrays.weights ?? valuesOf(arrays.codes, arrays.nan) }),
     // Where the server begins to draw what the browser drew, what it said of that may come first: it chose nothing.
     adopt: (options) => Object.assign(view, { selected: options.selected ?? null, off: options.off ?? [], pair: options.pair ?? null }),
     draw: () => draw(view),
-    resize: () => fit(view),
   };
 }, local);
 
 /** @param {View} view */
 function draw(view) {
   const { header, weights } = view;
-  const [layers, heads] = header.shape;
   view.theme = themeOf(view.root);
-  view.look = palette(view.theme);
-  const built = header.shape.includes(0) ? "" : `${layers},${heads}`;
+  view.look = lookOf(1, false, view.theme, LARGEST_CODE); // alike, whether Python sent codes or the record is here
+  const built = header.shape.includes(0) ? "" : JSON.stringify([header.rows, header.columns, header.words]);
   if (!built) {
     view.root.replaceChildren(element("p", "empty", header.words.empty));
     view.cells = [];
@@ -74,15 +126,16 @@ function draw(view) {
   } else if (built !== view.built) view.parts = build(view);
   view.built = built;
   if (!view.parts) return;
-  describe(view, view.parts);
   view.parts.grid.style.setProperty("--shape", String(aspect(header.shape)));
   view.parts.grid.style.setProperty("--widest", `${Math.max(Math.min(aspect(header.shape), 1) * WIDEST, 56)}px`);
   view.cells.flat().forEach((made, head) => {
     paint(canvasOf(made), weights, header.shape, head, view.look, THUMBNAIL);
   });
-  fit(view);
+  showLegend(view.parts.legend, legendFor(view), view.root.clientWidth, view.theme);
+  // Thumbnails larger than their pixels keep hard edges; smaller ones are averaged, so that no line falls out.
+  const canvas = canvasOf(view.cells[0][0]);
+  view.root.classList.toggle("shrunk", canvas.clientWidth * (window.devicePixelRatio || 1) < canvas.width);
   markSelected(view);
-  if (view.shown) showPreview(view, view.parts.preview, ...view.shown);
 }
 
 /**
@@ -94,108 +147,51 @@ function canvasOf(cell) {
 }
 
 /**
- * Thumbnails larger than their pixels keep hard edges; smaller ones are averaged, so that no line falls out. The legend
- * takes as many rows as it needs.
- * @param {View} view
- */
-function fit(view) {
-  const { root, cells, parts, theme } = view;
-  if (!parts || !cells.length) return;
-  showLegend(parts.legend, legendFor(view), root.clientWidth, theme);
-  const canvas = canvasOf(cells[0][0]);
-  root.classList.toggle("shrunk", canvas.clientWidth * (window.devicePixelRatio || 1) < canvas.width);
-}
-
-/**
- * Make the elements for this many layers and heads; texts and pixels come later, on every draw.
+ * Make the elements of these layers and heads; pixels come later, on every draw.
  * @param {View} view
  */
 function build(view) {
-  const [layers, heads] = view.header.shape;
-  const legend = element("div", "legend");
-  const save = button("", () => gridPng(view));
-  const bar = element("div", "bar");
-  bar.append(save);
-  const grid = element("div", "grid", null, { role: "grid" });
-  grid.style.setProperty("--heads", String(heads));
+  const { words, rows, columns } = view.header;
+  const [legend, bar, scroller] = ["legend", "bar", "scroller"].map((name) => element("div", name));
+  bar.append(button(words.save_png, () => gridPng(view)));
+  const grid = element("div", "grid", null, { role: "grid", "aria-label": words.name });
+  grid.style.setProperty("--heads", String(columns.length));
   const top = element("div", "row", null, { role: "row" });
-  const columns = Array.from({ length: heads }, () => element("div", "column", "", { role: "columnheader" }));
-  const corner = element("div", "corner", "", { role: "columnheader" });
-  top.append(corner, ...columns);
+  top.append(element("div", "corner", "", { role: "columnheader", "aria-label": words.layer }));
+  top.append(...columns.map((name) => element("div", "column", name, { role: "columnheader" })));
   grid.append(top);
-  const rows = Array.from({ length: layers }, () => element("div", "side", "", { role: "rowheader" }));
-  view.cells = rows.map((side, layer) => {
+  view.cells = rows.map((name) => {
     const row = element("div", "row", null, { role: "row" });
-    const cells = columns.map((_, head) => makeCell(view, layer, head));
-    row.append(side, ...cells);
+    const cells = columns.map(() => {
+      const made = element("div", "cell", null, { role: "gridcell", tabindex: "-1" });
+      made.append(element("canvas"));
+      return made;
+    });
+    row.append(element("div", "side", name, { role: "rowheader" }), ...cells);
     grid.append(row);
     return cells;
   });
-  const preview = element("div", "preview", null, { "aria-hidden": "true" });
-  preview.hidden = true;
-  const scroller = element("div", "scroller");
-  scroller.append(grid);
-  view.root.replaceChildren(scroller, legend, bar, preview);
-  view.current = [0, 0];
-  view.shown = null;
-  return { save, grid, corner, columns, rows, legend, preview };
-}
-
-/**
- * @param {View} view
- * @param {number} layer
- * @param {number} head
- */
-function makeCell(view, layer, head) {
-  const made = element("div", "cell", null, { role: "gridcell", tabindex: "-1" });
-  made.append(element("canvas"));
-  const pick = () => view.send("picked", { layer, head });
-  const show = () => {
-    view.shown = [layer, head];
-    if (view.parts) showPreview(view, view.parts.preview, layer, head);
+  const at = (/** @type {Event} */ { target }) => {
+    const cell = /** @type {HTMLElement} */ (target).closest(".cell");
+    const layer = view.cells.findIndex((row) => row.some((one) => one === cell));
+    return layer < 0 ? null : /** @type {[number, number]} */ ([layer, view.cells[layer].findIndex((one) => one === cell)]);
   };
-  made.onclick = pick;
-  made.onpointerenter = (event) => event.pointerType !== "touch" && show();
-  made.onpointerleave = () => hidePreview(view);
-  made.onblur = () => hidePreview(view);
-  made.onfocus = () => {
-    view.current = [layer, head];
+  walk(grid, {
+    at,
+    size: () => [rows.length, columns.length],
+    current: () => view.current,
+    point: () => {},
+    go: ([layer, head]) => view.cells[layer][head].focus(),
+    pick: ([layer, head]) => view.send("picked", { layer, head }),
+  });
+  grid.addEventListener("focusin", (event) => {
+    view.current = at(event) ?? view.current;
     markCurrent(view);
-    if (made.matches(":focus-visible")) show();
-  };
-  made.onkeydown = (event) => {
-    const target = moved(event, [layer, head], view.header.shape[0], view.header.shape[1]);
-    if (event.key === "Enter" || event.key === " ") pick();
-    else if (event.key === "Escape") hidePreview(view);
-    else if (target) view.cells[target[0]][target[1]].focus();
-    else return;
-    event.preventDefault();
-  };
-  return made;
-}
-
-/**
- * Write names.
- * @param {View} view
- * @param {NonNullable<View["parts"]>} parts
- */
-function describe({ header }, { save, grid, corner, columns, rows }) {
-  const { words } = header;
-  save.textContent = words.save_png;
-  grid.setAttribute("aria-label", words.name);
-  corner.setAttribute("aria-label", words.layer);
-  columns.forEach((column, head) => (column.textContent = header.columns[head]));
-  rows.forEach((row, layer) => (row.textContent = header.rows[layer]));
-}
-
-/**
- * A head's layer and number, and what it does.
- * @param {Header} header
- * @param {number} layer
- * @param {number} head
- */
-function nameOf(header, layer, head) {
-  return [header.rows[layer], header.columns[head], header.roles?.[layer][head]].filter(Boolean).join(", ");
+  });
+  scroller.append(grid);
+  view.root.replaceChildren(scroller, legend, bar);
+  view.current = [0, 0];
+  return { grid, legend };
 }
 
 /** @param {View} view */
@@ -204,11 +200,12 @@ function markSelected(view) {
   cells.forEach((row, layer) =>
     row.forEach((one, head) => {
       const way = off.find(([offLayer, offHead]) => offLayer === layer && offHead === head)?.[2];
-      const name = nameOf(header, layer, head);
+      const name = [header.rows[layer], header.columns[head], header.roles?.[layer][head]].filter(Boolean).join(", ");
+      one.title = name;
       one.setAttribute("aria-selected", String(selected?.[0] === layer && selected[1] === head));
       const weight = drawPair(view, one, layer, head);
-      const marked = weight ? [fill(header.words.marked, { weight })] : [];
-      one.setAttribute("aria-label", [name, ...(way === undefined ? [] : [fill(header.words.off, { way })]), ...marked].join(", "));
+      const told = weight ? [fill(header.words.marked, { weight })] : [];
+      one.setAttribute("aria-label", [name, ...(way === undefined ? [] : [fill(header.words.off, { way })]), ...told].join(", "));
       one.classList.toggle("off", way !== undefined);
     }),
   );
@@ -244,8 +241,77 @@ function markCurrent({ cells, current: [layer, head], parts }) {
   cells[layer][head].setAttribute("tabindex", "0");
 }
 
-/** @param {View} view */
-function hidePreview(view) {
-  view.shown = null;
-  if (view.parts) view.parts.preview.hidden = true;
+/**
+ * How many pixels a cell's side takes, so that the longer side has about `size` pixels and cells stay whole.
+ * @param {number} queries
+ * @param {number} keys
+ * @param {number} size
+ */
+export function cellSide(queries, keys, size) {
+  return Math.max(1, Math.floor(size / Math.max(queries, keys)));
+}
+
+/**
+ * How wide a thumbnail is for its height: as its numbers are, but never more than twice as long as it is short.
+ * @param {Shape} shape
+ */
+export function aspect([, , queries, keys]) {
+  return Math.min(Math.max(keys / queries, 0.5), 2);
+}
+
+/**
+ * Draw head number `head` (counted over all layers) on `canvas`: queries down, keys across, masked cells hatched.
+ * @param {HTMLCanvasElement} canvas
+ * @param {Float32Array} weights
+ * @param {Shape} shape
+ * @param {number} head
+ * @param {View["look"]} look
+ * @param {number} size
+ */
+export function paint(canvas, weights, [, , queries, keys], head, look, size) {
+  const side = cellSide(queries, keys, size);
+  const layer = wholeOf(weights.subarray(head * queries * keys, (head + 1) * queries * keys), queries, keys);
+  paintOn(canvas, keys * side, queries * side, [0, queries, 0, keys], [layer], 1, look);
+}
+
+/**
+ * What the colours of these thumbnails mean.
+ * @param {Pick<View, "header" | "weights" | "theme">} view
+ * @returns {import("../shared/saved.js").Legend}
+ */
+export function legendFor({ header, weights, theme }) {
+  const { words, query_axis: queries, key_axis: keys } = header;
+  const marks = marksOf(marked([wholeOf(weights, 1, weights.length)]), words, theme);
+  return { name: words.scale, ticks: TICKS, marks, note: fill(words.axes, { queries, keys }) };
+}
+
+/**
+ * Let the user keep the whole grid.
+ * @param {View} view
+ */
+function gridPng({ header, weights, theme, look, selected }) {
+  const { shape } = header;
+  const [layers, heads] = shape;
+  const width = Math.min(SAVED.longest, SAVED.longest * aspect(shape));
+  const height = width / aspect(shape);
+  const inner = Math.max(SAVED.side + heads * (width + SAVED.gap), SAVED.least);
+  const base = /** @type {const} */ ({ kind: "text", colour: theme.text });
+  const left = (/** @type {number} */ head) => SAVED.side + head * (width + SAVED.gap);
+  const top = (/** @type {number} */ layer) => SAVED.top + layer * (height + SAVED.gap);
+  /** @type {import("../shared/scene.js").Item[]} */
+  const items = [
+    ...header.columns.map((text, head) => ({ ...base, text, x: left(head) + width / 2, y: SAVED.top - 12, room: width, align: /** @type {const} */ ("center") })),
+    ...header.rows.map((text, layer) => ({ ...base, text, x: 0, y: top(layer) + height / 2, room: SAVED.side - 8, align: /** @type {const} */ ("left") })),
+  ];
+  for (let head = 0; head < layers * heads; head++) {
+    const image = element("canvas");
+    paint(image, weights, shape, head, look, 2 * Math.max(width, height));
+    items.push({ kind: "image", image, x: left(head % heads), y: top(Math.floor(head / heads)), width, height, crisp: true });
+  }
+  if (selected) {
+    const [y, x] = [top(selected[0]) - 2, left(selected[1]) - 2];
+    items.push({ kind: "frame", x, y, width: width + 4, height: height + 4, colour: theme.primary, line: 3 });
+  }
+  const drawn = { items, height: top(layers) + SAVED.gap };
+  savePicture(header.file_name, theme, inner, header.about, [drawn], { legend: legendFor({ header, weights, theme }) });
 }

@@ -1,10 +1,9 @@
 // Which kind of attention, layer and head is looked at, as buttons, and what is known of that head.
 
 import { component } from "../shared/component.js";
-import { button, element, explained, say } from "../shared/page.js";
+import { element, explained, say } from "../shared/page.js";
 import { addressOf, MEAN, numberOf } from "../shared/local.js";
 
-const MOST_BUTTONS = 24; // more layers or heads are a list
 const NAMES = ["kind", "layer", "head"]; // the events
 const PAUSE = 250; // milliseconds without another choice before the server draws what follows it
 
@@ -42,9 +41,9 @@ const local = {
   owns: true,
   seen: (header, record, choice, allowed) => ({ header: { ...header, record, choice }, arrays: {}, options: allowed }),
   acted(name, value, { kind }, { kinds }) {
-    if (name === "kind") return { kind: kinds[value].name, heads: null };
-    if (name === "layer") return { layer: layersOf(kinds)[value] ?? String(value), heads: null };
-    return name === "head" ? { head: value === kind.heads ? MEAN : String(value), heads: null } : null;
+    if (name === "kind") return { kind: kinds[value].name };
+    if (name === "layer") return { layer: layersOf(kinds)[value] ?? String(value) };
+    return name === "head" ? { head: value === kind.heads ? MEAN : String(value) } : null;
   },
 };
 
@@ -157,33 +156,9 @@ function show(view, order, texts, chosen) {
     group.built = wanted;
     group.name.replaceChildren(label, ...(help ? [" ", explained(help, view.header.words.help)] : []));
     group.buttons.setAttribute("aria-label", label);
-    const many = texts.length > MOST_BUTTONS;
-    if (many) group.buttons.removeAttribute("role");
-    else group.buttons.setAttribute("role", "radiogroup");
-    group.buttons.replaceChildren(...(many ? [list(view, order, texts)] : texts.map((text, at) => option(view, order, text, at))));
+    group.buttons.replaceChildren(...texts.map((text, at) => option(view, order, text, at)));
   }
-  const [first] = group.buttons.children;
-  if (first instanceof HTMLSelectElement) {
-    first.selectedIndex = chosen;
-    return;
-  }
-  [...group.buttons.children].forEach((one, at) => {
-    one.setAttribute("aria-checked", String(at === chosen));
-    one.setAttribute("tabindex", at === chosen ? "0" : "-1");
-  });
-}
-
-/**
- * Many choices as a list.
- * @param {View} view
- * @param {number} order
- * @param {string[]} texts
- */
-function list(view, order, texts) {
-  const found = element("select", "button", null, { "aria-label": view.header.pickers[order].label });
-  found.append(...texts.map((text) => element("option", "", text)));
-  found.onchange = () => view.send(NAMES[order], found.selectedIndex);
-  return found;
+  group.buttons.querySelectorAll("input").forEach((one, at) => (one.checked = at === chosen));
 }
 
 /**
@@ -193,18 +168,10 @@ function list(view, order, texts) {
  * @param {number} at
  */
 function option(view, order, text, at) {
-  const pick = () => view.send(NAMES[order], at);
-  const one = button(text, pick);
-  one.setAttribute("role", "radio");
-  one.onkeydown = ({ key }) => {
-    const all = /** @type {HTMLElement[]} */ ([...view.groups[order].buttons.children]);
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[key];
-    if (!step) return true;
-    const next = all[(at + step + all.length) % all.length];
-    next.focus();
-    next.click();
-    return false;
-  };
+  const one = element("label", "button", text);
+  const input = element("input", "", null, { type: "radio", name: NAMES[order] });
+  input.onchange = () => view.send(NAMES[order], at);
+  one.append(input);
   return one;
 }
 

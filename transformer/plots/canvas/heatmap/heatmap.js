@@ -1,20 +1,19 @@
 // One matrix of any size: queries down, keys across, one colour a number. It is a head of the page's record, a picture
 // that Python sends, or a long map that is seen through a window. Point at a cell, or walk there, to read its number.
 
-import { activate } from "../shared/active.js";
-import { MASKED, wholeOf } from "../shared/cells.js";
+import { agreement, MASKED, rowOf, wholeOf } from "../shared/cells.js";
 import { themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
-import { agreement } from "../shared/decided.js";
-import { moved } from "../shared/grid.js";
+import { activate, walk } from "../shared/grid.js";
 import { toggled, weightsOf } from "../shared/local.js";
-import { button, element, enlarged, focusedBeside, resized, say, screenRatio, toolbar } from "../shared/page.js";
+import { button, element, enlarged, focusedBeside, resized, save, say, screenRatio, toolbar } from "../shared/page.js";
+import { savePicture } from "../shared/saved.js";
 import { paintScene } from "../shared/scene.js";
-import { counted, fill, written } from "../shared/words.js";
-import { saveHeatmap, saveNumbers } from "./files.js";
-import { measuresOf, ringOf, sceneOf } from "./scene.js";
-import { same } from "./window.js";
-import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
+import { counted, fill, same, written } from "../shared/words.js";
+import { around, measuresOf, sceneOf } from "./scene.js";
+import { adopt, all, listenForZoom, seen, spoken } from "./zoom.js";
+
+const LEAST = 460; // CSS pixels of width that a title and the facts get in a picture
 
 /**
  * A matrix and what is said of it.
@@ -54,9 +53,9 @@ import { adopt, all, listenForZoom, press, seen, spoken } from "./zoom.js";
  *   relative: boolean,
  *   current: [number, number],
  *   pointed: [number, number] | null,
- *   window: import("./window.js").Window,
- *   told: import("./window.js").Window | null,
- *   asked: import("./window.js").Window[],
+ *   window: import("./zoom.js").Window,
+ *   told: import("./zoom.js").Window | null,
+ *   asked: import("./zoom.js").Window[],
  *   rests: ReturnType<typeof setTimeout> | undefined,
  * }} View
  * `pair` is the marked cell, `current` the one where the keyboard stands, `pointed` the one under the pointer. Of a long
@@ -169,7 +168,7 @@ function draw(view) {
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   canvas.dataset.cells = [left, top, cell, tall].join(" "); // for whoever measures
   root.dataset.map = JSON.stringify([left, top, across, down]);
-  paintScene(context, [...sceneOf(view, context.getTransform().a), ...ringOf(view, isWalked(canvas))], view.theme.font);
+  paintScene(context, [...sceneOf(view, context.getTransform().a), ...(isWalked(canvas) ? around(view, view.current, "#ffffff", "#000000") : [])], view.theme.font);
   say(view.title, header.title);
   say(view.notes, header.axis.notes);
   [...view.zooms, view.relativeSwitch, ...view.buttons].forEach((one, order) =>
@@ -226,10 +225,10 @@ function isWalked(canvas) {
 
 /**
  * A cell in words.
- * @param {View} view
+ * @param {Pick<View, "header" | "layers" | "pair">} view
  * @param {[number, number]} cell
  */
-function told(view, cell) {
+export function told(view, cell) {
   const { header, layers, pair } = view;
   if (header.long) return spoken(view, cell);
   const { words, queries, keys } = header;
@@ -248,26 +247,27 @@ function told(view, cell) {
 function listen(view) {
   const { canvas, relativeSwitch, buttons } = view;
   const at = (/** @type {MouseEvent} */ event) => cellAt(view, event);
-  canvas.onpointermove = (event) => point(view, at(event));
-  canvas.onpointerleave = () => point(view, null);
-  canvas.onclick = (event) => {
-    const cell = at(event);
-    if (!cell || view.header.long) return;
-    view.current = cell;
-    view.send("picked", cell);
-    view.draw();
-  };
+  walk(canvas, {
+    at,
+    size: () => view.header.shape,
+    current: () => view.current,
+    point: (cell) => {
+      view.pointed = cell;
+      canvas.classList.toggle("pointing", Boolean(cell) && view.hears("picked"));
+      if (view.measures) describe(view);
+    },
+    go: (cell) => {
+      Object.assign(view, { current: cell, pointed: null });
+      view.draw();
+    },
+    pick: (cell) => {
+      if (view.header.long) return;
+      view.current = cell;
+      view.send("picked", cell);
+      view.draw();
+    },
+  });
   canvas.onfocus = canvas.onblur = view.draw;
-  canvas.onkeydown = (event) => {
-    const [queries, keys] = view.header.shape;
-    const to = view.header.long ? undefined : moved(event, view.current, queries, keys);
-    if (to) view.current = to;
-    else if (view.header.long ? !press(view, event) : event.key !== "Enter" && event.key !== " ") return;
-    else if (!view.header.long) view.send("picked", view.current);
-    event.preventDefault();
-    view.pointed = null;
-    view.draw();
-  };
   listenForZoom(view, at);
   relativeSwitch.onclick = () => {
     if (view.hears("relative")) return view.send("relative", null);
@@ -277,17 +277,6 @@ function listen(view) {
   buttons[0].onclick = () => saveHeatmap(view, "png");
   buttons[1].onclick = () => saveHeatmap(view, "svg");
   buttons[2].onclick = () => saveNumbers(view);
-}
-
-/**
- * @param {View} view
- * @param {[number, number] | null} cell
- */
-function point(view, cell) {
-  if (view.pointed?.[0] === cell?.[0] && view.pointed?.[1] === cell?.[1]) return;
-  view.pointed = cell;
-  view.canvas.classList.toggle("pointing", Boolean(cell) && view.hears("picked"));
-  if (view.measures) describe(view);
 }
 
 /**
@@ -302,4 +291,33 @@ function cellAt({ canvas, measures, window: [top, bottom, left, right] }, event)
   const row = top + ((event.clientY - box.top) / enlarged() - measures.top) / measures.tall;
   const column = left + ((event.clientX - box.left) / enlarged() - measures.left) / measures.cell;
   return row >= top && row < bottom && column >= left && column < right ? [Math.floor(row), Math.floor(column)] : null;
+}
+
+/**
+ * Let the user keep the numbers that are shown, as a table with the names of queries and keys; nothing where masked.
+ * @param {View} view
+ */
+function saveNumbers({ header, layers }) {
+  const { queries, keys } = header;
+  const cell = (/** @type {string} */ text) => `"${text.replaceAll('"', '""')}"`;
+  const rows = queries.labels.map((label, row) => {
+    const here = rowOf(layers[0].values ?? new Float32Array(), keys.labels.length, row);
+    return [cell(label), ...Array.from(here, (weight) => (weight === MASKED ? "" : String(Number(weight.toPrecision(9)))))];
+  });
+  const lines = [["", ...keys.labels.map(cell)], ...rows].map((one) => one.join(","));
+  save(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }), `${header.file_name}.csv`);
+}
+
+/**
+ * Let the user keep what is shown.
+ * @param {View} view
+ * @param {"png" | "svg"} kind
+ */
+function saveHeatmap(view, kind) {
+  const { header, theme } = view;
+  const measures = measuresOf(view, header.long ? Math.max(LEAST, view.measures.width) : 800);
+  const width = Math.max(measures.width, LEAST);
+  const about = { title: header.title, lines: [...header.axis.facts, ...(header.long ? [seen(view)] : [])] };
+  const map = { items: sceneOf({ ...view, measures }, kind === "svg" ? 0 : 2), height: measures.height };
+  savePicture(header.file_name, theme, width, about, [map], { notes: [header.axis.notes], kind });
 }

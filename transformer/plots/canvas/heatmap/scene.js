@@ -1,13 +1,11 @@
 // Where everything of a heatmap stands, and how it looks: cells, words beside them, the colour bar.
 
-import { boxesOf, colourOf, lookOf, marked, marksOf, paintOn } from "../shared/cells.js";
-import { inkOn } from "../shared/colours.js";
-import { ringsOf } from "../shared/decided.js";
+import { boxesOf, colourOf, lookOf, marked, marksOf, paintOn, ringsOf } from "../shared/cells.js";
 import { element } from "../shared/page.js";
 import { legendOf, rulerOf, TICKS } from "../shared/saved.js";
-import { shifted } from "../shared/scene.js";
-import { counted, fill } from "../shared/words.js";
-import { ticks } from "./window.js";
+import { framed, shifted } from "../shared/scene.js";
+import { counted, fill, rounded } from "../shared/words.js";
+import { ticks } from "./zoom.js";
 
 const LARGEST = 48; // CSS pixels along a cell's side where there are few
 const LEAST = 15; // and where there are many: wider maps scroll
@@ -21,7 +19,7 @@ const AXIS = 20; // an axis title's line
 const BAR = { gap: 10, line: 17, tall: 32, marks: 20 };
 const FEWEST = 240; // CSS pixels that the colour bar takes at least, where there is room
 const NAMED = { cell: 13, rows: 98, columns: 72 }; // of a long map: a cell that is named, and what names take
-const NUMBERED = { rows: 36, columns: 14, wide: 36, tall: 16 }; // numbers beside it; a cell with its weight in it
+const NUMBERED = { rows: 36, columns: 14 }; // numbers beside it
 
 /** @typedef {import("../shared/scene.js").Item} Item */
 /** @typedef {import("./heatmap.js").View} View */
@@ -101,11 +99,15 @@ export function scaleOf({ header, layers, relative }) {
  * @param {number} ratio pixels of the image for one CSS pixel; 0 for boxes
  */
 export function sceneOf(shown, ratio) {
-  const { header, theme, measures, pair, window, layers: [{ values = new Float32Array() }] } = shown;
+  const { header, theme, measures, pair, window, layers } = shown;
+  const { values = new Float32Array() } = layers[0];
   const { left, top, cell, tall, across, down } = measures;
   const scale = scaleOf(shown);
+  const image = element("canvas");
+  const look = lookOf(scale.end, header.centred, theme);
+  if (ratio) paintOn(image, Math.round(across * ratio), Math.round(down * ratio), window, layers, scale.largest, look);
   /** @type {Item[]} */
-  const items = ratio ? [cellsAt(shown, ratio, scale)] : boxesOf(values, header.keys.texts.length, measures, theme, scale.end, header.centred);
+  const items = ratio ? [{ kind: "image", image, x: left, y: top, width: across, height: down }] : boxesOf(values, header.keys.texts.length, measures, theme, scale.end, header.centred);
   const inside = (/** @type {number[]} */ places, /** @type {number} */ side, /** @type {number} */ room) => places.map((place) => place * side).filter((at) => at > 0 && at < room);
   const [above, before] = header.axis.edges;
   for (const [colour, line] of /** @type {const} */ ([["#000000", 3], ["#ffffff", 1]])) {
@@ -113,79 +115,26 @@ export function sceneOf(shown, ratio) {
     for (const y of inside(above.map((row) => row - window[0]), tall, down)) items.push({ ...rule, x0: left, y0: top + y, x1: left + across, y1: top + y });
     for (const x of inside(before.map((column) => column - window[2]), cell, across)) items.push({ ...rule, x0: left + x, y0: top, x1: left + x, y1: top + down });
   }
-  items.push(...numbers(shown, scale.end), ...labels(shown), ...bar(shown, scale));
+  items.push(...labels(shown), ...bar(shown, scale));
   if (header.kind?.decided) items.push(...ringsOf(header.kind.decided, values, header.keys.texts.length, measures));
   if (pair) items.push(...around(shown, pair, theme.background, theme.text));
   return items;
 }
 
 /**
- * @param {Shown & { measures: Measures }} shown
- * @param {number} ratio
- * @param {{ largest: number, end: number }} scale
- * @returns {Item}
- */
-function cellsAt({ header, theme, window, layers, measures: { left, top, across, down } }, ratio, { largest, end }) {
-  const image = element("canvas");
-  paintOn(image, Math.round(across * ratio), Math.round(down * ratio), window, layers, largest, lookOf(end, header.centred, theme));
-  return { kind: "image", image, x: left, y: top, width: across, height: down };
-}
-
-/**
- * Weights of a long map in cells that have room for them.
- * @param {Shown & { measures: Measures }} shown
- * @param {number} end
- */
-function numbers({ header, theme, layers, window, measures: { left, top, cell, tall, across, down } }, end) {
-  const part = layers.at(-1);
-  /** @type {Item[]} */
-  const items = [];
-  if (!header.long || !part?.values || cell < NUMBERED.wide || tall < NUMBERED.tall) return items;
-  const columns = part.columns[1] - part.columns[0];
-  part.values.forEach((value, at) => {
-    const x = left + (part.columns[0] + (at % columns) - window[2]) * cell;
-    const y = top + (part.rows[0] + Math.floor(at / columns) + 0.5 - window[0]) * tall;
-    if (!Number.isFinite(value) || x < left || x + cell > left + across + 1 || y < top || y > top + down) return;
-    const colour = inkOn(colourOf(value, end, header.centred, theme));
-    items.push({ kind: "text", text: short(value), x: x + 3, y, room: cell, align: "left", colour, size: 11 });
-  });
-  return items;
-}
-
-/**
- * A weight in at most six characters.
- * @param {number} value
- */
-export function short(value) {
-  return value === 0 || value >= 0.0005 ? value.toFixed(3) : value.toExponential(0);
-}
-
-/**
- * The ring where the keyboard stands.
- * @param {View} view
- * @param {boolean} isSeen
- */
-export function ringOf(view, isSeen) {
-  return isSeen ? around(view, view.current, "#ffffff", "#000000") : [];
-}
-
-/**
  * A frame of two colours around a cell, which is seen on any ground, however small the cell is.
- * @param {{ measures: Measures, window: import("./window.js").Window }} shown
+ * @param {{ measures: Measures, window: import("./zoom.js").Window }} shown
  * @param {[number, number]} cell
  * @param {string} inner
  * @param {string} outer
  * @returns {Item[]}
  */
-function around({ measures: { left, top, cell, tall, across, down }, window }, [query, key], inner, outer) {
+export function around({ measures: { left, top, cell, tall, across, down }, window }, [query, key], inner, outer) {
   const [width, height] = [Math.max(cell, 9), Math.max(tall, 9)];
   const x = left + (key + 0.5 - window[2]) * cell - width / 2;
   const y = top + (query + 0.5 - window[0]) * tall - height / 2;
   if (x + width < left || x > left + across || y + height < top || y > top + down) return [];
-  return [
-    { kind: "frame", x, y, width, height, colour: outer, line: 4 },
-    { kind: "frame", x, y, width, height, colour: inner, line: 1.5 },
-  ];
+  return framed(x, y, width, height, inner, outer);
 }
 
 /** @param {Shown & { measures: Measures }} shown */
@@ -222,7 +171,9 @@ function namesOf({ header, layers, pair, window, measures }, axis) {
   const side = axis ? measures.cell : measures.tall;
   if (!header.long) {
     const each = side < LETTERS ? Math.ceil((LETTERS + 2) / side) : 1;
-    return [...(axis ? header.keys : header.queries).texts.entries()].filter(([order]) => isNamed(order, each, pair?.[axis]));
+    const chosen = each > 1 ? pair?.[axis] : undefined; // those around a marked one make room for it
+    const isNamed = (/** @type {number} */ order) => (chosen !== undefined && Math.abs(order - chosen) < each ? order === chosen : order % each === 0);
+    return [...(axis ? header.keys : header.queries).texts.entries()].filter(([order]) => isNamed(order));
   }
   const part = layers.at(-1);
   const [names, first] = (axis ? [part?.keys, part?.columns[0]] : [part?.queries, part?.rows[0]]);
@@ -234,17 +185,6 @@ function namesOf({ header, layers, pair, window, measures }, axis) {
 }
 
 /**
- * Whether a row or column is named where every few are: those around a marked one make room for it.
- * @param {number} order
- * @param {number} each
- * @param {number | undefined} chosen
- */
-function isNamed(order, each, chosen) {
-  if (chosen !== undefined && each > 1 && Math.abs(order - chosen) < each) return order === chosen;
-  return order % each === 0;
-}
-
-/**
  * What the colours mean.
  * @param {Shown & { measures: Measures }} shown
  * @param {{ largest: number, end: number }} scale
@@ -252,14 +192,14 @@ function isNamed(order, each, chosen) {
  */
 function bar({ header, theme, relative, layers, measures: { left, top, down, wide } }, { largest, end }) {
   const { words, centred, unit } = header;
-  const said = !relative || centred ? "" : largest > 0 ? fill(words.ends, { largest: threeDigits(largest) }) : words.nothing;
+  const said = !relative || centred ? "" : largest > 0 ? fill(words.ends, { largest: rounded(largest, 3) }) : words.nothing;
   const y = top + down + BAR.gap;
   const weightOf = (/** @type {number} */ share) => (centred ? 2 * share - 1 : share) * end;
   /** @type {import("../shared/saved.js").Legend} */
   const legend = {
     name: "",
     colour: (share) => colourOf(weightOf(share), end, centred, theme),
-    ticks: TICKS.map(([, share]) => [threeDigits(weightOf(share)), share]),
+    ticks: TICKS.map(([, share]) => [rounded(weightOf(share), 3), share]),
     marks: marksOf(marked(layers), words, theme),
     note: "",
   };
@@ -267,9 +207,4 @@ function bar({ header, theme, relative, layers, measures: { left, top, down, wid
   /** @type {Item} */
   const name = { kind: "text", text: [unit, said].filter(Boolean).join(" · "), x: left, y: y + BAR.line / 2, room: wide, align: "left", colour: theme.text, size: LETTERS };
   return [name, ...items.map((item) => shifted(item, left, y + BAR.line))];
-}
-
-/** @param {number} number */
-function threeDigits(number) {
-  return String(Number(number.toPrecision(3)));
 }

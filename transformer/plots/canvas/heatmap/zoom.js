@@ -1,18 +1,19 @@
-// A long map: the whole in blocks, and what its window shows as near as that, asked for once the window rests.
+// A long map: the whole in blocks, and what its window shows as near as that, asked for once the window rests; how the
+// window zooms and moves, and where its ticks stand.
 
 import { blockAt, MASKED } from "../shared/cells.js";
 import { moved } from "../shared/grid.js";
 import { focusedBeside } from "../shared/page.js";
-import { counted, fill } from "../shared/words.js";
-import { panned, same, settled, showing, zoomed } from "./window.js";
+import { counted, fill, rounded, same, ticksOf } from "../shared/words.js";
 
-/** @typedef {import("./window.js").Window} Window */
+/** @typedef {[top: number, bottom: number, left: number, right: number]} Window What is seen: cells, from 0. */
 /** @typedef {import("./heatmap.js").View} View */
 
 const RESTS = 200; // milliseconds without a movement after which the window's part is asked for
 const STEP = 2; // how much nearer a button or key comes
 const WHEEL = 0.0022; // how much nearer one unit of the wheel comes
 const DRAG = 4; // pixels from which a press is a drag
+const LEAST = 4; // cells along a side of the window, where there are so many
 
 /**
  * @param {Pick<View, "header">} view
@@ -102,22 +103,27 @@ export function listenForZoom(view, cellAt) {
     view.draw();
   };
   canvas.onpointercancel = () => (drag = null);
+  const { onkeydown } = canvas;
+  canvas.onkeydown = (event) => {
+    if (!view.header.long) return onkeydown?.call(canvas, event);
+    if (!press(view, event)) return undefined;
+    view.pointed = null;
+    return event.preventDefault();
+  };
   canvas.ondblclick = (event) => view.header.long && by(2 * STEP, ...share(event));
 }
 
 /**
- * What a key does: the cursor moves by a cell (by a block while there are such; with Shift by an eighth of what is seen),
- * or the window comes nearer, goes farther, shows the whole; false for any other key.
+ * What a key does: the cursor moves by a cell (by a block while there are such), or the window comes nearer, goes farther,
+ * shows the whole; false for any other key.
  * @param {View} view
  * @param {KeyboardEvent} event
  */
-export function press(view, event) {
-  const { key, shiftKey } = event;
+function press(view, event) {
+  const { key } = event;
   const { window: [top, bottom, left, right], header: { shape }, current: [row, column] } = view;
   const part = view.layers[view.layers.length - 1];
-  const by = (/** @type {number} */ block, /** @type {number} */ shown) => (shiftKey ? Math.max(block, Math.round(shown / 8)) : block);
-  const [down, across] = [by(part.tall, bottom - top), by(part.wide, right - left)];
-  const to = moved(event, view.current, shape[0], shape[1], down, across);
+  const to = moved(event, view.current, shape[0], shape[1], part.tall, part.wide);
   if (to) {
     view.current = to;
     move(view, showing(view.window, shape, to));
@@ -141,15 +147,6 @@ function span([from, to]) {
 }
 
 /**
- * A weight as it is read: six digits where it is exact, else two, since a code has no more.
- * @param {number} weight
- * @param {boolean} exact
- */
-export function number(weight, exact) {
-  return String(Number(weight.toPrecision(exact ? 6 : 2)));
-}
-
-/**
  * One sentence about a cell, or the block that it is in.
  * @param {Pick<View, "header" | "layers">} view
  * @param {[number, number]} cell
@@ -166,7 +163,7 @@ export function spoken({ header, layers }, cell) {
     key_axis: axis.keys,
     query: name(here.rows, layer.queries, layer.rows),
     key: name(here.columns, layer.keys, layer.columns),
-    weight: number(here.weight, here.exact),
+    weight: rounded(here.weight, here.exact ? 6 : 2), // a code has no more
   };
   if (here.weight === MASKED) return fill(words.cell, { ...fields, weight: words.masked });
   if (Number.isNaN(here.weight)) return fill(words.cell, { ...fields, weight: words.nan });
@@ -183,4 +180,87 @@ export function seen({ header: { words, shape }, layers, window }) {
   const [top, bottom, left, right] = settled(window, shape);
   const spans = { first_row: counted(top + 1), last_row: counted(bottom), first_column: counted(left + 1), last_column: counted(right) };
   return `${fill(words.shown, spans)} ${tall * wide === 1 ? words.cells : fill(words.blocks, { tall: counted(tall), wide: counted(wide) })}`;
+}
+
+/**
+ * A span of `length` cells from `start`, moved and shortened so that it lies within `count` cells.
+ * @param {number} start
+ * @param {number} length
+ * @param {number} count
+ * @returns {[number, number]}
+ */
+function within(start, length, count) {
+  const size = Math.min(Math.max(length, Math.min(LEAST, count)), count);
+  const from = Math.min(Math.max(start, 0), count - size);
+  return [from, from + size];
+}
+
+/**
+ * The window `factor` times as near, where the cell at the share (across, down) of it keeps its place.
+ * @param {Window} window
+ * @param {[number, number]} shape
+ * @param {number} factor
+ * @param {number} across
+ * @param {number} down
+ * @returns {Window}
+ */
+export function zoomed([top, bottom, left, right], [rows, columns], factor, across, down) {
+  const side = (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ count, /** @type {number} */ share) => {
+    const size = Math.min(Math.max((to - from) / factor, Math.min(LEAST, count)), count);
+    return within(from + share * (to - from) - share * size, size, count);
+  };
+  return [...side(top, bottom, rows, down), ...side(left, right, columns, across)];
+}
+
+/**
+ * The window moved by so many cells.
+ * @param {Window} window
+ * @param {[number, number]} shape
+ * @param {number} down
+ * @param {number} across
+ * @returns {Window}
+ */
+export function panned([top, bottom, left, right], [rows, columns], down, across) {
+  return [...within(top + down, bottom - top, rows), ...within(left + across, right - left, columns)];
+}
+
+/**
+ * The window moved as little as it takes to show a cell.
+ * @param {Window} window
+ * @param {[number, number]} shape
+ * @param {[number, number]} cell
+ * @returns {Window}
+ */
+export function showing(window, shape, [row, column]) {
+  const [top, bottom, left, right] = window;
+  const past = (/** @type {number} */ place, /** @type {number} */ from, /** @type {number} */ to) =>
+    place < from ? place - from : Math.max(0, place + 1 - to);
+  return panned(window, shape, past(row, top, bottom), past(column, left, right));
+}
+
+/**
+ * The whole cells that a window touches.
+ * @param {Window} window
+ * @param {[number, number]} shape
+ * @returns {Window}
+ */
+export function settled([top, bottom, left, right], [rows, columns]) {
+  const near = 1e-6; // what rounding adds is no cell
+  return [
+    Math.max(0, Math.floor(top + near)), Math.min(rows, Math.ceil(bottom - near)),
+    Math.max(0, Math.floor(left + near)), Math.min(columns, Math.ceil(right - near)),
+  ];
+}
+
+/**
+ * Cells to be numbered along a side that shows `from` to `to` in `room` pixels: round numbers, counted from 1.
+ * @param {number} from
+ * @param {number} to
+ * @param {number} room
+ * @param {number} apart pixels from one to the next, at least
+ * @returns {number[]}
+ */
+export function ticks(from, to, room, apart) {
+  const found = ticksOf(from + 1, to, Math.max(1, Math.floor(room / apart)), 1).map((one) => one - 1);
+  return found.length && found[0] > from && from < 1 ? [0, ...found] : found;
 }

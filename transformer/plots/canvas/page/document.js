@@ -2,8 +2,8 @@
 
 import allHeads from "../all_heads/all_heads.js";
 import headChoice from "../head_choice/head_choice.js";
-import headView from "../head_view/head_view.js";
 import heatmap from "../heatmap/heatmap.js";
+import { headView } from "../lines/lines.js";
 import { showRecord } from "./page.js";
 
 showRecord({ all_heads: allHeads, head_choice: headChoice, heatmap, head_view: headView });

@@ -1,9 +1,8 @@
 // A record on a page of its own: in a notebook's cell, or saved. All that it needs stands in the page.
 
-import { decode } from "../shared/blob.js";
-import { keepRecord, RECORD } from "../shared/local.js";
+import { bytesOf, decode } from "../shared/blob.js";
+import { ADDRESS, keepRecord, RECORD } from "../shared/local.js";
 import { button, element } from "../shared/page.js";
-import { bringAddress } from "./address.js";
 
 /**
  * What Python sends beside the numbers.
@@ -14,6 +13,8 @@ import { bringAddress } from "./address.js";
  * @property {Record<string, any>} views each view's header
  * @property {Record<"map" | "lines" | "views", string>} words
  */
+
+/** @typedef {import("../shared/local.js").Values} Values */
 
 /** @typedef {(run: { data: any, parentElement: HTMLElement, setTriggerValue: (name: string, value: unknown) => void }) => () => void} Draw */
 
@@ -34,17 +35,6 @@ export function showRecord(draws) {
   }
   followTheme();
   tellHeight(page);
-}
-
-/**
- * The bytes that base64 stands for.
- * @param {string} text
- */
-function bytesOf(text) {
-  const letters = atob(text.trim());
-  const bytes = new Uint8Array(letters.length);
-  for (let at = 0; at < letters.length; at++) bytes[at] = letters.charCodeAt(at);
-  return bytes;
 }
 
 /**
@@ -113,4 +103,34 @@ function tellHeight(page) {
   const tell = () => window.parent.postMessage({ heedmap: { height: Math.ceil(page.getBoundingClientRect().height) } }, "*");
   new ResizeObserver(tell).observe(page);
   addEventListener("message", ({ source }) => source === window.parent && tell());
+}
+
+/**
+ * Bring the address of a page that has no server. A saved page keeps what is looked at behind # in its own address, so that a
+ * link shows the same picture and Back undoes; a notebook's cell has no address, and keeps it to itself.
+ * @returns {import("../shared/local.js").AddressBar}
+ */
+function bringAddress() {
+  const isOwn = window === window.top && /^(file|https?):$/.test(location.protocol);
+  /** @type {Values} */
+  let kept = {};
+  const tell = () => window.dispatchEvent(new Event(ADDRESS));
+  const hash = (/** @type {Values} */ values) => `#${new URLSearchParams(values)}`;
+  const values = () => (isOwn ? Object.fromEntries(new URLSearchParams(location.hash.slice(1))) : kept);
+  const bar = {
+    arrive: () => {},
+    arrival: () => 0,
+    values,
+    write: (/** @type {Values} */ said) => {
+      kept = said;
+      if (isOwn) location.hash = hash(said); // which tells, too
+      else tell();
+    },
+    settle: (/** @type {Values} */ said) => {
+      if (isOwn && hash(said) !== hash(values())) history.replaceState(null, "", hash(said));
+    },
+  };
+  if (isOwn) addEventListener("hashchange", tell);
+  /** @type {{ heedmapAddress?: typeof bar }} */ (/** @type {unknown} */ (window)).heedmapAddress = bar;
+  return bar;
 }

@@ -1,9 +1,11 @@
-// The cells of every matrix of weights: from weights to pixels, or to boxes of a scene. Of a long map the whole lies in
-// blocks below the part that was asked for.
+// The cells of every matrix of weights: from weights to pixels, or to boxes of a scene; and whether a row looks at what
+// decided its word. Of a long map the whole lies in blocks below the part that was asked for.
 
 import { bit } from "./blob.js";
 import { between, css, NAN, rgb, scale } from "./colours.js";
 import { pen } from "./page.js";
+import { decidedIn } from "./scene.js";
+import { fill } from "./words.js";
 
 /** What a masked cell holds instead of a weight, as Python sends it. */
 export const MASKED = -Infinity;
@@ -104,7 +106,7 @@ export function along(count, from, to, span, length) {
  * @param {Uint32Array} pixels
  * @param {number} width
  * @param {number} height
- * @param {import("../heatmap/window.js").Window} window
+ * @param {import("../heatmap/zoom.js").Window} window
  * @param {Layer[]} layers
  * @param {number} largest
  * @param {Look} look
@@ -130,7 +132,7 @@ export function paint(pixels, width, height, [top, bottom, left, right], layers,
  * @param {HTMLCanvasElement} canvas
  * @param {number} width
  * @param {number} height
- * @param {import("../heatmap/window.js").Window} window
+ * @param {import("../heatmap/zoom.js").Window} window
  * @param {Layer[]} layers
  * @param {number} largest
  * @param {Look} look
@@ -251,4 +253,58 @@ export function marksOf({ masked, nan }, words, theme) {
   /** @type {[there: boolean | undefined, mark: number, text: string][]} */
   const kinds = [[masked, MASKED, words.masked], [nan, NaN, words.nan]];
   return kinds.filter(([there]) => there).map(([, mark, text]) => [text, (x, y, side) => cellOf(mark, x, y, side, side, theme)]);
+}
+
+/** @typedef {[key: number, nats?: number][]} Decided For each query the key that decides it, -1 where none does. */
+
+/**
+ * The place of the largest weight of a row: the first of equals, and no NaN where there is a number.
+ * @param {ArrayLike<number>} row
+ */
+export function strongestOf(row) {
+  return Array.from(row).reduce((best, weight, at) => (weight > row[best] || Number.isNaN(row[best]) ? at : best), 0);
+}
+
+/**
+ * Whether no weight of a row is larger than that of a key; not where one is no number.
+ * @param {ArrayLike<number>} row
+ * @param {number} key
+ */
+export function agrees(row, key) {
+  return Array.from(row).every((weight) => weight <= row[key]);
+}
+
+/**
+ * The queries with the keys that decide them, where they look at another key most.
+ * @param {Decided} decided
+ * @param {Float32Array} weights of a head
+ * @param {number} keys
+ */
+export function decidedElsewhere(decided, weights, keys) {
+  return decided.flatMap(([key], query) => (key < 0 || agrees(rowOf(weights, keys, query), key) ? [] : [{ query, key }]));
+}
+
+/**
+ * In how many words that some key decides a head looked at that one most; or why that is not known.
+ * @param {Decided | undefined} decided undefined where nobody asked, empty where it is not known
+ * @param {Float32Array} weights of a head
+ * @param {number} keys
+ * @param {[agree: string, none: string, unknown: string]} said the sentences for each
+ */
+export function agreement(decided, weights, keys, [agree, none, unknown]) {
+  if (!decided) return "";
+  const known = decided.flatMap(([key], query) => (key < 0 ? [] : [agrees(rowOf(weights, keys, query), key)]));
+  if (!known.length) return decided.length ? none : unknown;
+  return fill(agree, { hits: known.filter(Boolean).length, decided: known.length });
+}
+
+/**
+ * Rings in the cells of a map whose keys decide a query that looks at another one most.
+ * @param {Decided} decided
+ * @param {Float32Array} weights
+ * @param {number} keys
+ * @param {Corner} corner
+ */
+export function ringsOf(decided, weights, keys, { left, top, cell, tall }) {
+  return decidedElsewhere(decided, weights, keys).flatMap(({ query, key }) => decidedIn(left + key * cell, top + query * tall, cell, tall));
 }

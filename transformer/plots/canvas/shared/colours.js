@@ -1,4 +1,4 @@
-// Every colour that stands for a number or for a head. The scales are in scales.json, which charts read too.
+// Every colour that stands for a number or for a head. The scales are in scales.json.
 
 import SCALES from "./scales.json" with { type: "json" };
 

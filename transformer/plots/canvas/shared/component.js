@@ -2,7 +2,7 @@
 
 import { decode } from "./blob.js";
 import { locally } from "./local.js";
-import { element, onceAFrame, onOptions, timed } from "./page.js";
+import { element, onOptions } from "./page.js";
 
 /**
  * What a component finds when it is mounted.
@@ -19,7 +19,6 @@ import { element, onceAFrame, onOptions, timed } from "./page.js";
  * @property {(received: import("./blob.js").Received) => void} receive take new numbers and texts; a drawing follows
  * @property {() => void} draw draw what was received, at the root's width
  * @property {(options: any) => void} [adopt] take Python's options, after the first `receive`; a drawing follows
- * @property {() => void} [resize] the root's width has changed; without it, a drawing follows
  * @property {() => void} [close] the component leaves the page
  */
 
@@ -65,21 +64,28 @@ function open(className, mount, parent, local) {
   let trigger = () => {};
   let forget = () => {};
   let hasNumbers = false; // those of a record may come later than what draws from it
-  const draw = onceAFrame(() => {
+  let due = 0;
+  const draw = () => {
+    due ||= requestAnimationFrame(drawNow);
+  };
+  const drawNow = () => {
+    due = 0;
     if (!root.clientWidth || !hasNumbers) return;
-    timed(root, hooks.draw);
+    const start = performance.now();
+    hooks.draw();
+    const draws = String(Number(root.dataset.draws ?? 0) + 1);
+    Object.assign(root.dataset, { draws, drawMilliseconds: (performance.now() - start).toFixed(1) }); // for whoever measures
     const around = root.getRootNode();
     if (around instanceof ShadowRoot) around.host.closest("[class*=-canvas]")?.setAttribute("data-drawn", ""); // what is below has its place
-  });
+  };
   const tell = (/** @type {string} */ name, /** @type {unknown} */ value) => events.includes(name) && trigger(name, value);
   const here = local && locally(local, take, tell);
   const hears = (/** @type {string} */ name) => Boolean(here?.isOpen()) || events.includes(name);
   const hooks = mount({ root, draw, hears, send: (name, value) => (here?.isOpen() ? here.act(name, value) : tell(name, value)) });
   const resized = new ResizeObserver(() => {
     if (root.clientWidth === width) return;
-    const hidden = width === 0;
     width = root.clientWidth;
-    if (hasNumbers) (hidden ? draw : (hooks.resize ?? draw))();
+    draw();
   });
   parent.appendChild(root);
 

@@ -1,13 +1,13 @@
 // What a component draws without the server: the record of the page holds the numbers, the address says which of them.
 // A change is written into the address (history.js), and every component of the page draws from it.
 
+import { kept } from "./page.js";
+
 /** The event that tells of another record, and the one that tells of another address. */
 export const RECORD = "heedmap-record";
 export const ADDRESS = "heedmap-address";
 
 export const MEAN = "mean";
-const USUAL_THRESHOLD = 0.05;
-const HIGHEST_THRESHOLD = 0.5;
 
 /**
  * One kind of attention: all layers' and heads' weights, `MASKED` where the mask hides a cell, in the form that the page shows.
@@ -28,24 +28,17 @@ const HIGHEST_THRESHOLD = 0.5;
 /** @typedef {{ name: string, labels: string[], texts: string[] }} Axis */
 
 /**
- * The record of the page: its kinds, the place (the first kind, unless it has a number) and the head (null: the mean) that
- * are shown unless the address says otherwise, and what older addresses call the kinds.
+ * The record of the page: its kinds, and the place (the first kind, unless it has a number) and the head (null: the mean)
+ * that are shown unless the address says otherwise.
  * @typedef {{ kind?: number, layer: number, head: number | null }} Usual
- * @typedef {{ id: string, kinds: Kind[], usual: Usual, old: Record<string, string> }} RecordOfPage
+ * @typedef {{ id: string, kinds: Kind[], usual: Usual }} RecordOfPage
  */
 
 /** @typedef {Record<string, string>} Values What the address says, by key. */
 
 /**
- * What is looked at. `head` is null for the mean; `active` are the heads whose lines are on, where that is not the head.
- * @typedef {object} Choice
- * @property {Kind} kind
- * @property {number} layer
- * @property {number | null} head
- * @property {[number, number] | null} pair
- * @property {number[] | null} active
- * @property {number} threshold
- * @property {boolean} relative
+ * What is looked at; `head` is null for the mean.
+ * @typedef {{ kind: Kind, layer: number, head: number | null, pair: [number, number] | null, relative: boolean }} Choice
  */
 
 /** @typedef {{ header: any, arrays: Record<string, any>, options: any }} Seen What a component is given to draw. */
@@ -61,7 +54,7 @@ const HIGHEST_THRESHOLD = 0.5;
 
 /**
  * A choice as the address says it; undefined leaves a key as it is, null takes it away.
- * @typedef {Record<"kind" | "layer" | "head" | "pair" | "heads" | "threshold" | "relative", string | null>} Said
+ * @typedef {Record<"kind" | "layer" | "head" | "pair" | "relative", string | null>} Said
  */
 
 /**
@@ -79,7 +72,7 @@ export function numberOf({ numbers }, layer) {
  */
 export function keepRecord({ header, arrays }) {
   const kinds = header.kinds.map((/** @type {any} */ kind, /** @type {number} */ order) => ({ ...kind, weights: arrays[`weights_${order}`] }));
-  const [found, mine] = [records(), { ...header, kinds }];
+  const [found, mine] = [kept("heedmapRecords"), { ...header, kinds }];
   found.set(header.id, mine);
   window.dispatchEvent(new Event(RECORD));
   return () => {
@@ -88,16 +81,7 @@ export function keepRecord({ header, arrays }) {
 }
 
 /**
- * The records of the page by their names.
- * @returns {Map<string, RecordOfPage>}
- */
-export function records() {
-  const page = /** @type {{ heedmapRecords?: Map<string, RecordOfPage> }} */ (/** @type {unknown} */ (window));
-  return (page.heedmapRecords ??= new Map());
-}
-
-/**
- * What a page does with its address: history.js in the dashboard, address.js where there is no server.
+ * What a page does with its address: history.js in the dashboard, page.js where there is no server.
  * @typedef {{ arrive: (number: number, values: Values) => void, arrival: () => number, values: () => Values,
  *   write: (values: Values) => void, settle: (values: Values) => void }} AddressBar
  */
@@ -120,7 +104,7 @@ export function locally(local, take, tell) {
   let allowed = {};
   let isDue = false;
   const now = () => {
-    const record = received && records().get(received.header.local.record);
+    const record = received && /** @type {RecordOfPage} */ (kept("heedmapRecords").get(received.header.local.record));
     return record ? { record, choice: choiceOf(addressBar().values(), record) } : null;
   };
   const again = () => {
@@ -190,24 +174,13 @@ export function locally(local, take, tell) {
  * @param {RecordOfPage} record
  * @returns {Choice}
  */
-export function choiceOf(values, { kinds, usual, old }) {
+export function choiceOf(values, { kinds, usual }) {
   const called = kinds.find(({ layers }) => layers?.includes(values.layer));
-  const kind = called ?? kinds.find(({ name, layers }) => !layers && name === (old[values.kind] ?? values.kind)) ?? kinds[usual.kind ?? 0];
+  const kind = called ?? kinds.find(({ name, layers }) => !layers && name === values.kind) ?? kinds[usual.kind ?? 0];
   const numbered = oneOf(values.layer, kind.sites.length) ?? Math.min(usual.layer, kind.sites.length - 1);
   const layer = called?.layers?.indexOf(values.layer) ?? numbered;
-  const heads = values.heads === "none" ? [] : (values.heads ?? "").split(",").map((one) => oneOf(one, kind.heads) ?? -1);
-  const asked = values.head === MEAN ? null : (oneOf(values.head, kind.heads) ?? usualHead(usual, kind));
-  const head = asked !== null && heads.length === 1 && heads[0] >= 0 ? heads[0] : asked; // whose lines alone are on is chosen
-  const threshold = /^\d*\.?\d+$|^\d+\.$/.test(values.threshold ?? "") ? Math.round(Number(values.threshold) * 100) / 100 : -1;
-  return {
-    kind,
-    layer,
-    head,
-    pair: pairOf(values.pair ?? "", kind),
-    active: values.heads === undefined || heads.includes(-1) ? null : [...new Set(heads)].sort((a, b) => a - b),
-    threshold: threshold >= 0 && threshold <= HIGHEST_THRESHOLD ? threshold : USUAL_THRESHOLD,
-    relative: values.relative?.toLowerCase() === "true",
-  };
+  const head = values.head === MEAN ? null : (oneOf(values.head, kind.heads) ?? usualHead(usual, kind));
+  return { kind, layer, head, pair: pairOf(values.pair ?? "", kind), relative: values.relative?.toLowerCase() === "true" };
 }
 
 /**
@@ -216,7 +189,7 @@ export function choiceOf(values, { kinds, usual, old }) {
  * @param {RecordOfPage} record
  * @returns {Values}
  */
-export function addressOf({ kind, layer, head, pair, active, threshold, relative }, { kinds, usual }) {
+export function addressOf({ kind, layer, head, pair, relative }, { kinds, usual }) {
   /** @type {Values} */
   const said = {};
   const isUsual = kind === kinds[usual.kind ?? 0];
@@ -225,8 +198,6 @@ export function addressOf({ kind, layer, head, pair, active, threshold, relative
   if (!isUsualLayer || (!isUsual && kind.layers)) said.layer = kind.layers?.[layer] ?? String(layer);
   if (head !== usualHead(usual, kind)) said.head = head === null ? MEAN : String(head);
   if (pair) said.pair = pairSaid(kind, ...pair);
-  if (active && head !== null && !(active.length === 1 && active[0] === head)) said.heads = active.join(",") || "none";
-  if (threshold !== USUAL_THRESHOLD) said.threshold = String(threshold);
   if (relative) said.relative = "true";
   return said;
 }
@@ -272,24 +243,19 @@ export function weightsOf(kind, layer, head) {
 }
 
 /**
- * The cell (query, key) that an address marks, if it is one of this kind, between words that the record has. Older
- * addresses hold two positions.
+ * The cell (query, key) that an address marks, if it is one of this kind, between words that the record has.
  * @param {string} said
  * @param {Kind} kind
  * @returns {[number, number] | null}
  */
 export function pairOf(said, { name, queries, keys }) {
-  if (said.startsWith(`${name}:`)) {
-    const parts = said.slice(name.length + 1).split("|");
-    for (let cut = 1; cut < parts.length; cut++) {
-      const query = queries.labels.indexOf(parts.slice(0, cut).join("|"));
-      const key = keys.labels.indexOf(parts.slice(cut).join("|"));
-      if (query >= 0 && key >= 0) return [query, key];
-    }
+  const parts = said.startsWith(`${name}:`) ? said.slice(name.length + 1).split("|") : [];
+  for (let cut = 1; cut < parts.length; cut++) {
+    const query = queries.labels.indexOf(parts.slice(0, cut).join("|"));
+    const key = keys.labels.indexOf(parts.slice(cut).join("|"));
+    if (query >= 0 && key >= 0) return [query, key];
   }
-  const numbers = said.split("-");
-  const [query, key] = [oneOf(numbers[0], queries.labels.length), oneOf(numbers[1], keys.labels.length)];
-  return numbers.length === 2 && query !== null && key !== null ? [query, key] : null;
+  return null;
 }
 
 /**

@@ -1,6 +1,7 @@
 // Small things that every component does with the page: elements, options from Python, files to save.
 
-import { POSTED, posted } from "./posted.js";
+/** The event that tells of new options of a component; its detail names the instance. */
+export const POSTED = "heedmap-options";
 
 /**
  * A new element; `text` is set as text, never as markup.
@@ -60,43 +61,28 @@ export function say(node, text) {
 }
 
 /**
+ * A map that every script of the page finds: the options of instances, the records, the scripts that have arrived.
+ * @param {"heedmapOptions" | "heedmapRecords" | "heedmapScripts"} name
+ * @returns {Map<string, any>}
+ */
+export function kept(name) {
+  const page = /** @type {Record<string, any>} */ (/** @type {unknown} */ (window));
+  return (page[name] ??= new Map());
+}
+
+/**
  * Call `changed` with this instance's options now, if they are there, and whenever options.js posts new ones.
  * @param {string} instance
  * @param {(options: any) => void} changed
  */
 export function onOptions(instance, changed) {
+  const options = () => kept("heedmapOptions");
   const listener = (/** @type {Event} */ event) => {
-    if (/** @type {CustomEvent} */ (event).detail === instance) changed(posted().get(instance));
+    if (/** @type {CustomEvent} */ (event).detail === instance) changed(options().get(instance));
   };
   window.addEventListener(POSTED, listener);
-  if (posted().has(instance)) changed(posted().get(instance));
+  if (options().has(instance)) changed(options().get(instance));
   return () => window.removeEventListener(POSTED, listener);
-}
-
-/**
- * A function that runs `draw` once before the next frame, however often it is called until then.
- * @param {() => void} draw
- */
-export function onceAFrame(draw) {
-  let due = 0;
-  return () => {
-    due ||= requestAnimationFrame(() => {
-      due = 0;
-      draw();
-    });
-  };
-}
-
-/**
- * Note on `root` how long a drawing took and how many there were, for whoever measures.
- * @param {HTMLElement} root
- * @param {() => void} draw
- */
-export function timed(root, draw) {
-  const start = performance.now();
-  draw();
-  root.dataset.drawMilliseconds = (performance.now() - start).toFixed(1);
-  root.dataset.draws = String(Number(root.dataset.draws ?? 0) + 1);
 }
 
 /**
@@ -130,17 +116,6 @@ export function toolbar(entry, ...buttons) {
     event.preventDefault();
   };
   return made;
-}
-
-/**
- * A canvas of this size in CSS pixels, and a pen in the same units; `wanted` pixels a unit, if browsers can.
- * @param {number} width
- * @param {number} height
- * @returns {[HTMLCanvasElement, CanvasRenderingContext2D]}
- */
-export function sheetOf(width, height, wanted = 2) {
-  const canvas = element("canvas");
-  return [canvas, resized(canvas, width, height, wanted)];
 }
 
 /**
@@ -179,15 +154,6 @@ export function save(blob, name) {
   link.href = URL.createObjectURL(blob);
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-}
-
-/**
- * Let the user keep a canvas as a PNG.
- * @param {HTMLCanvasElement} canvas
- * @param {string} name
- */
-export function savePng(canvas, name) {
-  canvas.toBlob((blob) => blob && save(blob, `${name}.png`), "image/png");
 }
 
 /**

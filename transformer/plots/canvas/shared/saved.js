@@ -1,8 +1,8 @@
 // What a saved picture says of itself, alike in every component: its title, of what it is, and what its colours mean.
 
 import { css, scale } from "./colours.js";
-import { element, pen, save, savePng, sheetOf, wrapped } from "./page.js";
-import { drawingOf, paintScene, shifted, svgOf } from "./scene.js";
+import { element, pen, resized, save, wrapped } from "./page.js";
+import { drawingOf, paintScene, shifted } from "./scene.js";
 
 const TITLE = { size: 15, line: 21 };
 const LINE = { size: 12, line: 17 };
@@ -56,17 +56,6 @@ export function titleOf(ruler, { title, lines }, width, theme) {
     }
   }
   return { items, height: items.length ? y + GAP : 0 };
-}
-
-/**
- * Sentences below a picture.
- * @param {CanvasRenderingContext2D} ruler
- * @param {string[]} lines
- * @param {number} width
- * @param {Theme} theme
- */
-export function notesOf(ruler, lines, width, theme) {
-  return titleOf(ruler, { title: "", lines }, width, theme);
 }
 
 /**
@@ -144,14 +133,18 @@ export function showLegend(box, legend, room, theme) {
 }
 
 /**
- * Let the user keep a picture: its title and lines, what is drawn, and what is said below.
+ * Let the user keep a picture: its title and lines, what is drawn, what its colours mean, and what is said below.
  * @param {string} name of the file
  * @param {Theme} theme
  * @param {number} width
- * @param {Block[]} blocks below each other
- * @param {"png" | "svg"} kind
+ * @param {About} about
+ * @param {Block[]} drawn below each other
+ * @param {{ legend?: Legend, notes?: string[], kind?: "png" | "svg" }} more
  */
-export function savePicture(name, theme, width, blocks, kind = "png") {
+export function savePicture(name, theme, width, about, drawn, { legend, notes = [], kind = "png" } = {}) {
+  const ruler = rulerOf();
+  const meanings = legend ? [legendOf(ruler, legend, width, theme)] : [];
+  const blocks = [titleOf(ruler, about, width, theme), ...drawn, ...meanings, titleOf(ruler, { title: "", lines: notes }, width, theme)];
   const [wide, high] = [width + 2 * PAD, blocks.reduce((sum, { height }) => sum + height, 2 * PAD)];
   /** @type {Item[]} */
   const items = [{ kind: "box", x: 0, y: 0, width: wide, height: high, colour: theme.background }];
@@ -160,10 +153,13 @@ export function savePicture(name, theme, width, blocks, kind = "png") {
     for (const item of block.items) items.push(shifted(item, PAD, y));
     y += block.height;
   }
-  if (kind === "svg") return save(new Blob([svgOf(items, wide, high, theme.font)], { type: "image/svg+xml" }), `${name}.svg`);
-  const [canvas, context] = sheetOf(wide, high);
-  paintScene(context, items, theme.font);
-  savePng(canvas, name);
+  if (kind === "svg") {
+    const written = new XMLSerializer().serializeToString(drawingOf(items, wide, high, theme.font));
+    return save(new Blob([written], { type: "image/svg+xml" }), `${name}.svg`);
+  }
+  const canvas = element("canvas");
+  paintScene(resized(canvas, wide, high, 2), items, theme.font);
+  return canvas.toBlob((blob) => blob && save(blob, `${name}.png`), "image/png");
 }
 
 /** A pen that measures texts. */

@@ -1,6 +1,6 @@
 // A picture as a list of lines, boxes and texts, painted on a canvas or written as SVG: the two agree.
 
-import { element, pen, shortened, svg } from "./page.js";
+import { element, pen, resized, screenRatio, shortened, svg } from "./page.js";
 
 /**
  * @typedef {{ kind: "line", x0: number, y0: number, x1: number, y1: number, colour: string, alpha: number, width: number,
@@ -16,16 +16,44 @@ import { element, pen, shortened, svg } from "./page.js";
  *   alpha?: number, dash?: number[] }} Edges
  * @typedef {{ kind: "image", image: CanvasImageSource, x: number, y: number, width: number, height: number,
  *   alpha?: number, crisp?: boolean }} Image on a canvas alone
- * @typedef {Stroke | Box | Words | Rule | Dot | Edges | Image} Item
+ * @typedef {Stroke | Box | Rule | Dot | Edges} Shape
+ * @typedef {Shape | Words | Image} Item
  */
 
 /**
- * Where a line bends on its way.
- * @param {Stroke} line
+ * The way of a line, as SVG writes it.
+ * @param {Stroke | Rule} item
  */
-function bends({ x0, y0, x1, y1, down }) {
-  const [x, y] = [(x0 + x1) / 2, (y0 + y1) / 2];
-  return down ? [x0, y, x1, y] : [x, y0, x, y1];
+function wayOf(item) {
+  const [x0, y0, x1, y1] = [item.x0, item.y0, item.x1, item.y1].map(short);
+  if (item.kind === "rule") return `M${x0} ${y0}L${x1} ${y1}`;
+  const [x, y] = [(x0 + x1) / 2, (y0 + y1) / 2].map(short);
+  return `M${x0} ${y0}C${item.down ? `${x0} ${y} ${x1} ${y}` : `${x} ${y0} ${x} ${y1}`} ${x1} ${y1}`;
+}
+
+/**
+ * The line that a shape is, or that is around it; it has no colour where there is none.
+ * @param {Shape} item
+ * @returns {{ colour: string | undefined, width: number, dash: number[], cap: "round" | "butt" }}
+ */
+function penOf(item) {
+  const colour = item.kind === "box" ? undefined : item.kind === "dot" ? item.edge : item.colour;
+  const width = item.kind === "frame" ? item.line : item.kind === "box" || item.kind === "dot" ? 2 : item.width;
+  const dash = ("dash" in item && item.dash) || [];
+  return { colour, width, dash, cap: item.kind === "line" && (item.down || dash[0] < 1) ? "round" : "butt" };
+}
+
+/**
+ * Draw a scene on a canvas of the page, which it gives its size in CSS pixels.
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ * @param {Item[]} items
+ * @param {string} font
+ */
+export function drawOn(canvas, width, height, items, font) {
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  paintScene(resized(canvas, width, height, screenRatio()), items, font);
 }
 
 /**
@@ -37,49 +65,11 @@ function bends({ x0, y0, x1, y1, down }) {
 export function paintScene(context, items, font) {
   for (const item of items) {
     context.globalAlpha = item.alpha ?? 1;
-    if (item.kind === "line") {
-      context.strokeStyle = item.colour;
-      context.lineWidth = item.width;
-      context.setLineDash(item.dash ?? []);
-      context.lineCap = item.down ? "round" : "butt";
-      const [x, y, last, end] = bends(item);
-      context.beginPath();
-      context.moveTo(item.x0, item.y0);
-      context.bezierCurveTo(x, y, last, end, item.x1, item.y1);
-      context.stroke();
-    } else if (item.kind === "image") {
+    if (item.kind === "image") {
       context.imageSmoothingEnabled = !item.crisp;
       context.drawImage(item.image, item.x, item.y, item.width, item.height);
-    } else if (item.kind === "box") {
-      context.fillStyle = item.colour;
-      context.fillRect(item.x, item.y, item.width, item.height);
-    } else if (item.kind === "rule") {
-      context.strokeStyle = item.colour;
-      context.lineWidth = item.width;
-      context.setLineDash(item.dash ?? []);
-      context.beginPath();
-      context.moveTo(item.x0, item.y0);
-      context.lineTo(item.x1, item.y1);
-      context.stroke();
-    } else if (item.kind === "dot") {
-      context.fillStyle = item.colour;
-      context.strokeStyle = item.edge ?? item.colour;
-      context.lineWidth = 2;
-      context.setLineDash([]);
-      context.beginPath();
-      context.arc(item.x, item.y, item.radius, 0, 2 * Math.PI);
-      context.fill();
-      if (item.edge) context.stroke();
-    } else if (item.kind === "frame") {
-      context.strokeStyle = item.colour;
-      context.lineWidth = item.line;
-      context.setLineDash(item.dash ?? []);
-      context.strokeRect(item.x, item.y, item.width, item.height);
-    } else {
-      context.font = fontOf(item, font);
-      context.fillStyle = item.colour;
-      context.textAlign = item.align;
-      context.textBaseline = "middle";
+    } else if (item.kind === "text") {
+      Object.assign(context, { font: fontOf(item, font), fillStyle: item.colour, textAlign: item.align, textBaseline: "middle" });
       const text = shortened(context, item.text, item.room);
       if (item.upright) {
         context.save();
@@ -88,24 +78,31 @@ export function paintScene(context, items, font) {
         context.fillText(text, 0, 0);
         context.restore();
       } else context.fillText(text, item.x, item.y);
-    }
+    } else paintShape(context, item);
   }
   context.globalAlpha = 1;
 }
 
 /**
- * The same items as an SVG document. Texts become text nodes, so nothing in them is ever markup.
- * @param {Item[]} items
- * @param {number} width
- * @param {number} height
- * @param {string} font
+ * @param {CanvasRenderingContext2D} context
+ * @param {Shape} item
  */
-export function svgOf(items, width, height, font) {
-  return new XMLSerializer().serializeToString(drawingOf(items, width, height, font));
+function paintShape(context, item) {
+  const { colour, width, dash, cap } = penOf(item);
+  Object.assign(context, { fillStyle: item.colour, strokeStyle: colour ?? item.colour, lineWidth: width, lineCap: cap });
+  if (item.kind === "box") return context.fillRect(item.x, item.y, item.width, item.height);
+  context.setLineDash(dash);
+  if (item.kind === "frame") return context.strokeRect(item.x, item.y, item.width, item.height);
+  const path = new Path2D(item.kind === "dot" ? "" : wayOf(item));
+  if (item.kind === "dot") {
+    path.arc(item.x, item.y, item.radius, 0, 2 * Math.PI);
+    context.fill(path);
+  }
+  if (colour) context.stroke(path);
 }
 
 /**
- * The same items as an SVG for the page.
+ * The same items as an SVG. Texts become text nodes, so nothing in them is ever markup.
  * @param {Item[]} items
  * @param {number} width
  * @param {number} height
@@ -125,28 +122,17 @@ export function drawingOf(items, width, height, font) {
  * @param {string} font
  */
 export function nodeOf(item, measure, font) {
-  if (item.kind === "line") {
-    const [x0, y0, x1, y1, ...bent] = [item.x0, item.y0, item.x1, item.y1, ...bends(item)].map(short);
-    const d = `M${x0} ${y0}C${bent.join(" ")} ${x1} ${y1}`;
-    const look = { "stroke-width": short(item.width), opacity: short(item.alpha), ...(item.dash && { "stroke-dasharray": item.dash.join(" ") }) };
-    return svg("path", { d, fill: "none", stroke: item.colour, ...look });
+  if (item.kind === "image") return null;
+  const opacity = short(item.alpha ?? 1);
+  if (item.kind !== "text") {
+    const { colour, width, dash, cap } = penOf(item);
+    const line = colour && { stroke: colour, "stroke-width": short(width), "stroke-linecap": cap };
+    const dashes = dash.length && { "stroke-dasharray": dash.join(" ") };
+    const look = { fill: item.kind === "box" || item.kind === "dot" ? item.colour : "none", opacity, ...line, ...dashes };
+    if (item.kind === "dot") return svg("circle", { cx: short(item.x), cy: short(item.y), r: item.radius, ...look });
+    if (!("x" in item)) return svg("path", { d: wayOf(item), ...look });
+    return svg("rect", { x: short(item.x), y: short(item.y), width: short(item.width), height: short(item.height), ...look });
   }
-  const opacity = item.alpha ?? 1;
-  if (item.kind === "box") return svg("rect", { ...placeOf(item), fill: item.colour, opacity });
-  if (item.kind === "frame") {
-    const look = { "stroke-width": item.line, opacity, ...(item.dash && { "stroke-dasharray": item.dash.join(" ") }) };
-    return svg("rect", { ...placeOf(item), fill: "none", stroke: item.colour, ...look });
-  }
-  if (item.kind === "rule") {
-    const [x1, y1, x2, y2] = [item.x0, item.y0, item.x1, item.y1].map(short);
-    const look = { "stroke-width": item.width, opacity, ...(item.dash?.length && { "stroke-dasharray": item.dash.join(" ") }) };
-    return svg("line", { x1, y1, x2, y2, stroke: item.colour, ...look });
-  }
-  if (item.kind === "dot") {
-    const look = { fill: item.colour, opacity, ...(item.edge && { stroke: item.edge, "stroke-width": 2 }) };
-    return svg("circle", { cx: short(item.x), cy: short(item.y), r: item.radius, ...look });
-  }
-  if (item.kind !== "text") return null;
   measure.font = fontOf(item, font);
   const [x, y] = [short(item.x), short(item.y)];
   const look = { x, y, fill: item.colour, "font-size": item.size ?? 13, "text-anchor": ANCHORS[item.align], "dominant-baseline": "central", opacity };
@@ -163,11 +149,6 @@ const ANCHORS = { left: "start", center: "middle", right: "end" };
 /** @param {number} number */
 function short(number) {
   return Number(number.toFixed(2));
-}
-
-/** @param {Box | Edges} item */
-function placeOf({ x, y, width, height }) {
-  return { x: short(x), y: short(y), width: short(width), height: short(height) };
 }
 
 /**
@@ -218,8 +199,9 @@ export function decidedIn(x, y, wide, tall) {
  * @param {number} width
  * @param {number} height
  * @param {string} colour
+ * @param {string} outer
  * @returns {Item[]}
  */
-export function framed(x, y, width, height, colour) {
-  return [["#000000", 4], [colour, 2]].map(([one, line]) => /** @type {Item} */ ({ kind: "frame", x, y, width, height, colour: one, line }));
+export function framed(x, y, width, height, colour, outer = "#000000") {
+  return [[outer, 4], [colour, 2]].map(([one, line]) => /** @type {Item} */ ({ kind: "frame", x, y, width, height, colour: one, line }));
 }

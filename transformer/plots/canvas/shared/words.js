@@ -31,6 +31,15 @@ export function counted(number) {
 }
 
 /**
+ * A number in at most so many digits.
+ * @param {number} number
+ * @param {number} digits
+ */
+export function rounded(number, digits) {
+  return String(Number(number.toPrecision(digits)));
+}
+
+/**
  * A number as a cell shows it.
  * @param {number} value
  * @param {number} digits
@@ -45,10 +54,24 @@ export function written(value, digits, undefinedWord) {
 }
 
 /**
- * Whether two lists of texts are the same.
- * @param {readonly string[]} first
- * @param {readonly string[]} second
+ * Whether two lists are of the same texts or numbers.
+ * @param {readonly (string | number)[]} first
+ * @param {readonly (string | number)[]} second
  */
-export function sameTexts(first, second) {
-  return first.length === second.length && first.every((text, index) => text === second[index]);
+export function same(first, second) {
+  return first.length === second.length && first.every((one, index) => one === second[index]);
+}
+
+/**
+ * Multiples of 1, 2 or 5 times a power of ten between two numbers: at most `most` steps.
+ * @param {number} low
+ * @param {number} high
+ * @param {number} most
+ */
+export function ticksOf(low, high, most, least = 0) {
+  const about = Math.max((high - low) / most, least);
+  const power = 10 ** Math.floor(Math.log10(about) + 1e-9);
+  const step = power * ([1, 2, 5].find((one) => one * power >= about * (1 - 1e-9)) ?? 10);
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.max(0, Math.floor(high / step + 1e-9) - first + 1) }, (_, i) => (first + i) * step);
 }

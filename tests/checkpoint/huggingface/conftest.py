@@ -1,0 +1,12 @@
+"""The models of all families, loaded once: whoever changes one copies it before."""
+
+import pytest
+
+from tests.checkpoint.huggingface.families import CONFIGS, write_folder
+from transformer import Checkpoint, load
+
+
+@pytest.fixture(scope="package")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
+    place = tmp_path_factory.mktemp("families")
+    return {family: load(write_folder(place / family, family)) for family in CONFIGS}

@@ -1,0 +1,129 @@
+"""Sequences from the command line: windows are classified, and long ones scanned."""
+
+import csv
+import gzip
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from Bio import Align
+
+from tests.classifiers import sequence_checkpoint
+from tests.commands.conftest import Outcome
+from transformer.checkpoint import load
+from transformer.checkpoint.ours.folder import save_folder
+from transformer.runs.measures import held_out
+from transformer.runs.sequences.classify import classify
+from transformer.sequences.alphabet import DNA
+
+GENERATOR = np.random.default_rng(8)
+TEXT = "".join(GENERATOR.choice(list("ACGT"), 47))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    small = sequence_checkpoint()
+    save_folder(tmp_path / "small", "kmer", small.model, task=small.task)
+    return tmp_path / "small"
+
+
+def test_hits_of_every_record_on_both_strands(run, folder, tmp_path) -> None:
+    file = tmp_path / "some.fa"
+    file.write_text(f">one first\n{TEXT}\n>short\nACGT\n>odd\nAC!GT\n>two\n{TEXT.lower()}\n")
+    done = run("scan", folder, file, "--threshold", "0.3", "--all")
+    assert done.status == 1
+    assert "note: short: the sequence has 4 letters, and a window needs 23" in done.err
+    assert "note: odd: letter 3 is '!'" in done.err
+    checkpoint, hits = load(folder), rows_of(done)
+    assert {cells[0] for cells in hits} == {"one", "two"}
+    assert {cells[5] for cells in hits} == {"+", "-"}
+    assert [cells[1:] for cells in hits if cells[0] == "one"] == [cells[1:] for cells in hits if cells[0] == "two"]
+    for _, start, end, label, score, strand in hits:
+        first = int(start) - {"EI+": 11, "EI-": 10}.get(label + strand, 0)  # where the window of a site begins
+        part = TEXT[first : first + 23]
+        assert int(end) - int(start) == (2 if label == "EI" else 23)
+        said = classify(checkpoint, part if strand == "+" else DNA.reverse_complement(part))
+        assert int(score) == int(1000 * said.probabilities[said.classes.index(label)]) >= 300
+
+
+def test_tracks_hold_the_probability_of_every_window_at_its_middle(run, folder, tmp_path) -> None:
+    """Sorted, without an overlap, none past the end; read by Biopython, to which it is BED."""
+    file, tracks = tmp_path / "some.fa", tmp_path / "tracks"
+    file.write_text(f">one first\n{TEXT}\n>two\n{TEXT[:41]}\n")
+    assert run("scan", folder, file, "--all", "--tracks", tracks).status == 0
+    checkpoint = load(folder)
+    names = [f"{name}-{strand}-strand.bedgraph" for name in ("EI", "IE", "N") for strand in ("given", "other")]
+    assert sorted(path.name for path in tracks.iterdir()) == names
+    for path in tracks.iterdir():
+        ends, (label, strand, _) = {"one": 0, "two": 0}, path.name.split("-")
+        for one in Align.parse(io.StringIO(path.read_text().partition("\n")[2]), "bed"):
+            name, (start, end) = one.target.id, one.coordinates[0]
+            assert ends[name] <= start < end
+            ends[name] = end
+            window = TEXT[start - 11 : start + 12]
+            said = classify(checkpoint, window if strand == "given" else DNA.reverse_complement(window))
+            assert float(one.query.id) == pytest.approx(said.probabilities[said.classes.index(label)], rel=1e-4)
+        assert ends == {"one": 36, "two": 30}  # the middle of the last window
+
+
+def test_what_held_out_rows_say_is_written_and_told_with_the_hits(run, folder, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(held_out, "FEWEST_ROWS", 30)
+    rows = [(str(i), "".join(GENERATOR.choice(list("ACGT"), 23)), ("EI", "IE", "N")[i % 3]) for i in range(31)]
+    table, file = tmp_path / "rows.tsv", tmp_path / "some.fa"
+    with table.open("w", newline="") as target:
+        csv.writer(target, delimiter="\t").writerows([("id", "sequence", "label"), *rows])
+    file.write_text(f">one\n{TEXT}\n")
+    assert run("measure", "held-out", folder, "--table", table).out.decode() == f"{folder / held_out.FILE.name}\n"
+    done = run("scan", folder, file, "--threshold", "0.55", "--format", "gff3")
+    assert done.out.startswith(b"##gff-version 3\n")
+    known = held_out.known_held_out(load(folder))
+    point = known.points["IE"][0]
+    assert f"note: IE from 0.5: of 31 held-out rows {point.found:.1%} of this class are found" in done.err
+    table.write_text("id\tsequence\nx\tACGT\n")
+    done = run("measure", "held-out", folder, "--table", table)
+    assert (done.status, "needs the columns id, sequence and label" in done.err) == (2, True)
+
+
+def test_changes_are_written_as_a_table_and_a_wrong_one_is_named(run, folder, tmp_path) -> None:
+    file, changes = tmp_path / "some.fa", tmp_path / "some.vcf"
+    file.write_text(f">one\n{TEXT}\n")
+    changes.write_text(f"#CHROM\tPOS\tID\tREF\tALT\none\t24\t.\t{TEXT[23]}\t{'A' if TEXT[23] != 'A' else 'C'}\n")
+    done = run("scan", folder, file, "--variants", changes)
+    rows = list(csv.DictReader(done.out.decode().splitlines(), delimiter="\t"))
+    assert {row["change"].split(" ")[0] for row in rows} == {"24"}
+    for row in rows:
+        assert float(row["after"]) - float(row["before"]) == pytest.approx(float(row["delta"]), abs=2e-4)
+    done = run("scan", folder, file, "--variants", f"24 {TEXT[23]}T>AA")
+    assert "the sequence has" in done.err or TEXT[24] == "T"
+
+
+FASTA = b">one EI\nACGTTGCANG\nTACC\n>two\nacguacgua\n>bad\nAC-GTAC\n>short\nACG\n"
+
+
+def rows_of(found: Outcome) -> list[list[str]]:
+    return [line.split("\t") for line in found.out.decode("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_row_for_each_record(run, folder, tmp_path, pack):
+    file = tmp_path / "some.fa"
+    file.write_bytes(pack(FASTA))
+    done = run("classify", folder, file)
+    head, one, two, bad, short = rows_of(done)
+    assert done.status == 1
+    assert head == ["id", "predicted", "EI", "IE", "N"]
+    expected = classify(load(folder), "ACGTTGCANGTACC")
+    assert one[:2] == ["one", expected.classes[expected.predicted]]
+    assert [float(cell) for cell in one[2:]] == pytest.approx(expected.probabilities.tolist(), abs=1e-6)
+    assert two[0] == "two"
+    assert sum(float(cell) for cell in two[2:]) == pytest.approx(1, abs=1e-5)
+    assert bad == ["bad", "", "", "", ""]
+    assert short == ["short", "", "", "", ""]
+    assert "note: bad: letter 3 is '-'" in done.err
+    assert "note: short: the sequence has 3 letters" in done.err
+
+
+def test_stdin_is_read_and_all_is_well(run, folder):
+    done = run("classify", folder, "-", stdin=">ä\nACGTACGT\n".encode())
+    assert (done.status, [row[0] for row in rows_of(done)], "note" in done.err) == (0, ["id", "ä"], False)

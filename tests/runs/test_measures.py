@@ -1,0 +1,388 @@
+"""Measures of a checkpoint that lie beside its weights: heads, how far a text is, thresholds, alignment errors."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import toy
+from tests.classifiers import sequence_checkpoint
+from transformer import Checkpoint, DecodingOptions, attention_maps, load, translate, watch
+from transformer.checkpoint.ours.folder import load_snapshot
+from transformer.errors import CheckpointError, InputError
+from transformer.lessons.sentences import toy_recurrent
+from transformer.plots.axes import Axis
+from transformer.runs.measures import (
+    alignment_error,
+    faithfulness,
+    head_agreement,
+    held_out,
+    importance,
+    out_of_distribution,
+)
+from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore
+from transformer.runs.measures.held_out import HeldOut, Point
+from transformer.runs.measures.importance import CorpusInfo, HeadImportance, Importance, Removal
+from transformer.runs.measures.out_of_distribution import TextBounds, TextCounts, counts_of
+from transformer.runs.sequences.classify import classify
+from transformer.sequences.fasta import FastaRecord
+from transformer.sites import Site
+from transformer.text.tokenizers import IdTokenizer, SpecialIds
+
+CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
+GREEDY = DecodingOptions(beam=1, max_length=12)
+TEXTS = {"en": "toys", "zh": "玩具"}
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Checkpoint:
+    return load(CHECKPOINTS / "multi30k-en-de")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """A translator that looks at its source, in double precision."""
+    found = load(toy.write_checkpoint(tmp_path_factory.mktemp("toy") / "toy"))
+    return replace(found, model=found.model.double())
+
+
+def counted_by_hand(checkpoint: Checkpoint, text: str, gap: float) -> tuple[int, dict[tuple[str, int], int]]:
+    """Decided rows and hits of each head: every removal runs alone, every sum is a loop."""
+    run = translate(checkpoint, text)
+    source, target, eos = list(run.source_ids), list(run.target_ids), checkpoint.model.config.eos_id
+    sources, targets = ([np.flatnonzero(m) for m in axis.membership] for axis in (run.axes.source, run.axes.written))
+
+    def log_prob(ids: list[int], positions: np.ndarray) -> float:
+        read = [checkpoint.model.config.bos_id, *target[:-1]]
+        rows = attention_maps(checkpoint, [ids], [read])["log_probs"][0]
+        return sum(float(rows[i][target[i]]) for i in positions)
+
+    rows, hits = 0, dict[tuple[str, int], int]()
+    attention = run.record["decoder.0.cross"]
+    for word in (one for one in targets if target[one[0]] != eos):
+        without = [[1 if i in removed else token for i, token in enumerate(source)] for removed in sources[:-1]]
+        losses = [log_prob(source, word) - log_prob(ids, word) for ids in without]
+        if max(losses) <= gap:
+            continue
+        rows += 1
+        for head in range(attention.n_heads):
+            weights = attention.weights(head)
+            sums = [sum(weights[i][j] for i in word for j in group) for group in sources]
+            hits[attention.site, head] = hits.get((attention.site, head), 0) + (np.argmax(sums) == np.argmax(losses))
+    return rows, hits
+
+
+def test_shares_are_those_of_a_count_by_hand(small: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_agreement, "DECIDED", 1e-6)
+    texts = ["the dog and the bird runs.", "the cat and the man and the dog eats."]
+    counts = [counted_by_hand(small, text, 1e-6) for text in texts]
+    found = head_agreement.head_agreement(small, texts)
+    assert (found.sentences, found.rows) == (2, sum(rows for rows, _ in counts))
+    assert found.rows > 5
+    for head in found.heads:
+        hits = sum(hits.get((head.site, head.head), 0) for _, hits in counts)
+        assert head.agreement == pytest.approx(hits / found.rows, abs=1e-12)
+    assert len({head.agreement for head in found.heads}) > 1
+
+
+def test_without_an_unknown_token_the_word_is_left_out() -> None:
+    model: Any = watch(toy_recurrent(3, "additive", 1).double())
+    checkpoint = Checkpoint("toy", model, IdTokenizer(model.config.target_vocab, SpecialIds(0, 1, 2)))
+    run = translate(checkpoint, "3 4 5", forced="4 3")
+    losses = head_agreement.deciding_words(checkpoint, run)
+    whole, *without = (
+        attention_maps(checkpoint, [ids], [[1, 4, 3]])["log_probs"][0]
+        for ids in ([3, 4, 5, 2], [4, 5, 2], [3, 5, 2], [3, 4, 2])
+    )
+    for column, rows in enumerate(without):
+        expected = [float(whole[i][token] - rows[i][token]) for i, token in enumerate(run.target_ids)]
+        np.testing.assert_allclose(losses[:, column], expected, atol=1e-9)
+    assert np.isnan(losses[:, 3]).all()
+
+
+SCORE = HeadScore(Site("decoder.0.cross"), 0, 0, agreement=0.1, previous=0.7)
+
+
+@pytest.mark.parametrize(
+    ("changes", "role"),
+    [
+        ({}, "follows the word before"), (dict(agreement=0.8), "names the deciding word"),
+        (dict(agreement=0.7), "names the deciding word"), (dict(previous=0.5), "follows the word before"),
+        (dict(previous=0.49), None), (dict(agreement=np.nan, previous=np.nan), None),
+    ],
+)  # fmt: skip
+def test_a_head_that_stays_a_word_behind_is_told_from_one_that_agrees(changes, role) -> None:
+    assert replace(SCORE, **changes).role == role
+
+
+def test_of_equal_heads_the_first_is_best() -> None:
+    other = HeadScore(Site("decoder.1.cross"), 1, 2, 0.3, 0.0)
+    found = HeadAgreement(3, 5, (SCORE, other, replace(other, head=3)))
+    assert (found.best, found.of("decoder.0.cross", 0), found.of("decoder.0.self", 0)) == (other, SCORE, None)
+
+
+@pytest.mark.parametrize("name", ["multi30k-en-de", "multi30k-en-de-rnn", "multi30k-en-de-rnn-location"])
+def test_what_lies_beside_shipped_weights_is_what_the_rule_says_of_them(name: str) -> None:
+    checkpoint = load(CHECKPOINTS / name)
+    known = head_agreement.FILE.beside(checkpoint)
+    found = head_agreement.head_agreement(checkpoint, checkpoint.examples)
+    assert (known.sentences, known.rows) == (found.sentences, found.rows)
+    for one, other in zip(known.heads, found.heads, strict=True):
+        assert (one.site, one.layer, one.head) == (other.site, other.layer, other.head)
+        np.testing.assert_allclose([one.agreement, one.previous], [other.agreement, other.previous], atol=1e-4)
+
+
+def test_the_translator_starts_with_a_head_that_looks_at_the_word_it_translates(shipped: Checkpoint) -> None:
+    known = head_agreement.known_agreement(shipped)
+    assert (known.best.site, known.best.head, known.best.agreement > 0.7) == ("decoder.2.cross", 1, True)
+    behind = known.of("decoder.0.cross", 2)
+    assert (behind.agreement < 0.1, behind.role) == (True, "follows the word before")
+    with pytest.raises(InputError, match="no sentence to measure"):
+        head_agreement.head_agreement(shipped, ())
+
+
+def test_bounds_are_quantiles_of_held_out_sentences(small: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(out_of_distribution, "FEWEST_SENTENCES", 11)
+    monkeypatch.setattr(out_of_distribution, "TAIL", 0.1)
+    texts = [source for source, _ in toy.sentences(23, seed=5)]
+    others = [" ".join(reversed(text.split())) for text in texts[:5]]
+    found = out_of_distribution.measured(small, ["", *texts], TEXTS, GREEDY, others)
+    tokenizer: Any = small.tokenizer
+    ids = [tokenizer.encode(text) for text in texts]
+    seen = [{piece for j, other in enumerate(ids) if j != i for piece in other} for i in range(len(ids))]
+    new = [np.mean([piece not in known for piece in one]) for one, known in zip(ids, seen, strict=True)]
+    assert found.new_pieces == pytest.approx(np.quantile(new, 0.9), abs=1e-4)
+    assert (set(map(int, found.pieces.split())), found.others) == ({piece for one in ids for piece in one}, 5)
+    words = [text.count(" ") + 1 for text in texts]
+    pieces = [len(one) / count for one, count in zip(ids, words, strict=True)]
+    runs = [translate(small, text, GREEDY) for text in texts]
+    log_probs = [np.mean([np.log(step.probability) for step in run.steps]) for run in runs]
+    assert (found.sentences, found.words, found.texts) == (23, min(words), TEXTS)
+    assert found.pieces_per_word == pytest.approx(np.quantile(pieces, 0.9), abs=1e-4)
+    assert found.log_prob_per_token == pytest.approx(np.quantile(log_probs, 0.1), abs=1e-3)
+    assert 0 < found.false_alarms < 0.5
+    assert counts_of(small, runs[0]).words == words[0]
+
+
+KNOWN = TextBounds(
+    TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, new_pieces=0.25, pieces="3 5 7",
+    false_alarms=0.05, caught=0.75, others=40,
+)  # fmt: skip
+NEAR = TextCounts(4, 2.0, -0.8, (3, 5, 5, 11))
+
+
+@pytest.mark.parametrize(
+    ("counts", "codes"),
+    [
+        (NEAR, []), (replace(NEAR, pieces=(3, 11, 12)), ["far_new_pieces"]),
+        (replace(NEAR, words=3), ["far_few_words"]),
+        (replace(NEAR, pieces_per_word=2.1), ["far_many_pieces"]),
+        (replace(NEAR, log_prob_per_token=-0.9), ["far_unlikely"]),
+        (TextCounts(1, 3.0, -1.0), ["far_few_words", "far_many_pieces", "far_unlikely"]),
+    ],
+)  # fmt: skip
+def test_each_reason_is_said_and_a_bound_itself_is_near(counts: TextCounts, codes: list[str]) -> None:
+    assert [reason.code for reason in KNOWN.reasons(counts)] == codes
+
+
+def test_the_shipped_translator_tells_captions_from_what_it_never_read(shipped: Checkpoint) -> None:
+    known = out_of_distribution.known_bounds(shipped)
+    assert 0.02 <= known.false_alarms <= 0.06
+    assert known.caught >= 0.85
+    far = (
+        "Hello", "There are 3 dogs and 25 cats in 2024.", "He was born in 1987 in London.", "dog", "I love you",
+        "THE CAT SAT ON THE MAT", "你好世界", "To be or not to be, that is the question.",
+    )  # fmt: skip
+    assert [text for text in far if not known.reasons(counts_of(shipped, translate(shipped, text)))] == []
+    near = (*shipped.examples, "A brown dog runs across a green field.", "Two men in red shirts play football.")
+    assert [text for text in near if known.reasons(counts_of(shipped, translate(shipped, text)))] == []
+    with pytest.raises(InputError, match="1 sentences can be read, at least 100"):
+        out_of_distribution.measured(shipped, ["A dog.", ""], TEXTS)
+
+
+def rows(count: int) -> tuple[list[FastaRecord], list[str]]:
+    generator = np.random.default_rng(3)
+    texts = ["".join(generator.choice(list("ACGT"), 23, p=generator.dirichlet([2] * 4))) for _ in range(count)]
+    labels = list(generator.choice(["EI", "IE", "N"], count))
+    return [FastaRecord(str(i), "", text) for i, text in enumerate(texts)], labels
+
+
+def test_thresholds_are_counted_over_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_out, "FEWEST_ROWS", 41)
+    classifier, (records, labels) = sequence_checkpoint(double=True), rows(41)
+    reached = [classify(classifier, one.sequence).probabilities for one in records]
+    # Each class has a threshold that parts the rows.
+    middle = tuple(sorted(float(each) + 1e-9 for each in np.median(reached, axis=0)))
+    monkeypatch.setattr(held_out, "THRESHOLDS", middle)
+    found = held_out.measured(classifier, records, labels)
+    for number, name in enumerate(("EI", "IE", "N")):
+        for point in found.points[name]:
+            own = [p[number] >= point.threshold for p, label in zip(reached, labels, strict=True) if label == name]
+            others = [p[number] >= point.threshold for p, label in zip(reached, labels, strict=True) if label != name]
+            assert (point.found, point.false) == pytest.approx((np.mean(own), np.mean(others)))
+    points = [point for each in found.points.values() for point in each]
+    assert any(0 < point.false < 1 and point.false != point.found for point in points)
+    with pytest.raises(InputError, match="7 held-out rows are too few"):
+        held_out.measured(classifier, records[:7], labels[:7])
+    with pytest.raises(InputError, match="'exon' is no class"):
+        held_out.measured(classifier, records, ["exon", *labels[1:]])
+
+
+@pytest.mark.parametrize("name", ["splice-junctions", "core-promoters"])
+def test_shipped_classifiers_know_theirs(name: str) -> None:
+    checkpoint = load(CHECKPOINTS / name)
+    known = held_out.known_held_out(checkpoint)
+    assert set(known.points) == set(checkpoint.task.classes)
+
+
+HEAD = {"site": "decoder.0.cross", "layer": 0, "head": 0, "agreement": 0.5, "previous": 0.0}
+FILES: list[tuple[Any, Any, list[dict[str, Any]]]] = [
+    (
+        head_agreement.FILE, HeadAgreement(7, 13, (SCORE, replace(SCORE, site=Site("pooling"), agreement=1.0))),
+        [{"heads": []}, {"heads": [HEAD | {"agreement": 1.5}]}, {"heads": [{"site": "decoder.0.cross"}]}, {"heads": 7},
+         {"rule": "sharpest"}, {"rows": "many"}],
+    ),
+    (
+        out_of_distribution.FILE, KNOWN,
+        [{"texts": {"zh": "toys"}}, {"texts": {**TEXTS, "zh": 3}}, {"words": "x"}, {"false_alarms": "nan"}],
+    ),
+    (held_out.FILE, HeldOut(41, {"N": (Point(0.5, 0.75, 0.25),)}), [{"points": {"N": [[0.5, 2, 0]]}}, {"points": 1}]),
+    (
+        importance.FILE,
+        Importance(
+            CorpusInfo("a", "b", 3, 1, "", {"final": 1.25}), {"final": (HeadImportance(SCORE.site, 1, 0.5, 0.2, 1.0),)},
+            {"final": (Removal("zero", "all", 10, 1, 1.5, 20.0),)},
+        ),
+        [{"removals": {"final": [{"order": "x"}]}}],
+    ),
+    (faithfulness.FILE, None, []),
+    (alignment_error.FILE, None, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "known", "changes"), FILES, ids=[file.kind for file, *_ in FILES])
+def test_a_file_of_measurements_is_read_or_refused(file, known, changes, tmp_path: Path, shipped: Checkpoint) -> None:
+    path, damaged = tmp_path / file.name, ["{", "[]", '{"rows": 1}', '{"own_target": true, "methods": {}}']
+    if known is not None:
+        file.write(path, known)
+        assert file.read(path) == known
+        about = json.loads(path.read_text("utf-8"))
+        damaged += [json.dumps({**about, **one}) for one in changes]
+    for text in damaged:
+        path.write_text(text, "utf-8")
+        with pytest.raises(CheckpointError, match=f"python -m transformer measure {file.kind}"):
+            file.read(path)
+    snapshot = load_snapshot(shipped, CHECKPOINTS / "multi30k-en-de" / "history" / "000050.safetensors")
+    assert file.beside(snapshot) is None  # a moment of the training is not told by the measurement of its end
+
+
+def test_no_number_is_null_in_a_file_and_a_language_that_came_later_has_the_first_one_s_words(tmp_path: Path) -> None:
+    head_agreement.FILE.write(tmp_path / "a", HeadAgreement(1, 0, (replace(SCORE, previous=np.nan),)))
+    assert json.loads((tmp_path / "a").read_text())["heads"][0]["previous"] is None
+    assert np.isnan(head_agreement.FILE.read(tmp_path / "a").heads[0].previous)
+    out_of_distribution.FILE.write(tmp_path / "b", replace(KNOWN, texts={"en": "toys"}))
+    assert set(out_of_distribution.FILE.read(tmp_path / "b").texts.values()) == {"toys"}
+
+
+SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints" / "multi30k-en-de" / "alignments"
+
+
+@pytest.fixture(scope="module")
+def gold() -> tuple[alignment_error.GoldAlignment, ...]:
+    return alignment_error.gold_alignments(SHIPPED)
+
+
+def test_the_counts_are_those_of_its_readme(gold: tuple[alignment_error.GoldAlignment, ...]) -> None:
+    sure, possible = sum(len(pair.sure) for pair in gold), sum(len(pair.possible) for pair in gold)
+    words = sum(len(pair.source_words) for pair in gold), sum(len(pair.target_words) for pair in gold)
+    assert (sure, possible, *words) == (1019, 189, 1096, 1101)
+    readme = (SHIPPED / "README.md").read_text(encoding="utf-8")
+    assert "1,019 sure and 189 possible links over 1,096 English and\n1,101 German words" in readme
+
+
+def written(folder: Path, source: str, target: str, links: str) -> Path:
+    for name, text in (("sentences.en", source), ("sentences.de", target), ("links.txt", links)):
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_sure_and_possible_are_told_apart(tmp_path: Path) -> None:
+    (pair,) = alignment_error.gold_alignments(written(tmp_path, "two dogs run.\n", "zwei Hunde\n", "0-0 1-1 2?1\n"))
+    assert pair.sure == {(0, 0), (1, 1)}
+    assert pair.possible == {(2, 1)}
+    assert pair.source_words == ("two", "dogs", "run", ".")
+
+
+@pytest.mark.parametrize(
+    ("links", "code"),
+    [
+        ("0-0\n0-0\n", "gold_lines_differ"),
+        ("\n", "gold_line_without_links"),
+        ("0-0 1:1\n", "gold_link_unreadable"),
+        ("0-0 -1-1\n", "gold_link_unreadable"),
+        ("0-0 4-0\n", "gold_link_outside"),
+        ("0-0 0-2\n", "gold_link_outside"),
+        ("0-0 0?0\n", "gold_link_twice"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, links: str, code: str) -> None:
+    with pytest.raises(InputError) as caught:
+        alignment_error.gold_alignments(written(tmp_path, "two dogs run.\n", "zwei Hunde\n", links))
+    assert caught.value.code == code
+
+
+SOURCE = Axis.of_pieces("source", ["▁two", "▁base", "ball", "s", ".", "</s>"], [False] * 5 + [True])
+STEPS = Axis.of_pieces("steps", ["▁zwei", "▁Bäl", "le", ".", "</s>"], [False] * 4 + [True])
+GOLD = alignment_error.GoldAlignment(
+    "two baseballs.", "zwei Bälle.", frozenset({(0, 0), (1, 1)}), frozenset({(2, 2), (0, 1)})
+)
+
+WRITES = np.array(
+    [
+        [0.5, 0.1, 0.1, 0.1, 0.1, 0.1],  # zwei: two
+        [0.4, 0.1, 0.2, 0.2, 0.1, 0.0],  # Bäl: baseballs in sum, although "two" is the largest piece
+        [0.3, 0.3, 0.0, 0.1, 0.1, 0.2],
+        [0.1, 0.1, 0.1, 0.0, 0.2, 0.5],  # the full stop: the end token, so no link
+        [0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
+    ]
+)
+
+
+def test_pieces_are_summed_on_the_side_of_the_source_and_averaged_on_the_other() -> None:
+    found = alignment_error.alignment_counts(WRITES, STEPS, SOURCE, GOLD)
+    assert (found, found.error_rate) == (alignment_error.AlignmentCounts(2, 2, 4, 2, 2), 0.0)
+    values = WRITES.copy()
+    values[0, 2] = np.nan  # a row without numbers links nothing
+    assert alignment_error.alignment_counts(values, STEPS, SOURCE, GOLD).found == 1
+
+
+def test_the_row_that_reads_a_word_is_the_one_after() -> None:
+    found = alignment_error.alignment_counts(WRITES, STEPS, SOURCE, GOLD, reads=True)
+    assert found.sure == 2
+    rows = {0: WRITES[1], 1: (WRITES[2] + WRITES[3]) / 2, 2: WRITES[4]}
+    links = set()
+    for word, row in rows.items():
+        sums = [row[0], row[1:4].sum(), row[4], row[5]]
+        if np.argmax(sums) < 3:
+            links.add((int(np.argmax(sums)), word))
+    assert (found.found, found.found_sure) == (len(links), len(links & GOLD.sure))
+    assert found.found_possible == len(links & (GOLD.sure | GOLD.possible))
+
+
+def test_counts_add_up_and_make_the_rate() -> None:
+    whole = alignment_error.AlignmentCounts(5, 4, 7, 3, 4) + alignment_error.AlignmentCounts(3, 4, 5, 1, 2)
+    assert whole == alignment_error.AlignmentCounts(8, 8, 12, 4, 6)
+    assert whole.error_rate == pytest.approx(1 - 10 / 16)
+    assert np.isnan(alignment_error.AlignmentCounts().error_rate)
+
+
+def test_a_piece_belongs_to_the_word_of_its_first_letter() -> None:
+    axis = Axis.of_pieces("source", ["▁", "T", "-", "shirt", "▁dad", "'", "s", "!", "</s>"], [False] * 8 + [True])
+    assert alignment_error.word_positions(axis, ["T-shirt", "dad's", "!"]) == [[0, 1, 2, 3], [4, 5, 6], [7]]
+    for words in (["T-shirt", "dads", "!"], ["T-shirt", "dad's"], ["T-shirt", "dad's", "!", "?"]):
+        with pytest.raises(InputError) as refused:
+            alignment_error.word_positions(axis, words)
+        assert refused.value.code == "gold_pieces_differ"

@@ -1,0 +1,410 @@
+"""Recording the attention of any module: by site, what of it could not be seen, and interventions that act there."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from transformer.attention import capture
+from transformer.attention.capture import Recording
+from transformer.attention.interventions.edits import active, interventions
+from transformer.attention.interventions.value import Donor, Intervention
+from transformer.attention.record import AttentionMap, Record
+from transformer.attention.recording.calls import Attention, Steps, kind_of_step, named, new_rows, places_in_lists
+from transformer.attention.recording.paths import COMPILED
+from transformer.attention.recording.watching import Arrival, Watching
+from transformer.attention.softmax_inputs import SoftmaxInputs
+from transformer.errors import InputError, RecordError
+from transformer.messages import Message
+from transformer.nn.common import changed_context, in_single
+from transformer.plots.axes import Axis
+from transformer.sites import Site
+
+ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
+"""How modules that attend are called."""
+
+
+MOST_NAMED = 5
+"""So many modules a note names."""
+
+
+def _without_attention(ran: Mapping[str, nn.Module], sites: Iterable[str]) -> list[str]:
+    """Innermost modules called attention in which, around which and below which none was seen."""
+    paths = [site.partition("#")[0] for site in sites]
+    silent = []
+    for path, one in ran.items():
+        called = path.rpartition(".")[2] if next(one.children(), None) is not None else ""
+        if not (ATTENTION.search(type(one).__name__) or ATTENTION.search(called)):
+            continue
+        if any(_inside(path, site) or _inside(site, path) for site in paths):
+            continue
+        if not any(before + rest in paths or before in paths for before, rest, _ in places_in_lists(path)):
+            silent.append(path)  # and is no head of a site that joins several modules of a list
+    inner = [path for path in silent if not any(other != path and _inside(other, path) for other in silent)]
+    return [f"{path} ({type(ran[path]).__name__})" if path else type(ran[path]).__name__ for path in inner]
+
+
+def _inside(path: str, outer: str) -> bool:
+    return not outer or path == outer or path.startswith(outer + ".")
+
+
+def _of_one_head(one: Intervention, head: int) -> Intervention:
+    """An intervention on a map of several heads as that on the module that is this head alone."""
+    value = one.value
+    if isinstance(value, Donor):
+        parts = (
+            {site: part[:, head : head + 1] if site == one.site else part for site, part in given.items()}
+            for given in (value.weights, value.outputs)
+        )
+        value = Donor(value.name, *parts)
+    return replace(one, heads=(0,), value=value)
+
+
+ArrayLike = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
+"""Ids or numbers in any of the usual containers."""
+
+
+def _array(values: ArrayLike) -> np.ndarray:
+    if not isinstance(values, Tensor):
+        return np.asarray(values)
+    return (in_single(values) if values.is_floating_point() else values).detach().cpu().numpy()
+
+
+MOST_BYTES = 2 * 1024**3
+"""Bytes of written-out weights that one recording keeps, unless told otherwise."""
+
+Labels = Axis | Sequence[str]
+"""What stands at each position."""
+
+Given = Labels | Mapping[str, Labels] | None
+"""Labels for every axis of their length, or by site."""
+
+MOST_LEADING = 8
+"""Tokens before the patches of a picture: [CLS], one for distillation, a few registers."""
+
+NAMES = {"queries": Message("axis_query"), "keys": Message("axis_key")}
+
+
+@dataclass
+class ModuleRecording(Recording, Watching):
+    """The attention of a module's runs, by the path of the submodule in which each ran.
+
+    `most_bytes` bounds what written-out softmaxes keep, which is a number for each query and key.
+    """
+
+    module: nn.Module = field(kw_only=True, repr=False)
+    most_bytes: int = field(default=MOST_BYTES, kw_only=True)
+
+    def __post_init__(self) -> None:
+        Watching.__init__(self, self.module, self.most_bytes)
+        self._steps: dict[str, list[Steps]] = {}
+        self._found: dict[Site, Attention] = {}
+        self._root = type(getattr(self.module, COMPILED, self.module)).__name__
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The sites that ran, in order."""
+        return tuple(self._resolved())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was not seen, by name, and what else differs from a run that nobody records."""
+        found, ran = self._resolved(), self.paths.ran
+        said = dict.fromkeys(note for call in found.values() for note in call.notes)
+        if not ran:
+            return (*said, Message("nothing_ran_in_module", name=self._root))
+        scripted = [path or self._root for path, one in ran.items() if isinstance(one, torch.jit.ScriptModule)]
+        unseen = [name for name in _without_attention(ran, found) if name not in scripted]
+        idle = tuple(dict.fromkeys(path or self._root for path in self.idle))
+        if scripted:
+            said[Message("not_seen_in_script", names=tuple(scripted[:MOST_NAMED]))] = None
+        if unseen:
+            said[Message("not_seen_in", names=tuple(unseen[:MOST_NAMED]))] = None
+        if idle:
+            said[Message("softmax_is_no_attention", names=idle[:MOST_NAMED])] = None
+        if any(isinstance(one, nn.TransformerEncoder) and not one.training for one in ran.values()):
+            said[Message("fast_path_left")] = None
+        if self.mapped and not found:
+            return (Message("not_seen_mapped"),)
+        if self.kept_bytes:
+            size, most = (f"{n / 2**20:,.1f}" for n in (self.kept_bytes, self.most_bytes))
+            said[Message("written_out_kept", size=size, most=most)] = None
+        return tuple(said) or (() if found else (Message("not_seen_in", names=(self._root,)),))
+
+    def source(self, site: str) -> SoftmaxInputs:
+        """What was kept of a site.
+
+        Raises:
+            RecordError: nothing ran there, or more was written out than `most_bytes`.
+        """
+        call = self._resolved().get(Site(site))
+        if call is None:
+            raise RecordError(
+                "site_did_not_run", site=site, sites=self.sites or Message("nothing_seen", notes=self.notes)
+            )
+        if not call.source.n_queries:
+            raise RecordError("weights_not_kept", site=site, most=self.most_bytes)
+        return call.source
+
+    def map(self, site: str, queries: Axis | None = None, keys: Axis | None = None, batch: int = 0) -> AttentionMap:
+        """The attention of one batch element; without axes, positions are its labels."""
+        source = self.source(site)
+        call = self._resolved()[Site(site)]
+        if not 0 <= batch < source.n_sentences:
+            raise RecordError("not_in_site", what="batch", index=batch, site=site, last=source.n_sentences - 1)
+        if call.sink is not None:
+            keys = self._with_sink(call, keys)
+        found = super().map(site, queries, keys, batch)
+        changes = tuple(dict.fromkeys((*source.interventions, *self.interventions)))
+        return replace(found, notes=call.notes, interventions=changes)
+
+    def outputs(self, site: str) -> Tensor:
+        """What the heads of a site gave on (batch, head, query, d_v).
+
+        Raises:
+            RecordError: outputs were not kept, or the site did not run, or its heads were summed over.
+        """
+        if not self.keeps_outputs:
+            raise RecordError("donor_without_outputs")
+        self.source(site)
+        output = self._resolved()[Site(site)].output
+        if output is None:
+            raise RecordError("heads_are_summed", site=site)
+        return output
+
+    def record(
+        self,
+        queries: Given = None,
+        keys: Given = None,
+        *,
+        batch: int = 0,
+        grid: tuple[int, int] | None = None,
+        model: str = "",
+        text: str = "",
+    ) -> Record:
+        """Everything that was seen of one batch element, with labels: by their length, or by site where two fit.
+
+        `grid` are rows and columns of a picture's patches: axes of so many positions, and a few tokens before them,
+        are drawn as pictures. Labels of pieces with offsets are `Axis.of_offsets(...)`.
+
+        Raises:
+            RecordError: nothing was seen (it says where, and why); labels or the grid fit no axis, or two lists of
+                labels fit one.
+        """
+        found = self._resolved()
+        if not found:
+            raise RecordError("nothing_seen", notes=self.notes)
+        sizes = {
+            str(site): (call.source.n_queries, call.source.n_keys - (call.sink is not None))
+            for site, call in found.items()
+        }
+        axes = _labelled(sizes, queries, keys, grid)
+        return Record({Site(site): self.map(site, *axes[site], batch) for site in sizes}, model or self._root, text)
+
+    def expected(
+        self, path: str | Path, inputs: ArrayLike, output: ArrayLike | None = None, targets: ArrayLike | None = None
+    ) -> None:
+        """Save what `check_file` compares a checkpoint with: an .npz of ids, maps and the output.
+
+        `inputs` are the ids that the module read in the block, batch first, `targets` those of a decoder beside it. All
+        maps of the batch are kept, by site, in the precision in which they were computed: after `module.double()`, to
+        1e-9. O(batch x head x query x key) memory.
+
+        ```python
+        module.double().eval()
+        with torch.no_grad(), recording(module) as seen:
+            scores = module(ids)
+        seen.expected("expected.npz", inputs=ids, output=scores)
+        ```
+
+        Raises:
+            RecordError: nothing was seen (it says where, and why), or what was seen is of another number of sentences.
+        """
+        if not self.sites:
+            raise RecordError("nothing_seen", notes=self.notes)
+        ids = _array(inputs)
+        n_batch = 1 if ids.ndim == 1 else len(ids)
+        arrays: dict[str, Any] = {}
+        for site in self.sites:
+            found = self.source(site).n_sentences
+            if found != n_batch:
+                raise RecordError("expected_other_batch", site=site, found=found, needed=n_batch)
+            arrays[site] = np.stack([self.map(site, batch=row).all_weights() for row in range(n_batch)])
+        arrays |= {"input": ids} if targets is None else {"source": ids, "target": _array(targets)}
+        if output is not None:
+            arrays["output"] = _array(output)
+        with Path(path).open("wb") as file:
+            np.savez(file, **arrays)
+
+    def arrive(self, sizes: tuple[int, int, int], values: Tensor, written: bool) -> Arrival:
+        """A call of so many heads, queries and keys: a step of a map that is there, or a new one."""
+        path = self.paths.current.path or self._root
+        maps = self._steps.setdefault(path, [])
+        kinds = ((at, kind_of_step(steps, sizes, values, written)) for at, steps in enumerate(maps))
+        at, kind = next((one for one in kinds if one[1]), (len(maps), ""))
+        steps = maps[at] if kind else []
+        first = 0 if sizes[1] == 1 else None
+        if kind == "next":
+            first = sum(step.kept.n_queries for step in steps)
+
+        def keep(call: Attention) -> None:
+            changes = interventions()
+            if changes:
+                self.interventions = tuple(dict.fromkeys([*self.interventions, *changes]))
+            if steps:
+                steps[-1] = new_rows(steps[-1])
+            else:
+                maps.append(steps)
+            call.values, call.mixed, call.kind = call.values.detach(), None, kind
+            if not self.keeps_outputs:
+                call.output = None
+            steps.append(call)
+            self._found = {}
+
+        return Arrival(first, self._asked(path, at + 1), keep)
+
+    def _asked(self, path: str, ordinal: int) -> tuple[Intervention, ...]:
+        """What is to be done at a call: at its path, at its number there, or at the list of heads that it is one of.
+
+        Raises:
+            InputError: an intervention names a head that the list lacks.
+        """
+        asked = active()
+        if asked is None:
+            return ()
+        found = [*asked.at(Site(path)), *asked.at(Site(f"{path}#{ordinal}"))]
+        for container, rest, number in places_in_lists(path):
+            for one in asked.at(Site(container + rest)):
+                last = len(list(self.module.get_submodule(container).children())) - 1
+                if one.heads is not None and one.heads[-1] > last:
+                    raise InputError("past_the_site", name="heads", site=one.site, position=one.heads[-1], last=last)
+                if one.touches_head(number):
+                    found.append(_of_one_head(one, number))
+        return tuple(found)
+
+    def _resolved(self) -> dict[Site, Attention]:
+        """Every site with its attention, in order."""
+        if not self._found:
+            self._found = named(self._steps)
+        return self._found
+
+    def _with_sink(self, call: Attention, keys: Axis | None) -> Axis:
+        n = call.source.n_keys - 1
+        axis = keys or Axis.of_tokens(Message("axis_key"), [str(i) for i in range(n)])
+        if len(axis) != n:
+            return axis
+        sink = Axis(axis.name, (Message("label_sink"),), (0,), (True,))
+        return sink.joined(axis, axis.name) if call.sink == 0 else axis.joined(sink, axis.name)
+
+
+def _labelled(
+    sizes: Mapping[str, tuple[int, int]], queries: Given, keys: Given, grid: tuple[int, int] | None = None
+) -> dict[str, tuple[Axis, Axis]]:
+    """The axes of each site, of which `sizes` counts queries and keys: labels of the site, or of the length.
+
+    Without either, patches of a `grid` are called by row and column, other positions by number.
+
+    Raises:
+        RecordError: labels do not fit their site, two lists of one length differ, or labels or the grid fit no axis.
+    """
+    if grid is not None and (len(grid) != 2 or min(grid) < 1):
+        raise RecordError("grid_no_size", grid=tuple(grid))
+    given = {"queries": queries, "keys": keys}
+    common = {what: _axis(what, one) for what, one in given.items() if one is not None and not isinstance(one, Mapping)}
+    found: dict[str, list[Axis]] = {site: [] for site in sizes}
+    used: set[str] = set()
+    for site, lengths in sizes.items():
+        for (what, labels), length in zip(given.items(), lengths, strict=True):
+            own = labels.get(site) if isinstance(labels, Mapping) else None
+            fitting = {name: axis for name, axis in common.items() if len(axis) == length}
+            if own is not None:
+                axis = _axis(what, own)
+                if len(axis) != length:
+                    raise RecordError("labels_wrong_length", what=what, site=site, found=len(axis), needed=length)
+            elif len({one.texts for one in fitting.values()}) > 1:
+                raise RecordError("labels_ambiguous", what=what, site=site, count=length)
+            elif fitting:
+                used |= set(fitting)
+                axis = fitting.get(what) or next(iter(fitting.values()))
+                if axis.name in NAMES.values():  # labels of the other side are no name of this one
+                    axis = replace(axis, name=NAMES[what])
+            else:
+                axis = Axis.of_tokens(NAMES[what], _positions(length, grid))
+            has_grid = _has_patches(length, grid) and axis.grid is None
+            found[site].append(replace(axis, grid=grid) if has_grid else axis)
+    every = {length for lengths in sizes.values() for length in lengths}
+    counts = tuple(map(str, sorted(every)))
+    if grid is not None and not any(_has_patches(length, grid) for length in every):
+        raise RecordError("grid_fits_nothing", grid=tuple(grid), most=MOST_LEADING, lengths=counts)
+    for what, axis in common.items():
+        if what not in used:
+            raise RecordError("labels_fit_nothing", what=what, found=len(axis), lengths=counts)
+    return {site: (axes[0], axes[1]) for site, axes in found.items()}
+
+
+def _has_patches(length: int, grid: tuple[int, int] | None) -> bool:
+    """Whether an axis has as many patches as the grid, and a few tokens before them."""
+    return grid is not None and 0 <= length - prod(grid) <= MOST_LEADING
+
+
+def _positions(length: int, grid: tuple[int, int] | None) -> list[str]:
+    if grid is None or not _has_patches(length, grid):
+        return [str(i) for i in range(length)]
+    patches = [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
+    return [*map(str, range(length - len(patches))), *patches]
+
+
+def _axis(what: str, labels: Labels) -> Axis:
+    if isinstance(labels, Axis):
+        return labels
+    return Axis.of_pieces(NAMES[what], list(labels), [False] * len(labels))
+
+
+@overload
+def recording(module: None = None, *, outputs: bool = ..., mixing: bool = ...) -> AbstractContextManager[Recording]: ...
+@overload
+def recording(
+    module: nn.Module, *, outputs: bool = ..., most_bytes: int = ...
+) -> AbstractContextManager[ModuleRecording]: ...
+def recording(
+    module: nn.Module | None = None, *, outputs: bool = False, mixing: bool = False, most_bytes: int = MOST_BYTES
+) -> AbstractContextManager[Recording]:
+    """Record the attention of `module`, or of every model of this library, that this thread runs inside the block.
+
+    `module` is any `torch.nn.Module`: nothing of it is changed, its output is the same (within rounding where PyTorch
+    would have taken the fast path of nn.TransformerEncoder, which a note says), and nothing stays behind, also after an
+    exception. Its sites are the paths of the submodules in which attention ran: PyTorch's fused attention, multi-head
+    attention, and softmaxes that a product mixes values by. Written-out weights are kept, up to `most_bytes`; of fused
+    attention the queries and keys, from which weights are computed when asked for.
+
+    Without a module, models that `load` returns are watched already; for others of this library, call `watch` once.
+    `outputs` keeps what the heads gave on as well, for a `donor`; `mixing` (without a module) the values too.
+
+    Raises:
+        RecordError: what was given is no module.
+    """
+    if module is None:
+        return capture.recording(outputs, mixing)
+    if not isinstance(module, nn.Module):
+        raise RecordError("not_a_module", found=type(module).__name__)
+    return _of_module(module, outputs, most_bytes)
+
+
+@contextmanager
+def _of_module(module: nn.Module, outputs: bool, most_bytes: int) -> Iterator[ModuleRecording]:
+    found = ModuleRecording(keeps_outputs=outputs, module=module, most_bytes=most_bytes)
+    compiler = sys.modules.get("torch._dynamo")  # nothing is compiled where it was never imported
+    with ExitStack() as stack:
+        if compiler is not None and any(isinstance(one, compiler.OptimizedModule) for _, one in found.paths.modules):
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(changed_context(row_sums=[], is_streaming=True))  # what runs may be a step of a loop
+        stack.enter_context(found.watching())
+        yield found

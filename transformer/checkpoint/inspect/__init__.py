@@ -1,1 +1,0 @@
-"""Looking into a checkpoint, and holding what it computes against what its original computed."""

@@ -1,1 +1,0 @@
-"""Two models' alignments over one target, marked and played together."""

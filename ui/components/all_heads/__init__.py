@@ -1,1 +1,0 @@
-"""Every head of a kind as thumbnails, on one canvas."""

@@ -1,1 +1,0 @@
-"""Which head is looked at, and what is known of it."""

@@ -1,1 +1,0 @@
-"""Tokens on two sides, and lines between them."""

@@ -1,1 +1,0 @@
-"""One head, large, drawn in the browser."""

@@ -1,1 +1,0 @@
-"""A whole model as one or two towers that can be walked, lit step by step and opened."""

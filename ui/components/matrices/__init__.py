@@ -1,1 +1,0 @@
-"""Matrices whose cells can be picked, with where each number comes from."""

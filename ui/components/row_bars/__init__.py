@@ -1,1 +1,0 @@
-"""The weights of one row as bars that can be dragged."""

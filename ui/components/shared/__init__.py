@@ -1,1 +1,0 @@
-"""What components share: one binary blob in, small events out."""

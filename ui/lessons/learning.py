@@ -1,0 +1,506 @@
+"""The lesson "Learning": a training before the reader's eyes, what trainings rest on, and that of a translator."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from transformer import DecodingOptions, Translation
+from transformer.attention.measures import alignment, heads_of
+from transformer.errors import InputError
+from transformer.lessons.pairs import REFERENCES, TrainingBatch, training_batch
+from transformer.plots import charts
+from transformer.plots.canvas.views import About
+from transformer.plots.charts import curves
+from transformer.plots.export import file_name, plot_config
+from transformer.training import snapshots as training
+from transformer.training.snapshots import SCHEDULE, Measures, Snapshot, at_start, checkpoint, labels, texts
+from transformer.training.tasks import CHOICES, LAST_SEED, Settings, noam
+from ui.components.alignments.component import Moment, Panel, alignments
+from ui.lessons.shared import listed
+from ui.patches import session
+from ui.shared import address, heads
+from ui.shared.address import belong_to, choice, hundredths, line, parameter, put, set_parameter, switch, whole
+from ui.shared.bars import is_dark
+from ui.shared.part import part
+from ui.shared.subject import MODEL
+from ui.store import runs, store, trainings
+from ui.store.cache import cached, session_store
+from ui.store.refs import Revision
+from ui.store.trainings import TRAININGS, Look, Spent, recordings
+from ui.texts import KEY, language, plain, t
+
+SPENT = "training-seconds"
+
+EVERY = 1.0
+"""Seconds between two looks at a run that goes on."""
+
+VIEWS = ("pages/map.py", "pages/translate.py")
+"""Pages that open a trained model; the second only one that reads one text and writes another."""
+
+
+RIGHT, SHARP, FOUND = 0.99, 0.9, 0.5
+"""From which share of right answers a task is learned, which mean weight is sharp, and which is an induction head."""
+
+LEARNED_LETTERS = 0.95
+"""From which share of right letters a repeated pattern is learned."""
+
+TO, MOMENT = "to", "moment"
+"""The query parameters of the update up to which the run is trained, and of the snapshot that is looked at."""
+
+LEG = 1_000
+"""Updates of one press of the button."""
+
+ICONS = {"train": ":material/play_arrow:", "step": ":material/skip_next:", "pause": ":material/pause:"}
+
+MODEL_SETTINGS = ("n_layers", "n_heads", "d_model", "norm_first", "positions", "xavier")
+TRAINING_SETTINGS = ("rate", "warmup", "smoothing", "dropout", "sees_future", "seed")
+
+
+def as_address(chosen: Settings) -> dict[str, Any]:
+    """Settings as values of controls."""
+    return {name: str(value) if name in CHOICES else value for name, value in asdict(chosen).items()}
+
+
+TRY = {
+    "try_reverse": as_address(Settings()),
+    "try_repeat": as_address(Settings(task="repeat", n_layers=2)),
+    "try_future": as_address(Settings(sees_future=True)),
+    "try_deep": as_address(Settings(n_layers=4, n_heads=2, norm_first=False, rate=0.01)),
+    "try_warm": as_address(Settings(n_layers=4, n_heads=2, norm_first=False, rate=0.01, warmup=True)),
+    "try_add": as_address(Settings(task="add", n_heads=4, d_model=64, rate=0.003)),
+}
+"""Runs worth seeing, by their text; of each there is a recording."""
+
+
+def settings() -> Settings:
+    """What is to be trained; another choice is another run, of which nothing is trained yet."""
+    usual, found = asdict(Settings()), dict[str, Any]()
+    found["task"] = listed("learning.task", CHOICES["task"], key="task", width=220, bare=True)
+    for label, names in (("model", MODEL_SETTINGS), ("training", TRAINING_SETTINGS)):
+        with st.popover(t(f"learning.{label}"), icon=":material/tune:"):
+            for name in names:
+                found[name] = _setting(name, usual[name])
+    made = Settings.of({name: str(value).lower() for name, value in found.items()})
+    belong_to(made, TO, MOMENT)
+    return made
+
+
+def _setting(name: str, usual: Any) -> Any:
+    """One setting, as its kind of value is chosen."""
+    label = t(f"learning.{name}")
+    if name in CHOICES:
+        return choice(label, CHOICES[name], key=name, default=str(usual), text=str)
+    return switch(label, usual, key=name) if isinstance(usual, bool) else whole(label, 0, LAST_SEED, usual, key=name)
+
+
+def wanted() -> int:
+    """Up to which update the address wants the run trained: -1 for not at all, else one with a snapshot."""
+    said = parameter(TO) or ""
+    known = [one for one in SCHEDULE if said.isascii() and said.isdecimal() and len(said) < 9 and one <= int(said)]
+    return known[-1] if known else -1
+
+
+def watch_panel(bar: DeltaGenerator) -> None:
+    """Choose a run, train it, and watch; it draws itself again while the run goes on."""
+    with bar:
+        chosen = settings()
+        buttons = st.container(horizontal=True, gap="xsmall", width="content")
+    goes_on = _look(chosen).ahead is not None
+
+    def looked_at() -> None:
+        look = _look(chosen)
+        if goes_on != (look.ahead is not None):
+            st.rerun()  # the page says how often this part is drawn
+        with buttons:
+            _buttons(look)
+        _shown(chosen, look)
+
+    part(looked_at, every=EVERY if goes_on else None)
+
+
+def _look(chosen: Settings) -> Look:
+    """The run as this session wants it; its recording where nothing is to be trained."""
+    spent = st.session_state.setdefault(SPENT, Spent())
+    look = TRAININGS.look(chosen, session.session_id(), wanted(), spent)
+    return Look(recordings().get(chosen, ())) if wanted() < 0 else look
+
+
+def _buttons(look: Look) -> None:
+    """Train (to the end of the next leg) or pause, and one step; how long it waits, or why it does not go on."""
+    last = look.snapshots[-1].measures.update if look.snapshots and wanted() >= 0 else 0
+    steps = {"pause": last}
+    if look.ahead is None:
+        steps = {
+            "train": min(SCHEDULE[-1], last // LEG * LEG + LEG),
+            "step": next((i for i in SCHEDULE if i > last), last),
+        }
+    for name, to in steps.items():
+        more: dict[str, Any] = {} if name == "pause" else {MOMENT: None}
+        st.button(
+            t(f"learning.{name}"), key=name, on_click=partial(put, **{TO: to}, **more), icon=ICONS[name],
+            type="primary" if name == "train" else "secondary",
+        )  # fmt: skip
+    if look.ahead:
+        st.caption(t("learning.queue", ahead=look.ahead))
+    elif look.spent:
+        st.caption(t("learning.spent", seconds=int(trainings.SESSION_SECONDS)))
+    elif look.failed:
+        st.caption(t("learning.failed"))
+
+
+def _shown(chosen: Settings, look: Look) -> None:
+    """The run so far, at the snapshot of the address, or else the last one."""
+    snapshots = look.snapshots
+    if not snapshots:
+        st.info(t("learning.nothing" if look.ahead is None else "learning.begins"), icon=":material/info:")
+        return
+    found = [one.measures for one in snapshots]
+    updates, said = [str(one.update) for one in found], parameter(MOMENT)
+    at = updates.index(said) if said in updates else len(updates) - 1
+    st.markdown(_report(chosen, found))
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        _maps(chosen, snapshots, at)
+    with right:
+        _curves(found, at)
+    _open(chosen, snapshots[at])
+
+
+def _maps(chosen: Settings, snapshots: Sequence[Snapshot], at: int) -> None:
+    """The head that looks at the right position most at the end, at every snapshot."""
+    sharpest = snapshots[-1].measures.sharpest
+    site, head = sharpest[:2] if sharpest else (max(one for one in snapshots[-1].maps if one.endswith(".cross")), 0)
+    rows, columns = labels(chosen)
+    title = plain("learning.map_title", site=site, head=head)
+    visible = np.tri(len(rows), dtype=bool) if chosen.learned.target is None else None
+
+    def shown(one: Snapshot) -> Moment:
+        found = one.measures
+        name = plain("learning.moment", update=found.update, accuracy=found.accuracy)
+        return Moment(name, (Panel(title, tuple(rows), one.maps[site][head], visible),))
+
+    alignments(
+        [shown(one) for one in snapshots], columns, key="learning-map", same_rows=True, moment=at,
+        file_name=f"{chosen.task}-{site}-{head}",
+        on_moment=lambda number: set_parameter(MOMENT, str(snapshots[number].measures.update)),
+    )  # fmt: skip
+
+
+def _curves(found: Sequence[Measures], at: int) -> None:
+    def series(*names: str) -> dict[str, Any]:
+        return {plain(f"learning.{name}"): [getattr(one, name) for one in found] for name in names}
+
+    shares = series("accuracy", "top")
+    if found[-1].sharpest is not None:
+        shares[plain("learning.focus")] = [one.sharpest and one.sharpest[2] for one in found]
+    figure = charts.training(
+        [one.update for one in found], shares, series("train_loss", "loss"), *series("rate").items(),
+        at=found[at].update, axis=plain("learning.update"), dark=is_dark(),
+    )  # fmt: skip
+    st.plotly_chart(figure, key="plot.learning", config=plot_config("learning", "svg"))
+
+
+def _open(chosen: Settings, snapshot: Snapshot) -> None:
+    """The model of the snapshot that is looked at, on other pages and as a file."""
+    update = snapshot.measures.update
+    if not snapshot.weights:
+        st.caption(t("learning.no_weights", update=update))
+        return
+    with st.popover(t("learning.open", update=update), icon=":material/open_in_new:"):
+        st.caption(t("learning.open_note"))
+        name = trainings.known(chosen, snapshot)
+        if name is None:
+            take = partial(trainings.opened, chosen, snapshot)
+            st.button(t("learning.take"), key="take", on_click=take, type="primary")
+        else:
+            query = {MODEL: name, "text": texts(chosen)[0], "target": " ".join(labels(chosen)[0][:-1]), KEY: language()}
+            for page in VIEWS if chosen.learned.target is not None else VIEWS[:1]:
+                label = t(f"{Path(page).stem}.title")
+                st.page_link(page, label=label, icon=":material/arrow_forward:", query_params=query)
+        st.download_button(
+            t("learning.download"), partial(checkpoint, chosen, snapshot), f"{chosen.task}-{update}.zip",
+            "application/zip", key="download", on_click="ignore", icon=":material/download:",
+        )  # fmt: skip
+
+
+def _report(settings: Settings, found: Sequence[Measures]) -> str:
+    """What happened so far, as Markdown."""
+    repeats, last = settings.learned.target is None, found[-1]
+    kind, enough = ("letters", LEARNED_LETTERS) if repeats else ("rows", RIGHT)
+    first = next((one for one in found if one.accuracy >= enough), None)
+    if first is None:
+        said = [t(f"learning.not_yet_{kind}", update=last.update, share=last.accuracy, tokens=last.token_accuracy)]
+    else:
+        said = [t(f"learning.learned_{kind}", update=first.update, seconds=first.seconds, share=first.accuracy)]
+    if last.sharpest is not None:
+        said.append(_focus(repeats, found, first))
+    if settings.sees_future:
+        said.append(t("learning.saw_future", train=last.train_loss or last.loss, loss=last.loss, share=last.accuracy))
+    if settings.smoothing and first is not None:
+        said.append(t("learning.smoothed", top=last.top))
+    return " ".join(said)
+
+
+def _focus(repeats: bool, found: Sequence[Measures], learned: Measures | None) -> str:
+    """How far attention is on the right position: when it became sharp, beside when answers were right."""
+    weights = {one.update: one.sharpest[2] if one.sharpest else 0.0 for one in found}
+    fields: dict[str, Any] = {"update": found[-1].update, "weight": weights[found[-1].update]}
+    if repeats:
+        name = "induction" if fields["weight"] >= FOUND else "no_induction" if learned else "no_induction_yet"
+    elif learned is None:
+        name = "weight"
+    else:
+        sharp = next((update for update, one in weights.items() if one >= SHARP), None)
+        fields |= {"sharp": sharp, "then": weights[learned.update]}
+        name = "never_sharp" if sharp is None else "sharp_later" if sharp > learned.update else "sharp_before"
+    return t(f"learning.{name}", **fields)
+
+
+DONE = "training.done"
+"""What the session has seen every snapshot of: its runs are cached, so there is no progress to show."""
+
+WORD = "word"
+"""The query parameter of the marked target word."""
+
+GREEDY = DecodingOptions(beam=1)
+
+
+class Stage(NamedTuple):
+    """One snapshot: its name, what was written freely at that time, and the pass through the common target."""
+
+    name: str
+    free: Translation
+    read: Translation
+
+
+def history_panel(bar: DeltaGenerator) -> None:
+    """The same sentence, target and head at every snapshot; nothing runs again when another one is looked at."""
+    trained = [name for name in store.checkpoint_names("seq2seq", "recurrent") if store.snapshots(name)]
+    if not trained:
+        st.info(t("learning.no_history"))
+        return
+    with bar:
+        name, text, forced = _sentence(trained, "trained")
+        stages = _stages(name, text, forced)
+        final = stages[-1].read
+        codes = {f"{one.layer}.{one.head}": one for one in heads_of(final.record)}
+        layer, head = heads.first_head(name, final)
+        shown = codes[
+            listed(
+                "lessons.head", list(codes), key="emerging", default=f"{layer}.{head}", bare=True,
+                text=lambda code: heads.head_text(codes[code]),
+            )
+        ]  # fmt: skip
+    st.caption(t("learning.look_training", target=final.text))
+    pictures = [alignment(stage.read.record, shown) for stage in stages]
+    rows, word = pictures[0].queries.labels, parameter(WORD)
+    moments = []
+    for stage, picture in zip(stages, pictures, strict=True):
+        written = plain("learning.wrote", text=stage.free.text or plain("learning.empty"))
+        panel = Panel(heads.head_text(shown), picture.queries.labels, picture.values, picture.visible, written)
+        moments.append(Moment(stage.name, (panel,)))
+    # Where the address names no snapshot, it is the earliest: a training is seen from its beginning.
+    at, *_ = address.whole_numbers(parameter(MOMENT), 1) or (0,)
+    alignments(
+        moments, pictures[0].keys.labels, key="training", same_rows=True,
+        moment=at if at < len(stages) else 0,
+        marked=(0, rows.index(word)) if word in rows else None,
+        file_name=file_name(name, "training", f"layer-{shown.layer}-head-{shown.head}", text=text),
+        about=About(
+            plain("learning.about_training", model=name, head=heads.head_text(shown)),
+            [plain("learning.about_sentence", text=text), plain("learning.about_read", target=final.text)],
+        ),
+        on_mark=lambda marked: set_parameter(WORD, None if marked is None else rows[marked[1]]),
+        on_moment=lambda snapshot: set_parameter(MOMENT, str(snapshot)),
+    )  # fmt: skip
+
+
+def _stages(name: str, text: str, forced: str | None) -> list[Stage]:
+    """Every snapshot and the finished model on the sentence; its words, or typed ones, are the target."""
+    snapshots = store.snapshots(name)
+    final = runs.translation(name, text, GREEDY, None)
+    target = forced or final.text
+    if not target.strip():
+        raise InputError("align_model_wrote_nothing", model=name)
+    done, asked = session_store(DONE), (tuple(map(store.revision, snapshots)), text, target)
+    bar = st.empty() if asked in done else st.progress(0.0)
+    found = []
+    for number, (one, snapshot) in enumerate(snapshots.items()):
+        if asked not in done:
+            bar.progress(number / len(snapshots), t("learning.running_snapshot", update=snapshot.update))
+        fields = {name: getattr(snapshot, name) for name in ("update", "epoch", "bleu", "loss")}
+        free, read = (runs.translation(one, text, GREEDY, wanted) for wanted in (None, target))
+        found.append(Stage(plain("learning.snapshot_title", **fields), free, read))
+    done.put(asked, True)
+    bar.empty()
+    read = runs.translation(name, text, GREEDY, target)
+    return [*found, Stage(plain("learning.snapshot_final"), final, read)]
+
+
+def pair_panel(bar: DeltaGenerator) -> None:
+    """One pair, a batch of two, and two ways to walk through the target."""
+    with bar:
+        name, text, forced = _sentence(store.checkpoint_names("seq2seq", "recurrent"), "learner")
+    target, origin = _reference(name, text, forced)
+    st.caption(t("learning.look_lesson", origin=origin, target=target))
+    others = [pair for pair in REFERENCES.items() if pair[0] != text.strip()]
+    companion = max(others, key=lambda pair: abs(len(pair[0]) - len(text)))  # of another length, so that one is padded
+    batch = _batch(store.revision(name), ((text, target), companion))
+    _cut(batch)
+    _counted(batch, companion)
+    _forced_and_free(name, text, target)
+
+
+def _reference(name: str, text: str, forced: str | None) -> tuple[str, str]:
+    """What a person would have written: typed, known for an example, or else the model's own words stand in."""
+    if forced is not None:
+        return forced, plain("learning.origin_typed")
+    known = REFERENCES.get(text.strip())
+    if known is not None:
+        return known, plain("learning.origin_known")
+    return runs.translation(name, text, GREEDY, None).text, plain("learning.origin_instead")
+
+
+@cached()
+def _batch(revision: Revision, pairs: tuple[tuple[str, str], ...]) -> TrainingBatch:
+    return training_batch(store.load(revision), pairs)
+
+
+def _cut(batch: TrainingBatch) -> None:
+    """The pair that was typed, without padding."""
+    st.markdown(f"**{t('learning.cut')}**", help=t("learning.look_cut"))
+    source = " ".join(text for text in batch.source[0] if text != batch.pad)
+    st.text(plain("learning.encoder_reads", tokens=source))
+    with st.container(key="pair"):
+        st.dataframe(_cells(batch, 0, int(batch.counted[0].sum())).iloc[:3], key="cut")
+
+
+def _cells(batch: TrainingBatch, row: int, n: int, prefix: str = "") -> pd.DataFrame:
+    """A pair position by position: what the decoder reads, its label, the loss, and whether it counts."""
+    cells = {
+        "decoder_reads": batch.read[row],
+        "label": batch.labels[row],
+        "loss_column": [f"{value:.2f}" for value in batch.losses[row]],
+        "counts": ["1" if on else "0" for on in batch.counted[row]],
+    }
+    index, columns = [f"{prefix}{t(f'learning.{what}')}" for what in cells], [str(i + 1) for i in range(n)]
+    return pd.DataFrame([list(one[:n]) for one in cells.values()], index=index, columns=columns)
+
+
+def _counted(batch: TrainingBatch, companion: tuple[str, str]) -> None:
+    """A batch of two: the loss at every position, and what counting padding would do to the mean."""
+    st.markdown(f"**{t('learning.batch_of_two')}**", help=t("learning.look_batch", source=companion[0]))
+    table = pd.concat([_cells(batch, i, batch.losses.shape[1], f"{i + 1}. ") for i in range(len(batch.labels))])
+    hidden = np.repeat(~batch.counted, 4, axis=0)
+    faded = np.where(hidden, "opacity: 0.45; background-color: rgba(128, 128, 128, 0.18)", "")
+    st.dataframe(table.style.apply(lambda _: faded, axis=None), key="batch", height="content")
+    count, positions = int(batch.counted.sum()), batch.counted.size
+    sums = {"right": (batch.loss, batch.losses[batch.counted].sum(), count)}
+    sums["wrong"] = (batch.loss_with_padding, batch.losses.sum(), positions)
+    for place, (name, (loss, total, number)) in zip(st.columns(2), sums.items(), strict=True):
+        place.metric(t(f"learning.loss_{name}"), f"{loss:.3f}")
+        place.caption(t("learning.sum_and_count", total=float(total), count=number))
+    st.caption(t("learning.why_padding", padding=positions - count))
+
+
+def _forced_and_free(name: str, text: str, target: str) -> None:
+    """The same model twice: given the true tokens so far, and given its own."""
+    st.markdown(f"**{t('learning.forced_and_free')}**")
+    st.caption(t("learning.look_forced"))
+    forced, free = (runs.translation(name, text, GREEDY, wanted) for wanted in (target, None))
+    given = [[one.text, float(np.log(one.probability)), one.likeliest[0].text, one.rank + 1] for one in forced.steps]
+    own = [[one.text, float(np.log(one.probability))] for one in free.steps]
+    names = [t(f"learning.forced_{column}") for column in ("token", "log", "would", "rank")]
+    names += [t(f"learning.free_{column}") for column in ("token", "log")]
+    table = pd.concat([pd.DataFrame(given, columns=names[:4]), pd.DataFrame(own, columns=names[4:])], axis=1)
+    table.index += 1
+    logarithm = st.column_config.NumberColumn(format="%.3f")
+    st.dataframe(table, key="forced", column_config={names[1]: logarithm, names[5]: logarithm})
+    pairs = enumerate(zip_longest(forced.target_ids, free.target_ids), 1)
+    step = next((step for step, (one, other) in pairs if one != other), None)
+    said, written = f"learning.sums_{'same' if step is None else 'apart'}", free.text or plain("learning.empty")
+    st.caption(t(said, forced=forced.log_prob, free=free.log_prob, text=written, step=step))
+
+
+def _sentence(names: Sequence[str], key: str) -> tuple[str, str, str | None]:
+    """A trained model, a sentence for it, and the target that was typed, if any."""
+    name = listed("learning.learner", names, key=key, width=260, bare=True, text=str)
+    with st.popover(t("learning.sentence"), icon=":material/edit:"):
+        text = line(t("lessons.source"), next(iter(store.checkpoint(name).examples), ""), key="text")
+        forced = line(t("lessons.target"), "", key="force")
+    return name, text, forced.strip() or None
+
+
+def rate_panel(bar: DeltaGenerator) -> None:
+    """Noam's schedule over 4,000 updates, for a width and a warm-up."""
+    with bar:
+        d_model = int(choice(t("learning.rate_d_model"), ("32", "128", "512"), key="width", default="512", text=str))
+        warmup = whole(t("learning.rate_warmup"), 50, 4_000, 400, key="rising", step=50, width=240)
+    peak = (d_model * warmup) ** -0.5
+    updates = np.unique(np.linspace(1, 4_000, 161).round()).tolist()
+    st.latex(r"\eta(n) = d_{model}^{-0.5} \min\left(n^{-0.5},\; n \cdot warmup^{-1.5}\right)")
+    st.caption(t("learning.look_rate", warmup=warmup, peak=peak))
+    line = {plain("learning.noam_curve"): np.array([peak * noam(int(update), warmup) for update in updates])}
+    _plot(line, updates, plain("learning.update"), plain("learning.rate"), float(warmup))
+
+
+def smoothing_panel(bar: DeltaGenerator) -> None:
+    """What label smoothing aims at, and the loss over the probability that the right token gets."""
+    with bar:
+        epsilon = hundredths(t("learning.smoothing_epsilon"), 0.0, 0.5, 0.1, key="epsilon", width=240)
+        vocab = int(choice(t("learning.smoothing_vocab"), ("2", "14", "100", "5000"), key="v", default="14", text=str))
+    target = training.smoothed_target(epsilon, vocab)
+    least = float(training.smoothed_losses(target[:1], epsilon, vocab)[0]) if target[0] < 1 else 0.0
+    st.latex(
+        r"q_{right} = 1 - \varepsilon + \tfrac{\varepsilon}{V}, \quad q_{other} = \tfrac{\varepsilon}{V}, \qquad "
+        r"L = -\left(1 - \varepsilon\right) \log p_{right} - \tfrac{\varepsilon}{V} \sum_v \log p_v"
+    )
+    st.caption(t("learning.look_smoothing", right=float(target[0]), other=float(target[1]), least=least))
+    right = np.linspace(0.5, 0.999, 200)
+    names = {plain("learning.with_smoothing", epsilon=epsilon): epsilon, plain("learning.without_smoothing"): 0.0}
+    lines = {name: training.smoothed_losses(right, one, vocab) for name, one in names.items()}
+    _plot(lines, right.tolist(), plain("learning.right_probability"), plain("learning.loss"), float(target[0]))
+
+
+def start_panel(bar: DeltaGenerator) -> None:
+    """The same model before its first update, with Xavier's start values and with wider ones."""
+    with bar:
+        seed = whole(t("learning.seed"), 0, 20, 1, key="start-seed", width=240)
+    (good, good_gradient), (bad, bad_gradient) = _started(seed, True), _started(seed, False)
+    st.latex(r"W_{ij} \sim U(-a, a), \qquad a = \sqrt{\tfrac{6}{n_{in} + n_{out}}}")
+    site = next(one for one in good.maps if "cross" in one)
+    largest = {name: float(one.maps[site].max(2).mean()) for name, one in (("good", good), ("bad", bad))}
+    st.caption(t("learning.look_start", good_gradient=good_gradient, bad_gradient=bad_gradient, **largest))
+    rows, columns = labels(Settings(seed=seed))
+    shown = ((plain("learning.start_xavier"), good), (plain("learning.start_bad"), bad))
+    panels = tuple(Panel(title, tuple(rows), one.maps[site][0]) for title, one in shown)
+    alignments([Moment("", panels)], columns, key="start-maps", same_rows=True, file_name="start")
+
+
+@cached()
+def _started(seed: int, xavier: bool) -> tuple[Snapshot, float]:
+    return at_start(Settings(seed=seed, xavier=xavier))
+
+
+def _plot(lines: Mapping[str, np.ndarray], places: Sequence[float], axis: str, quantity: str, mark: float) -> None:
+    figure = curves(lines, axis, quantity, x=places, mark=mark, dark=is_dark())
+    st.plotly_chart(figure, key="plot.theory", config=plot_config("learning", "svg"))
+
+
+SCREENS: dict[str, Callable[[DeltaGenerator], None]] = {
+    "watch": watch_panel,
+    "rate": rate_panel,
+    "smoothing": smoothing_panel,
+    "start": start_panel,
+    "lesson": pair_panel,
+    "training": history_panel,
+}
+"""Every screen; each gets the row in which its controls stand."""

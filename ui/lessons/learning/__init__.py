@@ -1,1 +1,0 @@
-"""The lesson "Learning": a small Transformer that is trained while the reader looks on."""
