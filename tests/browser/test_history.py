@@ -74,6 +74,10 @@ def seen(page: Page) -> object:
     return now
 
 
+def shows(page: Page, before: object) -> None:
+    assert seen(page) == before
+
+
 def there_and_back(here: Visit, actions: list[Action]) -> None:
     """Do each action, which is one entry of the history; then Back through all of them, Forward, and to the end."""
     page, states = here.page, [(here.page.url, seen(here.page))]
@@ -94,7 +98,7 @@ def there_and_back(here: Visit, actions: list[Action]) -> None:
         with nullcontext() if undone in BY_BROWSER else here.run():
             page.evaluate("move => history.go(move)", move)
         expect(page).to_have_url(url)
-        until(page, lambda before: seen(page) == before, shown)
+        until(page, shows, page, shown)
 
 
 def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(opened) -> None:

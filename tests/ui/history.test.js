@@ -166,10 +166,13 @@ test("the menu's link to the first page is complete before it can be opened apar
   }
 });
 
+/** What a component is sent, for one of the arrivals that a session counts. */
+const arrival = (number, values = {}, session = "first") => ({ session, arrival: number, values });
+
 /** Translate with a head that its scripts chose: the server has drawn one arrival there. */
 function choosing(path = "/translate?text=dogs") {
   const one = browser(path);
-  one.address.arrive(1, {});
+  one.address.arrive(arrival(1));
   one.click();
   one.address.write({ layer: "3", head: "2" });
   return one;
@@ -204,13 +207,32 @@ test("what Streamlit writes keeps what stands behind #, but on another page", ()
 
 test("keys that a link names before # stand behind it once the server has said so, once an arrival", () => {
   const one = browser("/translate?head=1");
-  one.address.arrive(1, { head: "1" });
+  one.address.arrive(arrival(1, { head: "1" }));
   one.push("/translate");
   assert.deepEqual(one.entries, ["/translate#head=1"]);
   one.click();
   one.address.write({ head: "3" });
-  one.address.arrive(1, { head: "1" }); // the same one, told by another component
+  one.address.arrive(arrival(1, { head: "1" })); // the same one, told by another component
   assert.equal(one.here(), "/translate#head=3");
+});
+
+test("what is drawn again of an earlier arrival, or of a session before a restart, takes nothing back", () => {
+  const one = browser("/translate");
+  const steps = [arrival(1), arrival(2), arrival(1, {}, "second")];
+  for (const [last, late] of steps.entries()) {
+    one.address.arrive(late);
+    for (const earlier of steps.slice(0, last)) one.address.arrive({ ...earlier, values: { head: "1" } });
+    assert.deepEqual(steps.map(one.address.isDrawn), steps.map((step) => step === late));
+  }
+  assert.equal(one.here(), "/translate");
+});
+
+test("where no session has a name, another arrival is the last one", () => {
+  const one = browser("/translate");
+  for (const late of [arrival(2, {}, ""), arrival(1, {}, "")]) {
+    one.address.arrive(late);
+    assert.ok(one.address.isDrawn(late));
+  }
 });
 
 test("other words for the same are no entry, and wait for an answer that is on its way", () => {

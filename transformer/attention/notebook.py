@@ -160,7 +160,7 @@ def page(
         headers = {}
     elif len(kinds) == 1 and kinds[0].weights.shape[:2] == (1, 1):
         headers.pop("all_heads")  # one head alone has no grid of all
-    local = {"record": "record", "arrival": 0, "values": {}}
+    local = {"record": "record"}
     whole = {
         "title": title,
         "facts": facts,

@@ -5,8 +5,12 @@
 (() => {
   /** @typedef {Record<string, string>} Values */
 
-  /** Which arrival at the page is drawn, as the server counts them; whether the reader asked for another address since. */
-  let [arrival, ahead] = [-1, true];
+  /** @typedef {{ session: string, arrival: number, values: Values }} Arrival As the session counts them; "" is any one. */
+
+  /** Which arrival at the page is drawn; whether the reader asked for another address since. */
+  let [drawn, ahead] = [/** @type {Arrival} */ ({ session: "", arrival: 0, values: {} }), true];
+  /** Sessions that drew the page before a server was started again. @type {Set<string>} */
+  const before = new Set();
   /** What each page was left with behind #, by its path. @type {Map<string, string>} */
   const left = new Map();
   const tell = () => dispatchEvent(new Event("heedmap-address"));
@@ -36,17 +40,21 @@
   Object.assign(globalThis, {
     heedmapAddress: {
       /**
-       * The server has drawn the page for an arrival there; `said` are owned keys that stood before #.
-       * @param {number} number
-       * @param {Values} said
+       * The server has drawn the page for an arrival there; its values are owned keys that stood before #. What Streamlit
+       * draws again of a run before, while it takes it away, is no arrival.
+       * @param {Arrival} found
        */
-      arrive(number, said) {
-        if (number === arrival) return;
-        [arrival, ahead] = [number, false];
+      arrive(found) {
+        const { session, arrival, values: said } = found;
+        const isEarlier = before.has(session) || (session === drawn.session && arrival < drawn.arrival);
+        if ((session && isEarlier) || this.isDrawn(found)) return;
+        if (session !== drawn.session) before.add(drawn.session);
+        [drawn, ahead] = [found, false];
         if (Object.keys(said).length) enter("replaceState", said);
         tell();
       },
-      arrival: () => arrival,
+      /** Whether a component was sent for the arrival that is drawn. @param {Arrival} found */
+      isDrawn: ({ session, arrival }) => session === drawn.session && arrival === drawn.arrival,
       values,
       /** The reader has changed something: one entry. @param {Values} said all of them */
       write(said) {

@@ -201,15 +201,16 @@ class PageState:
         """Say that scripts of the page own these keys: they write them behind # in the address, without a run.
 
         `values` has what a link said of them, or what a view told that the server draws. It gives what those scripts
-        have to know: which arrival at the page this is, and what was known of the keys then. With another arrival,
-        they take it; in between, they alone know. What nobody owned before is news to the browser.
+        have to know: which arrival at the page this is, as this session counts them, and what was known of the keys
+        then. With a later arrival, they take it; in between, they alone know. What nobody owned before is news to the
+        browser.
         """
         if not self.owned.issuperset(keys):
             self.arrival += 1
             self._brought = {key: value for key, value in self.values.items() if key in keys}
         self.owned |= frozenset(keys)
         self.kept_out |= self.owned
-        return {"arrival": self.arrival, "values": dict(self._brought)}
+        return {"session": session.session_id(), "arrival": self.arrival, "values": dict(self._brought)}
 
     def seed(
         self, key: str, valid: Callable[[Any], Any], default: Any, among: tuple[object, ...] = ()

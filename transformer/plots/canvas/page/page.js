@@ -119,7 +119,7 @@ function bringAddress() {
   const values = () => (isOwn ? Object.fromEntries(new URLSearchParams(location.hash.slice(1))) : kept);
   const bar = {
     arrive: () => {},
-    arrival: () => 0,
+    isDrawn: () => true,
     values,
     write: (/** @type {Values} */ said) => {
       kept = said;

@@ -82,7 +82,7 @@ export function keepRecord({ header, arrays }) {
 
 /**
  * What a page does with its address: history.js in the dashboard, page.js where there is no server.
- * @typedef {{ arrive: (number: number, values: Values) => void, arrival: () => number, values: () => Values,
+ * @typedef {{ arrive: (local: any) => void, isDrawn: (local: any) => boolean, values: () => Values,
  *   write: (values: Values) => void, settle: (values: Values) => void }} AddressBar
  */
 
@@ -109,7 +109,7 @@ export function locally(local, take, tell) {
   };
   const again = () => {
     const found = now();
-    if (!received || !found || received.header.local.arrival !== addressBar().arrival()) return;
+    if (!received || !found || !addressBar().isDrawn(received.header.local)) return;
     const seen = local.seen(received.header, found.record, found.choice, allowed, received.arrays);
     if (seen) take(seen);
     if (!local.owns || isDue) return;
@@ -135,7 +135,7 @@ export function locally(local, take, tell) {
       if (!found) return false;
       if (!received) listen("addEventListener");
       received = message;
-      addressBar().arrive(found.arrival, found.values);
+      addressBar().arrive(found);
       again();
       return true;
     },
