@@ -134,12 +134,12 @@ async def _class(
 
 
 async def _reader(report: LoadReport, number: int, session: Session, record: Record, end: float, pause: float) -> None:
-    """Ask for the scores of another head of one's own sentence, one time in four of another layer, until the end."""
+    """Ask for the scores of another head of one's own sentence, one time in four of another layer; once at least."""
     chance, sites = random.Random(number), sites_of(record, "decoder.cross")
     sizes = {"layer": len(sites), "head": record[sites[0]].n_heads}
     at = {name: chance.randrange(size) for name, size in sizes.items()}
     await asyncio.sleep(chance.uniform(0, pause))
-    while time.monotonic() < end:
+    while True:
         name = "layer" if chance.random() < 0.25 else "head"
         at[name] = (at[name] + chance.randrange(1, sizes[name])) % sizes[name]
         answer = await session.trigger("head-choice", "asked", {key: str(value) for key, value in at.items()})
@@ -151,6 +151,8 @@ async def _reader(report: LoadReport, number: int, session: Session, record: Rec
         report.errors += answer.errors
         report.kinds |= answer.kinds
         await asyncio.sleep(chance.uniform(0.7, 1.3) * pause)
+        if time.monotonic() >= end:
+            return
 
 
 def _cpu(processes: Sequence[int]) -> float:

@@ -201,6 +201,7 @@ def test_what_is_typed_and_marked_on_the_map_is_found_on_other_pages_and_comes_b
     page.locator('.map .part[tabindex="0"]').focus()
     with here.run():
         page.keyboard.press("ArrowRight")
+    until(page, lambda: "word" in asked(page))
     word = asked(page)["word"]
     entries = page.evaluate("history.length")
     go(here, "Translate")
@@ -221,6 +222,7 @@ def test_what_is_typed_and_marked_on_the_map_is_found_on_other_pages_and_comes_b
     until(page, lambda: asked(page).get("word") == chosen)
     expect(page.get_by_role("slider").first).to_have_value("0")
     go(here, "Sequences")
+    expect(page).to_have_url(re.compile(r"/sequences\b"))
     assert "sequence" not in asked(page)
     go(here, "Map")
     expect(typed(page)).to_have_value(SENTENCE)

@@ -168,7 +168,9 @@ def test_the_track_is_zoomed_by_dragging_walked_by_keys_and_saved(opened) -> Non
     expect(page.locator(".st-key-scan-track .focus.band")).to_be_visible()
     with here.run():
         page.mouse.up()
-    found = re.search(r"letters=(\d+)-(\d+)", page.url)
+    dragged = re.compile(r"letters=(\d+)-(\d+)")
+    expect(page).to_have_url(dragged)
+    found = dragged.search(page.url)
     assert found is not None
     assert [int(one) for one in found.groups()] == pytest.approx([540, 620], abs=2)
     assert "site=" not in page.url, "a drag is no click"

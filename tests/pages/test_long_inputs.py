@@ -17,6 +17,8 @@ from transformer.checkpoint.ours.folder import save_folder
 from transformer.nn.stacks import Encoder, EncoderConfig
 from transformer.plots.canvas.blob import unpack
 from transformer.runs.any_model import run_any
+from transformer.runs.pace import Cost, Pace
+from transformer.safe.limits import MEGABYTE
 from ui.checkpoints import attention, inspection
 from ui.store import runs, store
 
@@ -89,12 +91,11 @@ def test_memory_is_the_limit_and_the_refusal_says_what_why_and_what_to_do(monkey
 
 
 def test_what_takes_very_long_waits_for_its_button_and_says_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "WORTH_ASKING", 0.0)
+    monkeypatch.setattr(Pace, "cost", lambda pace, length: Cost(41.2, 3 * MEGABYTE, MEGABYTE))
     monkeypatch.setattr(runs, "name_of", lambda kind, key: kind)
     at = fine(page())
     (told,) = [one.value for one in at.info if "of memory" in one.value]
-    assert told.startswith("1,800 tokens: about 1 s and ")
-    assert told.endswith(" MB of memory on this machine")
+    assert told == "1,800 tokens: about 41 s and 3 MB of memory on this machine"
     assert "tokens-tiles" not in sent(at)
     assert "tokens-tiles" in sent(fine(at.button(key="ask-long_any_run").click().run()))
 

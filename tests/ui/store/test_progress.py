@@ -36,7 +36,7 @@ def script(name: str) -> None:
 @pytest.fixture
 def page() -> AppTest:
     cache.clear()
-    return AppTest.from_function(script, args=(WORDS,))
+    return AppTest.from_function(script, args=(WORDS,), default_timeout=60)
 
 
 def test_a_value_is_computed_once_and_its_bar_goes(page: AppTest) -> None:

@@ -50,6 +50,7 @@ def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[InPlace]]:
     InPlace.made, InPlace.slow = [], False
     monkeypatch.setattr(trainings, "Child", InPlace)
     monkeypatch.setattr(trainings, "IDLE", 0.2)
+    monkeypatch.setattr(trainings, "AWAY", 600.0)  # nobody is taken for gone
     yield InPlace
     until(lambda: all(one.ended for one in InPlace.made))
 
@@ -100,10 +101,7 @@ def test_one_training_at_a_time_and_the_place_in_the_queue_is_said(child: type[I
 
 
 @pytest.mark.parametrize("chosen", [SMALL, OTHER])
-def test_stop_and_another_choice_end_what_is_under_way(
-    chosen: Settings, child: type[InPlace], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trainings, "AWAY", 600.0)  # nobody is taken for gone
+def test_stop_and_another_choice_end_what_is_under_way(chosen: Settings, child: type[InPlace]) -> None:
     child.slow, server = True, Trainings()
     server.look(SMALL, "a", 1_000, Spent())
     process = begun(child)
