@@ -42,13 +42,17 @@ check-scripts: node_modules/installed
 	$(NICE) $(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 transformer ui tests
 	$(NICE) $(NODE) --test --test-reporter=dot "tests/ui/**/*.test.js"
 
-# The checks take the time of the cores that the tests leave. Whatever fails, the others come to their end.
+# The checks take the time of the cores that the tests leave. Whatever fails, the others come to their end. Then few
+# tests of servers and browsers that failed have one second chance, alone (tests/once_more.py).
 test: setup-dev node_modules/installed
 	@$(MAKE) --jobs 3 --keep-going --no-print-directory NICE="nice -n 10" check-python check-scripts tests
+	@$(IN_VENV) -m tests.once_more
 
+# pytest-xdist: a core waits for browsers otherwise. Its status 1 is a failed test; any other is no run.
 tests: setup-dev
 	$(IN_VENV) -m tests.chromium
-	$(IN_VENV) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder  # pytest-xdist: a core waits for browsers otherwise
+	@rm -f .pytest_cache/v/cache/lastfailed
+	$(IN_VENV) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder || { [ $$? = 1 ] && $(IN_VENV) -m tests.once_more may; }
 
 # Not part of `test`: it needs a GPU, and the PyTorch that uses it.
 test-gpu: setup-dev
@@ -81,7 +85,7 @@ $(VENV)/installed: requirements.txt | $(IN_VENV)
 	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-$(VENV)/installed-dev: requirements.txt requirements-hf.txt requirements-cluster.txt requirements-docs.txt requirements-dev.txt | $(IN_VENV)
+$(VENV)/installed-dev: requirements.txt requirements-hf.txt requirements-docs.txt requirements-dev.txt | $(IN_VENV)
 	$(IN_VENV) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(VENV)/installed
 

@@ -16,7 +16,7 @@ import plotly
 import streamlit
 import torch
 
-from benchmarks import corpus, first_screen, load, recording
+from benchmarks import corpus, first_screen, load, memory, recording
 from benchmarks.measuring import Result, machine
 
 HERE = Path(__file__).parent
@@ -33,6 +33,7 @@ SECTIONS: dict[str, Callable[[], list[Result]]] = {
     "reading": recording.measure_reading,
     "scan": corpus.measure_scan,
     "load": load.measure,
+    "memory": memory.measure,
     "atlas": corpus.measure_atlas,
     "first_screen": first_screen.measure,
 }

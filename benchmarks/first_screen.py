@@ -5,12 +5,14 @@ page and component it is.
 """
 
 import tempfile
+import tomllib
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from benchmarks.measuring import Result
-from tests.browser.visiting import PATIENCE, ROOT, chromium_opened, start_server, until
+from tests.browser.visiting import ROOT, chromium_opened, start_server, until
+from tests.waiting import PATIENCE
 
 PAGES = (
     *("", "translate", "align", "what_if", "sequences", "atlas", "your_model"),
@@ -18,7 +20,11 @@ PAGES = (
 )
 """The pages by their addresses; the first is the map."""
 
+VIEWS: dict[str, list[str]] = tomllib.loads((ROOT / "tests/browser/fits.toml").read_text("utf-8"))["views"]
+"""The views of each page by their addresses."""
+
 SIZE = {"width": 1280, "height": 800}
+NARROW = {"width": 390, "height": 844}
 SECTION = "The first screen, 1280 x 800"
 
 PICTURES = (
@@ -67,20 +73,35 @@ Visit = tuple[float, float, int | None]
 def visits(browser: Browser, address: str) -> list[Visit]:
     """Open a page in a new browser context, whose cache is empty, and once more in the same."""
     context = browser.new_context(viewport=SIZE)  # type: ignore[arg-type]
-    found = []
-    for _ in range(2):
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE * 1_000)
-        page.add_init_script(f"({WATCH})()")
-        page.goto(address)
-        page.locator("h1").wait_for()
-        until(page, page.evaluate, "window.firstPicture !== null")
-        _until_still(page)
-        shift, seconds, top = page.evaluate("[window.shift, window.firstPicture / 1_000, window.pictureTop()]")
-        found.append((float(shift), float(seconds), top))
-        page.close()
+    found = [_visit(context, address) for _ in range(2)]
     context.close()
     return found
+
+
+def shifts(browser: Browser, address: str, views: list[str]) -> dict[str, float]:
+    """How far each view of a page moves while it loads, and the first one in a narrow window too."""
+    found = {}
+    for size, looked_at in ((SIZE, views), (NARROW, views[:1])):
+        context = browser.new_context(viewport=size)  # type: ignore[arg-type]
+        for view in looked_at:
+            shift, *_ = _visit(context, f"{address}?{view}", has_picture=False)
+            found[f"{view or 'as it opens'}, {size['width']}"] = shift
+        context.close()
+    return found
+
+
+def _visit(context: BrowserContext, address: str, has_picture: bool = True) -> Visit:
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE * 1_000)
+    page.add_init_script(f"({WATCH})()")
+    page.goto(address)
+    page.locator("h1").wait_for()
+    if has_picture:
+        until(page, page.evaluate, "window.firstPicture !== null")
+    _until_still(page)
+    shift, milliseconds, top = page.evaluate("[window.shift, window.firstPicture, window.pictureTop()]")
+    page.close()
+    return float(shift), (milliseconds or 0.0) / 1_000, top
 
 
 def measure() -> list[Result]:
@@ -90,6 +111,7 @@ def measure() -> list[Result]:
         try:
             (_, cold, _), _ = visits(browser, address)
             pages = {name or "map": visits(browser, f"{address}/{name}") for name in PAGES}
+            moved = {name or "map": shifts(browser, f"{address}/{name}", views) for name, views in VIEWS.items()}
         finally:
             server.terminate()
             server.wait(timeout=PATIENCE)
@@ -106,6 +128,10 @@ def measure() -> list[Result]:
             ]
         for what, found, most, said, goal in lines:
             results.append(Result(SECTION, f"{name}: {what}", said, goal, found <= most))
+    for name, shift_of in moved.items():
+        view, most = max(shift_of.items(), key=lambda one: one[1])
+        what = f"{name}: layout shift of the one of {len(shift_of)} views that moves most ({view})"
+        results.append(Result(SECTION, what, f"{most:.2f}", "at most 0.05", most <= 0.05))
     return results
 
 

@@ -24,7 +24,8 @@ import torch
 
 from benchmarks.measuring import Result
 from benchmarks.websocket import Session
-from tests.browser.visiting import PATIENCE, ROOT, start_server
+from tests.browser.visiting import ROOT, start_server
+from tests.waiting import PATIENCE
 from transformer import Record, load, translate
 from transformer.attention.measures import sites_of
 from transformer.plots.canvas.blob import unpack

@@ -22,7 +22,8 @@ if "ATEN_CPU_CAPABILITY" in os.environ:  # oneDNN asks the processor itself, and
 
 import torch  # noqa: E402
 
-from tests.browser.visiting import PATIENCE, chromium_opened  # noqa: E402
+from tests.browser.visiting import chromium_opened  # noqa: E402
+from tests.waiting import PATIENCE  # noqa: E402
 
 hypothesis.settings.register_profile("heedmap", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.load_profile("heedmap")
@@ -61,6 +62,13 @@ def _seeded() -> None:
     """Each test starts from the same random state, alone or among others."""
     torch.manual_seed(0)
     begin_test()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_left_open() -> Iterator[None]:
+    """What a file left open is collected at its end: the warning, which is an error, names that file and no other."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,27 +4,39 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+from tests.waiting import PATIENCE, until
 
 ROOT = Path(__file__).resolve().parents[1]
 CADDYFILE = ("--config", str(ROOT / "deploy" / "Caddyfile"), "--adapter", "caddyfile")
 CADDY = str(Path(sys.executable).with_name("caddy"))
 """The executable of the proxy."""
 
-PATIENCE = 60
+END_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG of prctl(2)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Becomes the program that it is given, which ends when the thread that started it is gone, however that ended."""
+
+PORTS = range(20_000, 32_000)
+"""Below those that a system gives away by itself, which others get before a server that was told of one listens."""
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
+    """A port that nobody listens on, and that no other process of the tests is told of: one of many, by chance."""
+    while True:
+        with socket.socket() as probe:
+            port = SystemRandom().choice(PORTS)
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
 
 
 def status_of(address: str, method: str = "GET") -> int:
@@ -38,18 +50,25 @@ def status_of(address: str, method: str = "GET") -> int:
         return 0
 
 
+def launched(command: Sequence[str | Path], log: Path, **options: Any) -> subprocess.Popen[bytes]:
+    """A process that writes to `log` and does not outlive this one; `options` are those of `subprocess.Popen`."""
+    first = [sys.executable, "-S", "-c", END_WITH_PARENT] if sys.platform == "linux" else []
+    with log.open("wb") as output:
+        return subprocess.Popen([*first, *command], stdout=output, stderr=output, **options)
+
+
 @contextmanager
 def proxy_before(servers: list[str], log: Path, ready: str = "/_stcore/health", status: int = 200) -> Iterator[str]:
     """Caddy before some servers, with the project's own file; gives its address once it answers `ready` so."""
     site = f"http://127.0.0.1:{free_port()}"
     environment = os.environ | {"HEEDMAP_SITE": site, "HEEDMAP_SERVERS": " ".join(servers)}
-    with log.open("wb") as output:
-        proxy = subprocess.Popen([CADDY, "run", *CADDYFILE], env=environment, stdout=output, stderr=subprocess.STDOUT)
+    proxy = launched([CADDY, "run", *CADDYFILE], log, env=environment)
+
+    def answers() -> None:
+        assert status_of(f"{site}{ready}") == status, log.read_text()
+
     try:
-        until = time.monotonic() + PATIENCE
-        while status_of(f"{site}{ready}") != status:
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(0.1)
+        until(answers)
         yield site
     finally:
         proxy.terminate()

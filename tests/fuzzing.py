@@ -10,7 +10,8 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -67,6 +68,11 @@ def processor_seconds(pid: int | None, of_ended: bool = False) -> float:
     return sum(map(int, times[2:] if of_ended else times[:2])) / os.sysconf("SC_CLK_TCK")
 
 
+def is_gone(pid: int) -> bool:
+    """Whether a process is no more, or only a name that its parent has yet to let go."""
+    return _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1] in ([], ["Z"], ["X"])
+
+
 def _read(file: Path) -> str:
     try:
         return file.read_text()
@@ -76,9 +82,40 @@ def _read(file: Path) -> str:
 
 def bound_memory() -> None:
     """Let this process take `MEMORY_BYTES` more than it has, for good."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + MEMORY_BYTES
+    most = _addressed() + MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+@contextmanager
+def memory_bounded(megabytes: int) -> Iterator[None]:
+    """Let this process ask for so much more than it has, until the block ends: more is a `MemoryError`."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_addressed() + megabytes * 2**20, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _addressed() -> int:
+    """Bytes of memory that this process has asked for."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+@contextmanager
+def calls_counted() -> Iterator[Callable[[], int]]:
+    """How many functions were called and left since the block began, which says on any machine how much was done."""
+    count = 0
+
+    def called(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(called)
+    try:
+        yield lambda: count
+    finally:
+        sys.setprofile(None)
 
 
 def tried(examine: Callable[[], str]) -> str:

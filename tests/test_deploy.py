@@ -8,14 +8,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import yaml
 from streamlit import config
 
-from tests.deploying import ROOT, free_port, proxy_before, status_of
+from tests.deploying import ROOT, free_port, launched, proxy_before, status_of
+from tests.waiting import PATIENCE, until
 from ui.store import limits, log, store
 
 DEPLOY = ROOT / "deploy"
@@ -85,6 +85,11 @@ def test_the_compose_file_and_the_container_file_name_what_is_there_and_give_wha
         assert line in container
 
 
+def passes(check: list[str]) -> bool:
+    """Whether a health check finds its server well."""
+    return subprocess.run(check, capture_output=True, check=False, timeout=PATIENCE).returncode == 0
+
+
 def test_what_the_container_copies_starts_and_passes_its_health_check(tmp_path: Path) -> None:
     """The steps of the Containerfile after its base image and its packages, taken in an empty folder."""
     steps = dict[str, list[str]]()
@@ -96,17 +101,10 @@ def test_what_the_container_copies_starts_and_passes_its_health_check(tmp_path: 
     said = [step.replace(PORTS[0], port) for step in (*steps["ENV"], *steps["HEALTHCHECK"], *steps["CMD"])]
     environment = os.environ | dict(pair.split("=") for pair in said[0].split())
     check, command = ([sys.executable, *json.loads(step[step.index("[") :])[1:]] for step in said[1:])
-    log = tmp_path / "log"
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=output, stderr=output) as server,
-    ):
+    with launched(command, tmp_path / "log", cwd=tmp_path, env=environment) as server:
         try:
-            until = time.monotonic() + 60
-            while subprocess.run(check, capture_output=True, check=False, timeout=60).returncode:
-                assert server.poll() is None, log.read_text()
-                assert time.monotonic() < until, log.read_text()
-                time.sleep(0.1)
+            until(lambda: passes(check) or server.poll() is not None)
+            assert server.poll() is None, (tmp_path / "log").read_text()
         finally:
             server.terminate()
 
@@ -126,10 +124,8 @@ def test_the_image_is_built_and_answers_where_an_engine_is_there(record_property
     engine("build", "--file", DEPLOY / "Containerfile", "--tag", "heedmap-test", ROOT)
     container = engine("run", "--detach", "--rm", "--publish", f"127.0.0.1::{PORTS[0]}", "heedmap-test")
     try:
-        address, until = engine("port", container, PORTS[0]).split()[0], time.monotonic() + 120
-        while status_of(f"http://{address}/_stcore/health") != 200:
-            assert time.monotonic() < until, "the container does not answer"
-            time.sleep(0.5)
+        address = engine("port", container, PORTS[0]).split()[0]
+        until(lambda: status_of(f"http://{address}/_stcore/health") == 200)
     finally:
         engine("stop", container)
 

@@ -78,6 +78,34 @@ def test_nothing_is_unfinished_and_no_path_of_one_machine_is_written_down() -> N
     assert not found, "\n".join(found)
 
 
+CLOCKS = {"sleep", "wait_for_timeout", "monotonic", "perf_counter", "process_time", "thread_time", "time", "getrusage"}
+"""Functions that pass time, or say what it or a process took: on a slow machine a test that calls one says no."""
+
+MAY_LOOK_AT_A_CLOCK = {
+    "tests/waiting.py": "waits for conditions, for everybody",
+    "tests/browser/visiting.py": "waits for conditions and for what pages put off, of a browser",
+    "tests/browser/policy.py": "gives a browser time to be stopped: a short one only finds less",
+    "tests/browser/test_fits.py": "looks again at a window that is not right yet",
+    "tests/browser/test_history.py": "presses at the pace of a hand, and waits until a page stays the same",
+    "tests/test_hostile_uploads.py": "waits for a condition, of sessions in one loop",
+    "tests/fuzzing.py": "reports how long it took; no test",
+    "tests/checkpoint/worker/fuzz.py": "finds files that take long; no test",
+}
+
+
+def test_no_test_says_no_because_a_machine_is_slow() -> None:
+    """Nobody sleeps, measures time or memory of a process, or runs a page with Streamlit's three seconds."""
+    trees = {relative(path): ast.parse(path.read_text()) for path in PYTHON if path.is_relative_to(ROOT / "tests")}
+    calls = [(name, one) for name, tree in trees.items() for one in ast.walk(tree) if isinstance(one, ast.Call)]
+    attributes = [(name, one, one.func.attr) for name, one in calls if isinstance(one.func, ast.Attribute)]
+    looking = {(name, one.lineno) for name, one, called in attributes if called in CLOCKS}
+    assert not {(name, line) for name, line in looking if name not in MAY_LOOK_AT_A_CLOCK}
+    assert MAY_LOOK_AT_A_CLOCK.keys() == {name for name, _ in looking}, "no longer needed"
+    pages = [(name, one) for name, one, called in attributes if called in ("from_file", "from_function", "from_string")]
+    hasty = [(name, one.lineno) for name, one in pages if "default_timeout" not in {word.arg for word in one.keywords}]
+    assert not hasty
+
+
 HUGGING_FACE = {"transformers", "tokenizers"}
 """What requirements-hf.txt brings: the library and the tokenizers that it is built on."""
 
@@ -98,7 +126,7 @@ def third_party(*places: str) -> set[str]:
 
 
 def test_every_requirement_is_imported_and_every_import_is_required() -> None:
-    files = ("requirements.txt", "requirements-hf.txt", "requirements-cluster.txt")
+    files = ("requirements.txt", "requirements-hf.txt")
     by_streamlit = {"uvloop"}  # which takes it where it is installed
     assert third_party(*SOURCES) | by_streamlit == set().union(*map(requirements, files))
 
@@ -107,7 +135,6 @@ def test_every_tool_of_development_is_used() -> None:
     places = ("Makefile", "pyproject.toml", "tests/conftest.py", "mkdocs.yml")
     settings = "".join((ROOT / name).read_text() for name in places)
     needed = third_party("tests", "benchmarks", "docs") - requirements("requirements.txt") - HUGGING_FACE
-    needed -= requirements("requirements-cluster.txt")
     assert needed <= requirements("requirements-dev.txt")
     tools = requirements("requirements-dev.txt") | requirements("requirements-docs.txt")
     for name in tools - needed:

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import tomllib
 import venv
 import zipfile
@@ -21,9 +20,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from playwright.sync_api import Browser
 
-from tests.deploying import free_port
+from tests.deploying import free_port, launched
 from tests.imports import FILES, ROOT, relative
 from tests.reading_docs import MODEL, blocks, notebook_names
+from tests.waiting import until
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -59,7 +59,7 @@ def test_the_container_installs_locked_versions_of_what_is_required() -> None:
 def test_requirements_and_extras_ask_for_the_same() -> None:
     app = {*PROJECT["dependencies"], *EXTRAS["app"], *EXTRAS["train"], *EXTRAS["atlas"]}
     assert app == {re.sub(r"^torch==.*", "torch>=2.13,<3", line) for line in lines_of("requirements.txt")}
-    for extra, file in (("cluster", "cluster"), ("huggingface", "hf"), ("docs", "docs"), ("dev", "dev")):
+    for extra, file in (("huggingface", "hf"), ("docs", "docs"), ("dev", "dev")):
         assert set(EXTRAS[extra]) == set(lines_of(f"requirements-{file}.txt"))
 
 
@@ -165,11 +165,10 @@ def test_the_installed_dashboard_opens_a_record_from_an_empty_folder(
     opener.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/part && mv {tmp_path}/part {tmp_path}/opened\n')
     opener.chmod(0o755)
     command = [programs / "heedmap", "open", tmp_path / "run.heedmap", "--port", str(port)]
-    server = subprocess.Popen(command, cwd=empty, env={**os.environ, "BROWSER": f"{opener} %s", "PYTHONPATH": ""})
+    environment = {**os.environ, "BROWSER": f"{opener} %s", "PYTHONPATH": ""}
+    server = launched(command, tmp_path / "log", cwd=empty, env=environment)
     try:
-        until = time.monotonic() + 120
-        while not (tmp_path / "opened").exists() and server.poll() is None and time.monotonic() < until:
-            time.sleep(0.1)
+        until(lambda: (tmp_path / "opened").exists() or server.poll() is not None)
         page = browser.new_page()
         page.goto((tmp_path / "opened").read_text().strip())
         page.get_by_text("2 sites · 8 heads").wait_for(timeout=60_000)

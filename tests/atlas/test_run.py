@@ -1,11 +1,6 @@
 """A pass from files to tables: the same bytes however it was computed, and a sentence for whatever cannot be."""
 
 import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +10,10 @@ import pytest
 import torch
 
 from tests.toy import sentences, write_checkpoint, write_sides
-from transformer.atlas.corpus import Corpus, TokenCounts
-from transformer.atlas.run import RUN, _work, make_atlas
-from transformer.errors import AtlasError, CheckpointError, InputError
+from transformer.atlas.corpus import Corpus
+from transformer.atlas.run import RUN, make_atlas
+from transformer.errors import AtlasError, InputError
 
-ROOT = Path(__file__).parents[2]
 N_LINES, A_CHUNK = 53, 7
 
 
@@ -41,81 +35,6 @@ def made(folder: Path, out: Path, **changes: Any) -> dict[str, Any]:
 
 def files(out: Path) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
-
-
-class Cluster:
-    """A scheduler and workers of one thread, each a process of its own."""
-
-    def __init__(self, place: Path) -> None:
-        self.place, self.processes, known = place, list[subprocess.Popen[bytes]](), place / "scheduler.json"
-        self._start("distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(known))
-        deadline = time.monotonic() + 120
-        while not known.exists() or not known.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        self.address = json.loads(known.read_text())["address"]
-
-    def _start(self, *arguments: str) -> None:
-        environment = dict(os.environ, PYTHONPATH=str(ROOT), DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="120s")
-        command = [sys.executable, "-m", *arguments]
-        self.processes.append(subprocess.Popen(command, cwd=self.place, env=environment, stderr=subprocess.DEVNULL))
-
-    def start_workers(self, count: int) -> None:
-        """Start so many, and wait until they are there."""
-        from distributed import Client
-
-        for _ in range(count):
-            self._start("distributed.cli.dask_worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
-        with Client(self.address, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(count, timeout=120)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """One with two workers."""
-    found = Cluster(tmp_path)
-    try:
-        found.start_workers(2)
-        yield found
-    finally:
-        for process in reversed(found.processes):
-            process.kill()
-            process.wait(30)
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_cluster_makes_the_same_bytes(folder: Path, tmp_path: Path, cluster: Cluster, monkeypatch, capfd) -> None:
-    """One worker, then every worker, then the scheduler is killed after the first chunk."""
-    monkeypatch.setattr("transformer.atlas.run.PATIENCE_SECONDS", 1.0)
-    scheduler, *workers = cluster.processes
-    for name, code, killed in (
-        ("one", None, workers[:1]), ("all", "atlas_no_workers", workers[1:]),
-        ("lost", "atlas_scheduler_lost", [scheduler]),
-    ):  # fmt: skip
-        if name == "lost":
-            cluster.start_workers(1)
-
-        def progress(done: int, _total: int, killed: list[subprocess.Popen[bytes]] = killed) -> None:
-            for process in killed if done else ():
-                process.kill()
-                process.wait(30)
-
-        if code is None:
-            made(folder, tmp_path / name, scheduler=cluster.address, progress=progress)
-            assert files(tmp_path / name) == files(folder / "serial")
-            continue
-        with pytest.raises(AtlasError) as refused:
-            made(folder, tmp_path / name, scheduler=cluster.address, progress=progress)
-        assert cluster.address in str(refused.value)
-        assert refused.value.code == code
-        assert "Traceback" not in capfd.readouterr().err
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_scheduler_that_does_not_answer_is_one_sentence(folder: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("transformer.atlas.run.CONNECT_SECONDS", 1)
-    with pytest.raises(AtlasError, match="does not answer"):
-        made(folder, tmp_path / "none", scheduler="tcp://127.0.0.1:1")
 
 
 def test_how_lines_are_cut_into_chunks_changes_no_measure(folder: Path, tmp_path: Path) -> None:
@@ -208,12 +127,6 @@ def test_a_bad_corpus_is_one_sentence(folder: Path, tmp_path: Path, source: byte
     for out in (tmp_path, tmp_path / "b.en"):
         with pytest.raises(AtlasError, match="new or empty folder"):
             made(folder, out)
-
-
-def test_other_weights_at_the_same_path_are_refused_by_a_worker(folder: Path) -> None:
-    plan = str(folder / "toy"), "0" * 64, TokenCounts()
-    with pytest.raises(CheckpointError, match="another one"):
-        _work(plan, next(Corpus(folder / "a.en", folder / "a.de").chunks(3)))
 
 
 def test_memory_holds_a_chunk_and_not_the_corpus(folder: Path, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from urllib.parse import parse_qs
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
-from tests.browser.visiting import PATIENCE, ROOT, Visit, start_server
+from tests.browser.visiting import ROOT, Visit, start_server
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,8 @@
 
 from playwright.sync_api import Page
 
-from tests.browser.visiting import PATIENCE, Visit
+from tests.browser.visiting import Visit
+from tests.waiting import PATIENCE
 
 RECORD = """window.stopped = [];
 document.addEventListener("securitypolicyviolation", event => window.stopped.push(

@@ -39,27 +39,12 @@ AT_REST = """() => document.getAnimations().every(
 GROUNDS = {"light": "rgb(253, 252, 249)", "dark": "rgb(16, 23, 30)"}
 """The colours behind a page."""
 
-
 SHIFTS = """() => {
   window.shifted = 0;
   const add = (seen) => seen.getEntries().forEach((one) => (shifted += one.value));
   new PerformanceObserver(add).observe({ type: "layout-shift" });
 }"""
 """Adds up how far what is drawn moves from now on (cumulative layout shift)."""
-
-MOVED = """() => new Promise((done) => {
-  let moved = 0;
-  const add = (seen) => seen.getEntries().forEach((one) => (moved += one.hadRecentInput ? 0 : one.value));
-  new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
-  setTimeout(() => done(moved), 100);
-})"""
-"""How far what is drawn has moved since the page was loaded (cumulative layout shift)."""
-
-MOST_MOVED = 0.05
-"""Half of what Web Vitals call good."""
-
-LOADS = 4
-"""How often a page is loaded that moves: on a busy machine its scripts arrive apart from each other."""
 
 
 @pytest.fixture(scope="module")
@@ -131,21 +116,6 @@ def _too_much(address: str, found: dict[str, Any], width: int, language: str) ->
         count = found["words"] if what == "words" else len(said)
         if count > known.get(what, FIRST_SCREEN[what]):
             yield f"{count} {what}: {said}"
-
-
-@pytest.mark.parametrize("page", LISTED["views"])
-def test_little_moves_while_a_view_loads(reader: Watched, page: str) -> None:
-    """Every view in a wide window, the first one of a page in a narrow one too."""
-    root, views = reader.page.evaluate("location.origin"), LISTED["views"][page]
-    for view, width in (*((view, 1280) for view in views), (views[0], 390)):
-        _resize(reader, width)
-        moved = list[float]()
-        while min(moved, default=1) > MOST_MOVED and len(moved) < LOADS:
-            with reader.visit.run():
-                reader.page.goto(f"{root}/{page}?{view}")
-            reader.page.evaluate(LOOK)  # which waits until it is drawn
-            moved.append(reader.page.evaluate(MOVED))
-        assert min(moved) <= MOST_MOVED, (page, view, width, moved)
 
 
 def test_another_head_moves_nothing(reader: Watched) -> None:

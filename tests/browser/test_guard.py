@@ -13,8 +13,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.parts import saved
 from tests.browser.policy import Watched
-from tests.browser.visiting import PATIENCE, ROOT, Visit, start_server, until
+from tests.browser.visiting import ROOT, Visit, start_server, until
 from tests.deploying import proxy_before
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
 RECORDING = Path(__file__).parent / "recording"

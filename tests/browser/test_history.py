@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.parts import menu, take_example
-from tests.browser.visiting import Visit, until
+from tests.browser.visiting import IDLE, LATER, Visit, until
 
 pytestmark = pytest.mark.browser
 
@@ -64,13 +64,14 @@ SEEN = """() => {
 def seen(page: Page) -> object:
     """What the page says and shows, once it stays the same: its texts, its controls, the titles of its figures.
 
-    A busy browser draws some of it later, so it has to stay the same for a while.
+    A busy browser draws some of it later: it has to be the same twice, with nothing left to do in between.
     """
-    before, now, same = None, page.evaluate(SEEN), 0
-    while now is None or same < 4:
-        page.wait_for_timeout(150)
+    before, now = None, page.evaluate(SEEN)
+    while now is None or now != before:
+        page.evaluate(IDLE)
+        page.wait_for_timeout(LATER)
+        page.evaluate(IDLE)
         before, now = now, page.evaluate(SEEN)
-        same = same + 1 if now == before else 0
     return now
 
 

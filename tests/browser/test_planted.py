@@ -20,10 +20,11 @@ from safetensors.torch import save_file
 
 from tests.browser.hostile import TEXTS as HOSTILE
 from tests.browser.hostile import planted, planted_name
-from tests.browser.visiting import PATIENCE, ROOT, Visit, start_server, until
+from tests.browser.visiting import ROOT, Visit, start_server, until
 from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.originals.drawn import annotated_weights
 from tests.pages.tiny import save_tiny
+from tests.waiting import PATIENCE
 from ui.texts import JOINER
 
 pytestmark = pytest.mark.browser
@@ -46,8 +47,10 @@ UNFOLD = (
     "() => document.querySelectorAll('[data-testid=stExpander] details:not([open]) summary').forEach(s => s.click())"
 )
 HELP = """() => [...document.querySelectorAll("[data-testid=stMain] [data-testid=stTooltipHoverTarget]")]
-  .map(target => target.getBoundingClientRect()).filter(box => box.width && box.top > 0 && box.bottom < innerHeight)
-  .map(box => [box.left + box.width / 2, box.top + box.height / 2])"""
+  .map(target => [target, target.getBoundingClientRect()])
+  .map(([target, box]) => [target, box.left + box.width / 2, box.top + box.height / 2])
+  .filter(([target, x, y]) => target.contains(document.elementFromPoint(x, y))).map(([, ...place]) => place)"""
+"""Places at which a tooltip opens, where nothing lies over them."""
 HF = ("model_type", "architectures", "hidden_act")
 """Strings of a Hugging Face config that are planted, each in a copy of its own."""
 
@@ -160,11 +163,11 @@ class Walk:
 
     def look(self) -> None:
         """Open tooltips and folds, then count foreign elements and planted texts."""
-        self.page.wait_for_timeout(150)
+        self.visit.idle()
         self.page.evaluate(UNFOLD)
         for place in self.page.evaluate(HELP)[:3]:
             self.page.mouse.move(*place)
-            self.page.wait_for_timeout(80)
+            self.page.get_by_test_id("stTooltipContent").first.wait_for()
         self.found += self.page.evaluate(FOREIGN, self.address)
         self.seen += (self.page.locator("body").text_content() or "").count(self.host)  # cells of tables too
 
@@ -174,7 +177,6 @@ class Walk:
             self.page.locator("input[type=file]").nth(uploader).set_input_files([str(file) for file in files])
         if told:
             expect(self.page.locator("body")).to_contain_text(self.host, timeout=PATIENCE * 1000)
-        self.page.wait_for_timeout(300)
         self.look()
 
 
@@ -311,7 +313,6 @@ def test_every_text_is_shown_as_it_is_and_nothing_comes_of_it(serve, visit) -> N
     page = visit(f"{serve(ROOT / 'tests' / 'browser' / 'pages' / 'markdown.py')}/").page
     for place in PLACES:
         expect(page.locator(f".st-key-{place}-{len(HOSTILE) - 1}").locator(BOXES).last).to_be_attached()
-    page.wait_for_timeout(500)  # what turns names into emoji and formulas is loaded late
 
     def every_text() -> None:
         wrong = []

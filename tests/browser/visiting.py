@@ -1,26 +1,21 @@
 """A server for any script, a Chromium, and visits that know when a run has finished: for tests and benchmarks."""
 
 import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, WebSocket, sync_playwright
 from playwright.sync_api import Error as PageError
+from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from tests import chromium
+from tests import chromium, waiting
+from tests.deploying import free_port, launched, status_of
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
-"""Seconds that a server or a run may take before a test gives up; machines that test are often busy."""
-
 
 RENDERED = "[data-testid=stApp][data-test-script-state=notRunning]"
 """The app, once the page shows all that the run said that finished last."""
@@ -31,22 +26,20 @@ MOVE = """url => {
 }"""
 
 
+IDLE = """() => new Promise((done) => requestIdleCallback(() => requestAnimationFrame(() => setTimeout(done))))"""
+"""Resolves once the page has nothing left to do and has drawn what it did."""
+
+LATER = 300
+"""Milliseconds after which the app's own scripts send what they put off until the reader pauses."""
+
+
 def until(page: Page, holds: Callable[..., object], *of: object) -> None:
     """Wait until what `holds` asks of a page is so: what is drawn follows what was done, on a busy machine much later.
 
-    It is given `of`, and says no by False, by an assertion that fails, or because what it reads is half there; what it
-    said last is raised when patience ends.
+    It is given `of`, and says no by False, by an assertion that fails, or because what it reads is half there.
     """
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            found = holds(*of)
-            assert found is None or found
-            break
-        except (AssertionError, ValueError, PageError):
-            if time.monotonic() > deadline:
-                raise
-        page.wait_for_timeout(20)
+    pause = lambda seconds: page.wait_for_timeout(1_000 * seconds)  # noqa: E731
+    waiting.until(holds, *of, pause=pause, no=(AssertionError, ValueError, PageError))
 
 
 @contextmanager
@@ -65,10 +58,10 @@ class Visit:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.errors: list[str] = []
-        self.sent = 0
-        """Frames that the page has sent."""
-        self.received = 0
-        """Bytes that the page has received over its socket."""
+        self.asked = 0
+        """Runs that the page has asked for."""
+        self.brought = 0
+        """Bytes that the page has received since the last run began."""
         self.started, self.finished = 0, 0
         """Script runs that have started, and that have finished."""
         self.whole = 0
@@ -87,21 +80,28 @@ class Visit:
         """
         before = self.started
         yield
-        deadline = time.monotonic() + PATIENCE
-        while self.started == before or self.finished < self.started or self._is_followed:
-            if time.monotonic() > deadline:
-                seen = f"{before} had started before, {self.started} now, {self.finished} finished"
-                follows = ", and another one was to follow" if self._is_followed else ""
-                raise TimeoutError(f"no script run started and finished within {PATIENCE:.0f} s: {seen}{follows}")
-            self.page.wait_for_timeout(20)
+
+        def over() -> None:
+            follows = ", and another one is to follow" if self._is_followed else ""
+            seen = f"{before} had started before, {self.started} now, {self.finished} finished{follows}"
+            assert self.started > before and self.finished == self.started and not follows, seen  # noqa: PT018
+
+        until(self.page, over)
         self.page.locator(RENDERED).wait_for()
 
+    def idle(self) -> None:
+        """Wait until the page has done what it can do at once."""
+        self.page.evaluate(IDLE)
+
     def at_rest(self) -> tuple[int, int]:
-        """Frames that were sent and runs that finished, once neither has grown for a while: a slow page sends late."""
-        before = None
-        while before != (before := (self.sent, self.finished)):
-            self.page.wait_for_timeout(300)
-        return before
+        """Runs that were asked for and that finished, once none goes on and the page asks for no more by itself."""
+        before, now = None, (self.asked, self.finished)
+        while now != before or self.finished < self.started:
+            self.idle()
+            self.page.wait_for_timeout(LATER)
+            self.idle()
+            before, now = now, (self.asked, self.finished)
+        return now
 
     def move(self, url: str) -> None:
         """Ask for another address of the app that is open, as Forward does: its scripts are not loaded again."""
@@ -125,15 +125,19 @@ class Visit:
         self._socket = socket_
         # Nobody hears any more of a run that an earlier address left under way.
         self.finished, self._is_followed = self.started, False
-        socket_.on("framesent", lambda _: setattr(self, "sent", self.sent + 1))
+        socket_.on("framesent", self._ask)
         socket_.on("framereceived", lambda payload: self._hear(socket_, payload))
 
+    def _ask(self, payload: str | bytes) -> None:
+        if isinstance(payload, bytes):
+            self.asked += BackMsg.FromString(payload).WhichOneof("type") == "rerun_script"
+
     def _hear(self, socket_: WebSocket, payload: str | bytes) -> None:
-        self.received += len(payload)
         if socket_ is not self._socket:
             return
         message = ForwardMsg.FromString(payload) if isinstance(payload, bytes) else ForwardMsg()
         kind = message.WhichOneof("type")
+        self.brought = len(payload) + (0 if kind == "new_session" else self.brought)
         self.whole += kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
         self.started += kind == "new_session"
         if kind == "script_finished":
@@ -148,22 +152,16 @@ def start_server(script: Path, log: Path, *arguments: str, **settings: str) -> t
     Raises:
         RuntimeError: it stopped, or did not answer in time.
     """
-    if "STREAMLIT_SERVER_PORT" not in settings:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            settings["STREAMLIT_SERVER_PORT"] = str(probe.getsockname()[1])
+    settings.setdefault("STREAMLIT_SERVER_PORT", str(free_port()))
     environment = os.environ | {"PYTHONPATH": str(ROOT), "STREAMLIT_SERVER_HEADLESS": "true", **settings}
-    with log.open("wb") as output:
-        command = [sys.executable, "-m", "streamlit", "run", str(script), *(["--", *arguments] if arguments else [])]
-        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    command = [sys.executable, "-m", "streamlit", "run", str(script), *(["--", *arguments] if arguments else [])]
+    server = launched(command, log, cwd=ROOT, env=environment)
     address = f"http://127.0.0.1:{settings['STREAMLIT_SERVER_PORT']}"
-    deadline = time.monotonic() + PATIENCE
-    while server.poll() is None and time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=1):
-                return server, address
-        except (urllib.error.URLError, TimeoutError):
-            time.sleep(0.1)
-    server.kill()
-    server.wait()
-    raise RuntimeError(f"Streamlit did not serve {script}:\n{log.read_text(errors='replace')}")
+    try:
+        waiting.until(lambda: status_of(f"{address}/_stcore/health") == 200 or server.poll() is not None)
+        assert server.poll() is None
+    except AssertionError as error:
+        server.kill()
+        server.wait()
+        raise RuntimeError(f"Streamlit did not serve {script}:\n{log.read_text(errors='replace')}") from error
+    return server, address

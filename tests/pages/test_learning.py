@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import address_of, figure, fine, is_whole, moved, numbers, opened, sent
 from tests.ui.store.test_trainings import InPlace
+from tests.waiting import until
 from transformer import DecodingOptions
 from transformer.training.snapshots import Learning, unpacked
 from transformer.training.tasks import Settings, noam
@@ -34,22 +34,16 @@ def _in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Trainings of this test alone, in this process."""
     monkeypatch.setattr(trainings, "Child", InPlace)
     monkeypatch.setattr(trainings, "IDLE", 0.2)
+    monkeypatch.setattr(trainings, "AWAY", 600.0)  # nobody is taken for gone
     monkeypatch.setattr("ui.lessons.learning.TRAININGS", Trainings())
     InPlace.made, InPlace.slow = [], False
     yield
-    until = time.monotonic() + 60
-    while not all(one.ended for one in InPlace.made):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: all(one.ended for one in InPlace.made))
 
 
 def trained(at: AppTest) -> AppTest:
     """The page, once its run does not go on any more."""
-    until = time.monotonic() + 60
-    while any(button.key == "pause" for button in at.button):
-        assert time.monotonic() < until
-        time.sleep(0.1)
-        at.run()
+    until(lambda: not any(button.key == "pause" for button in at.run().button))
     return fine(at)
 
 

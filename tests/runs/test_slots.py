@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from tests.classifiers import sequence_checkpoint
+from tests.waiting import PATIENCE, until
 from transformer import DecodingOptions, load
 from transformer.attention.capture import Recording, recording
 from transformer.checkpoint.checkpoint import Checkpoint
@@ -25,18 +26,12 @@ from transformer.runs.concurrency import Slots, forward_slot, let_others, lettin
 from transformer.runs.pace import Pace, pace_of, refuse_large
 from transformer.sequences.alphabet import DNA
 
-PATIENCE = 30
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 
 
 def waits(slots: Slots, count: int) -> None:
     """Leave once so many threads wait."""
-    done = Event()
-    for _ in range(int(PATIENCE / 0.01)):
-        if len(slots._waiting) >= count:
-            return
-        done.wait(0.01)
-    raise TimeoutError(f"{len(slots._waiting)} of {count} wait")
+    until(lambda: len(slots._waiting) >= count)
 
 
 def test_slots_are_given_in_the_order_in_which_they_were_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""One pass over a corpus: its chunks are summed up here or on a Dask cluster, added in order, and made into tables.
+"""One pass over a corpus: its chunks are summed up one after another, added in order, and made into tables.
 
 A folder that a pass writes holds `heads.parquet`, `pairs.parquet`, `words.parquet`, `examples.parquet` (see `result`)
 and `run.json`, which says what the atlas is of.
@@ -6,14 +6,11 @@ and `run.json`, which says what the atlas is of.
 
 import hashlib
 import json
-import logging
 import platform
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError
-from functools import lru_cache
 from importlib.metadata import version
-from itertools import chain, islice
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -23,13 +20,13 @@ import pyarrow.parquet as pq
 import torch
 
 from transformer.atlas import result
-from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, TokenCounts, digest, survey
+from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, digest, survey
 from transformer.atlas.statistics import share_drawn
 from transformer.atlas.summarise import KEPT, Accumulator, Subject, subject_of, sums_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.load import load
 from transformer.checkpoint.ours.folder import load_snapshot
-from transformer.errors import AtlasError, CheckpointError, InputError
+from transformer.errors import AtlasError, InputError
 from transformer.runs.concurrency import forward_slot
 from transformer.runs.measures.alignment_error import Rates, alignment_errors, gold_alignments
 
@@ -43,12 +40,6 @@ LINES_A_STEP = 16
 
 SNAPSHOT = "@"
 """Parts a checkpoint's folder from the snapshot of its training, as in `checkpoints/multi30k-en-de@000400`."""
-
-AHEAD = 2
-"""Chunks that are handed out for each worker of a cluster: one to work at, one to begin with at once."""
-
-CONNECT_SECONDS, PATIENCE_SECONDS = 30, 60.0
-"""How long a scheduler may take to answer, and after how long without a result its workers are counted."""
 
 Progress = Callable[[int, int], None]
 """Told how many lines are done, and how many there are."""
@@ -65,17 +56,16 @@ def make_atlas(
     examples: Corpus | None = None,
     chunk: int = LINES_A_CHUNK,
     links: tuple[Path, str, str] | None = None,
-    scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Run a checkpoint over a corpus, here or on the cluster of a scheduler, and write the atlas; returns run.json.
+    """Run a checkpoint over a corpus and write the atlas; returns run.json.
 
     `folder` is a checkpoint (`NAME@UPDATE` is a snapshot of its training), `out` a new folder, `examples` a text to
     take the example sentences from, instead of the corpus. `links` are sentence pairs whose words people have linked, a
     folder for `gold_alignments` and the endings of its texts: heads of cross-attention get alignment error rates.
 
     Raises:
-        AtlasError: the folder holds something, or the cluster cannot be reached or is lost.
+        AtlasError: the folder holds something.
         CheckpointError: the checkpoint cannot be loaded.
         InputError: the corpus or the links are refused, or a file cannot be read.
         OSError: a file cannot be written.
@@ -88,21 +78,16 @@ def make_atlas(
     gold = () if links is None else gold_alignments(*links)  # refused at once, not after hours
     rates = alignment_errors(checkpoint, gold, only=("weights",))
     making = Making(checkpoint, corpus)
-    counts, n_lines, found = making.looked.counts, making.looked.lines, making.found
+    n_lines, found = making.looked.lines, making.found
     total = n_lines + (0 if examples is None else survey(checkpoint, examples).lines)
     chunks: Iterable[Chunk] = corpus.chunks(chunk, shows=examples is None, drawn=share_drawn(n_lines))
     if examples is not None:
         chunks = chain(chunks, examples.chunks(chunk, ceil(n_lines / chunk), measured=False))
-    weights, done = weights_digest(checkpoint), 0
-    about: dict[str, Any] = {"checkpoint": folder.name, "weights_sha256": weights}
+    done, about = 0, dict[str, Any](checkpoint=folder.name, weights_sha256=weights_digest(checkpoint))
     for which, each in (("", corpus), ("examples_", examples)):
         for name, path in ({} if each is None else each.files).items():
             about |= {f"{which}{name}": path.name, f"{which}{name}_sha256": digest(path)}
-    if scheduler is None:
-        parts = _computed_here(making.subject, chunks)
-    else:
-        parts = _computed_on(scheduler, (str(folder.resolve()), weights, counts), chunks)
-    for some, part in parts:
+    for some, part in _computed(making.subject, chunks):
         found.add(part, KEPT)
         done += len(some.lines)
         if progress:
@@ -181,8 +166,8 @@ def weights_digest(checkpoint: Checkpoint) -> str:
     return total.hexdigest()
 
 
-def _computed_here(subject: Subject, chunks: Iterable[Chunk]) -> Parts:
-    """With one thread, as on every worker; gives the threads back afterwards."""
+def _computed(subject: Subject, chunks: Iterable[Chunk]) -> Parts:
+    """With one thread, as everywhere the same; gives the threads back afterwards."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -190,73 +175,3 @@ def _computed_here(subject: Subject, chunks: Iterable[Chunk]) -> Parts:
             yield chunk, sums_of(subject, chunk)
     finally:
         torch.set_num_threads(threads)
-
-
-def _computed_on(address: str, plan: tuple[str, str, TokenCounts], chunks: Iterable[Chunk]) -> Parts:
-    """On the Dask cluster whose scheduler has this address, such as `tcp://10.0.0.5:8786`.
-
-    Workers need this library and the checkpoint at the same path; lines of the corpus are sent to them. The scheduler
-    gives a dead worker's chunks to another.
-    """
-    try:
-        from distributed import Client
-        from distributed.scheduler import KilledWorker
-    except ImportError as error:
-        raise AtlasError("atlas_no_dask") from error
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # tracebacks of what is said here in a sentence
-    try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise AtlasError("atlas_no_scheduler", address=address, reason=str(error)) from error
-    try:
-        with client:
-            waiting, running = iter(chunks), deque[tuple[Chunk, Any]]()
-            while True:
-                for chunk in islice(waiting, max(0, AHEAD * _workers(client, address) - len(running))):
-                    running.append((chunk, client.submit(_work, plan, chunk, pure=False)))
-                if not running:
-                    return
-                chunk, future = running.popleft()
-                yield chunk, _result(client, address, future)
-    except KilledWorker as error:
-        raise AtlasError("atlas_worker_dies", times=error.allowed_failures) from error
-    except (CancelledError, OSError) as error:
-        raise AtlasError("atlas_scheduler_lost", address=address) from error
-
-
-def _workers(client: Any, address: str) -> int:
-    """Threads of all workers of a cluster.
-
-    Raises:
-        AtlasError: there is none.
-    """
-    count = sum(client.nthreads().values())
-    if not count:
-        raise AtlasError("atlas_no_workers", address=address)
-    return count
-
-
-def _result(client: Any, address: str, future: Any) -> Accumulator:
-    """What a worker found; whoever waits long looks whether there are workers."""
-    while True:
-        try:
-            found: Accumulator = future.result(timeout=PATIENCE_SECONDS)
-        except TimeoutError:
-            _workers(client, address)
-        else:
-            return found
-
-
-def _work(plan: tuple[str, str, TokenCounts], chunk: Chunk) -> Accumulator:
-    """What a worker does: the sums of a chunk."""
-    torch.set_num_threads(1)  # workers share a machine by being many
-    return sums_of(_subject(*plan), chunk)
-
-
-@lru_cache(maxsize=2)
-def _subject(path: str, digest: str, counts: TokenCounts) -> Subject:
-    """The checkpoint, loaded once a process; no other weights than those that are meant."""
-    checkpoint = opened(path)
-    if weights_digest(checkpoint) != digest:
-        raise CheckpointError("atlas_other_checkpoint", path=path)
-    return subject_of(checkpoint, counts)

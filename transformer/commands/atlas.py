@@ -14,8 +14,8 @@ from transformer.runs.memory import recycle_memory
 DESCRIPTION = """Run a checkpoint over a whole corpus and write what every head does there: heads.parquet,
 words.parquet, pairs.parquet, examples.parquet and run.json, which pandas and any text editor read.
 
-References (--target) are forced on a model that translates; without them it writes greedily first. However many workers
-a cluster has, and whichever of them die, the files are the same to the byte on machines of one kind."""
+References (--target) are forced on a model that translates; without them it writes greedily first. The files are the
+same to the byte on machines of one kind."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         found = make_atlas(
             arguments.checkpoint, corpus, arguments.out,
-            examples=examples, links=links, scheduler=arguments.scheduler, progress=progress,
+            examples=examples, links=links, progress=progress,
         )  # fmt: skip
     for note in found["notes"]:
         said = Message(f"atlas_note_{note['code']}", **note["fields"])
@@ -66,7 +66,6 @@ _ARGUMENTS = checkpoint("folder or file of a model; FOLDER@000400 is a snapshot 
         help="sentences.SOURCE, sentences.TARGET and links.txt: adds alignment error rates to heads.parquet",
     ),
     "--languages": dict(nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"), help="endings in that folder"),
-    "--scheduler": dict(metavar="ADDRESS", help="use the Dask cluster at this address: tcp://HOST:PORT"),
     **QUIET,
 }  # fmt: skip
 _MEANING, _EITHER = "measure what every head does over a whole corpus", ("--source", "--sequences")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.checkpoint.huggingface.families import write_folder
-from tests.checkpoint.worker.test_pool import gone
+from tests.fuzzing import is_gone
+from tests.waiting import until
 from transformer.checkpoint.load import read_folder_tokenizer
 from transformer.checkpoint.worker import isolated, pool
 from transformer.checkpoint.worker import remote_tokenizer as texts
@@ -184,4 +185,4 @@ def test_a_tokenizer_that_nobody_has_any_more_ends_its_worker() -> None:
     assert target.encode("two men")
     del target
     gc.collect()
-    assert gone(worker.pid)
+    until(is_gone, worker.pid)

@@ -149,10 +149,11 @@ def test_what_fails_between_requests_is_one_line(capsys: pytest.CaptureFixture[s
     log.begin()
 
     async def fails() -> None:
-        loop = asyncio.get_running_loop()
+        loop, called = asyncio.get_running_loop(), asyncio.Event()
         loop.set_exception_handler(serving.outside_of_runs)
         loop.call_soon(fail)
-        await asyncio.sleep(0.01)
+        loop.call_soon(called.set)
+        await called.wait()
         loop.call_exception_handler({"message": "two\nlines"})
 
     completed(fails())

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.checkpoint.worker.test_pool import COMMAND, SMALL
 from tests.fuzzing import children
-from tests.ui.store.test_trainings import until
+from tests.waiting import PATIENCE, until
 from transformer.checkpoint.worker import pool
 from transformer.checkpoint.worker.pool import Budget, GaveUpError, Resident, Workers
 from transformer.errors import CheckpointError
@@ -24,9 +24,7 @@ from ui.store import render_slots
 from ui.store.cache import Store
 
 ROOT = Path(__file__).parents[3]
-PATIENCE = 120
-"""Seconds after which something is taken for stuck, on any machine."""
-LONG, ENDLESS = Budget(SMALL.memory_bytes, 2), Budget(SMALL.memory_bytes, 10 * PATIENCE)
+LONG, ENDLESS = Budget(SMALL.memory_bytes, 2), Budget(SMALL.memory_bytes, 10 * int(PATIENCE))
 
 
 def free() -> int:

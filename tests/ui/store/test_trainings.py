@@ -1,13 +1,14 @@
 """Trainings of a server: one run for whoever looks at it, one at a time, bounded, and stopped within a second."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from tests.waiting import until
 from transformer.training.snapshots import SCHEDULE, Child, Learning, Snapshot
 from transformer.training.tasks import Settings
 from ui.store import trainings
@@ -27,14 +28,15 @@ class InPlace:
         self.made.append(self)
         self.runs: dict[Settings, Learning] = {}
         self.asked = list[tuple[Settings, int]]()
-        self.ended = False
+        self.waited, self.looks, self.ended = Event(), 0, False
 
     def ask(self, settings: Settings, update: int) -> None:
         self.asked.append((settings, update))
 
     def answer(self, seconds: float) -> tuple[float, Snapshot | None] | None:
         if self.slow:
-            time.sleep(seconds)
+            self.waited.wait(seconds)
+            self.looks += 1
             return None
         settings, update = self.asked[-1]
         run = self.runs.setdefault(settings, Learning(settings))
@@ -55,13 +57,6 @@ def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[InPlace]]:
     until(lambda: all(one.ended for one in InPlace.made))
 
 
-def until(happened: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60.0
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_thirty_sessions_with_one_link_cost_one_run(child: type[InPlace]) -> None:
     server, purses = Trainings(), [Spent() for _ in range(30)]
 
@@ -70,7 +65,7 @@ def test_thirty_sessions_with_one_link_cost_one_run(child: type[InPlace]) -> Non
             look = server.look(SMALL, str(number), 50, purses[number])
             if look.ahead is None:
                 return look.snapshots
-            time.sleep(0.02)
+            Event().wait(0.02)
 
     with ThreadPoolExecutor(30) as pool:
         seen = list(pool.map(reader, range(30)))
@@ -93,7 +88,7 @@ def test_one_training_at_a_time_and_the_place_in_the_queue_is_said(child: type[I
     child.slow, server = True, Trainings()
     assert [server.look(one, name, 10, Spent()).ahead for name, one in (("a", SMALL), ("b", OTHER))] == [0, 1]
     first = begun(child)
-    time.sleep(0.2)
+    until(lambda: first.looks > 2)
     assert [settings for settings, _ in first.asked] == [SMALL]
     child.slow = False
     until(lambda: server.look(OTHER, "b", 10, Spent()).ahead is None)
