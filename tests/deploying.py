@@ -51,7 +51,10 @@ def status_of(address: str, method: str = "GET") -> int:
 
 
 def launched(command: Sequence[str | Path], log: Path, **options: Any) -> subprocess.Popen[bytes]:
-    """A process that writes to `log` and does not outlive this one; `options` are those of `subprocess.Popen`."""
+    """A process that writes to `log` and outlives neither this one nor the thread that calls this.
+
+    `options` are those of `subprocess.Popen`.
+    """
     first = [sys.executable, "-S", "-c", END_WITH_PARENT] if sys.platform == "linux" else []
     with log.open("wb") as output:
         return subprocess.Popen([*first, *command], stdout=output, stderr=output, **options)

@@ -86,6 +86,7 @@ MAY_LOOK_AT_A_CLOCK = {
     "tests/browser/visiting.py": "waits for conditions and for what pages put off, of a browser",
     "tests/browser/policy.py": "gives a browser time to be stopped: a short one only finds less",
     "tests/browser/test_fits.py": "looks again at a window that is not right yet",
+    "tests/browser/test_planted.py": "gives tooltips time to open: a short one only finds less",
     "tests/browser/test_history.py": "presses at the pace of a hand, and waits until a page stays the same",
     "tests/test_hostile_uploads.py": "waits for a condition, of sessions in one loop",
     "tests/fuzzing.py": "reports how long it took; no test",

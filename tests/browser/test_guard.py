@@ -3,7 +3,6 @@
 import http.client
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -106,8 +105,7 @@ def shown(page: Page, written: str) -> tuple[str, str]:
 
 def test_a_page_survives_the_death_of_its_server(tmp_path: Path, visit: Any) -> None:
     logs = [tmp_path / "first.log", tmp_path / "second.log"]
-    with ThreadPoolExecutor(2) as together:
-        started = list(together.map(lambda log: start_server(ROOT / "app.py", log, **SECRET), logs))
+    started = [start_server(ROOT / "app.py", log, **SECRET) for log in logs]
     try:
         with proxy_before([urlsplit(base).netloc for _, base in started], tmp_path / "proxy.log") as site:
             here = visit(site + ADDRESS)
