@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,14 @@ def _seeded() -> None:
     """Each test starts from the same random state, alone or among others."""
     torch.manual_seed(0)
     begin_test()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any) -> Generator[None, Any, Any]:
+    """So does what tests share, whichever of them asks for it first."""
+    if fixturedef.scope != "function":
+        torch.manual_seed(0)
+    return (yield)
 
 
 @pytest.fixture(scope="module", autouse=True)

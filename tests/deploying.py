@@ -22,7 +22,8 @@ CADDY = str(Path(sys.executable).with_name("caddy"))
 END_WITH_PARENT = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG of prctl(2)
-os.execvp(sys.argv[1], sys.argv[1:])
+if os.getppid() == int(sys.argv[1]):  # it may be gone already
+    os.execvp(sys.argv[2], sys.argv[2:])
 """
 """Becomes the program that it is given, which ends when the thread that started it is gone, however that ended."""
 
@@ -55,7 +56,7 @@ def launched(command: Sequence[str | Path], log: Path, **options: Any) -> subpro
 
     `options` are those of `subprocess.Popen`.
     """
-    first = [sys.executable, "-S", "-c", END_WITH_PARENT] if sys.platform == "linux" else []
+    first = [sys.executable, "-S", "-c", END_WITH_PARENT, str(os.getpid())] if sys.platform == "linux" else []
     with log.open("wb") as output:
         return subprocess.Popen([*first, *command], stdout=output, stderr=output, **options)
 

@@ -1,12 +1,15 @@
-"""The second chance: for what passes alone and nowhere else, and for few."""
+"""The second chance: for what passes alone and nowhere else, and for few. And what a run that is killed leaves."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.once_more import main, refusal
+from tests.fuzzing import is_gone
+from tests.once_more import ROOT, main, refusal
+from tests.waiting import until
 
 ONCE = """
 from pathlib import Path
@@ -60,3 +63,24 @@ def test_an_exact_test_and_five_at_once_have_none(tmp_path: Path, capfd: pytest.
 
 def test_a_run_that_failed_nowhere_needs_none(tmp_path: Path) -> None:
     assert main(tmp_path) == 0
+
+
+STARTED = """
+import sys
+from pathlib import Path
+from tests.deploying import launched
+print(launched([sys.executable, "-c", "input()"], Path(sys.argv[1]), stdin=0).pid, flush=True)
+input()
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_what_a_run_started_ends_with_it_however_that_ends(how: signal.Signals, tmp_path: Path) -> None:
+    command, pipe = [sys.executable, "-c", STARTED, str(tmp_path / "log")], subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe) as run:
+        assert run.stdout
+        started = int(run.stdout.readline())
+        assert not is_gone(started)
+        run.send_signal(how)
+        run.wait()
+        until(is_gone, started)
