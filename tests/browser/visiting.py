@@ -26,8 +26,11 @@ MOVE = """url => {
 }"""
 
 
-IDLE = """() => new Promise((done) => requestIdleCallback(() => requestAnimationFrame(() => setTimeout(done))))"""
-"""Resolves once the page has nothing left to do and has drawn what it did."""
+IDLE = """() => new Promise((done) => {
+  setTimeout(done, 1_000);
+  requestIdleCallback(() => requestAnimationFrame(() => setTimeout(done)));
+})"""
+"""Resolves once the page has nothing left to do and has drawn what it did; one that another covers draws nothing."""
 
 LATER = 300
 """Milliseconds after which the app's own scripts send what they put off until the reader pauses."""
@@ -95,13 +98,19 @@ class Visit:
 
     def at_rest(self) -> tuple[int, int]:
         """Runs that were asked for and that finished, once none goes on and the page asks for no more by itself."""
-        before, now = None, (self.asked, self.finished)
-        while now != before or self.finished < self.started:
+        before = None
+
+        def rests() -> None:
+            nonlocal before
+            last, before = before, (self.asked, self.finished)
             self.idle()
             self.page.wait_for_timeout(LATER)
             self.idle()
-            before, now = now, (self.asked, self.finished)
-        return now
+            assert self.finished == self.started, "a run goes on"
+            assert last == before == (self.asked, self.finished), "it asks again and again"
+
+        until(self.page, rests)
+        return self.asked, self.finished
 
     def move(self, url: str) -> None:
         """Ask for another address of the app that is open, as Forward does: its scripts are not loaded again."""
