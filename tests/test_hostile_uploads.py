@@ -18,6 +18,7 @@ from tests.fuzzing import children, processor_seconds
 from tests.loops import completed
 from tests.safe.hostile import zip_of
 from tests.waiting import PATIENCE
+from transformer.checkpoint.worker.pool import MOST_WORKERS
 
 MEMORY_BYTES = 8 * 1024**3
 
@@ -104,8 +105,8 @@ def busy_workers(server: int) -> list[int]:
     return [pid for pid in workers if processor_seconds(pid) > 1]
 
 
-def test_two_files_that_take_long_to_read_hold_up_no_page(server: tuple[str, int], tmp_path: Path) -> None:
-    """Pages come to their end while both workers still work: a page that waited for one would come after it."""
+def test_files_that_take_long_to_read_hold_up_no_page(server: tuple[str, int], tmp_path: Path) -> None:
+    """Pages come to their end while the workers still work: a page that waited for one would come after it."""
     address, pid = server
     folder = write_folder(tmp_path / "gpt2", "gpt2")
     split(folder, "(?:.|..){15}[^A-Za-z .]", times=5000)  # a minute for the text that every tokenizer is tried with
@@ -114,14 +115,14 @@ def test_two_files_that_take_long_to_read_hold_up_no_page(server: tuple[str, int
 
     async def attacked() -> None:
         await visited(address, "masks", "positions")  # what is prepared once
-        async with opened(address, 3) as attackers:
+        async with opened(address, MOST_WORKERS + 1) as attackers:
             uploads = [asyncio.create_task(one.upload("gpt2.zip", data)) for one in attackers]
             while len(busy := busy_workers(pid)) < 2:
                 assert not any(task.done() for task in uploads)
                 await asyncio.sleep(0.1)
             await visited(address, "masks", "positions")
-            assert not set(busy) - set(busy_workers(pid)), "a worker ended first"
-            assert len(busy_workers(pid)) == 2, "no more than two work"
+            assert set(busy) <= set(busy_workers(pid)), "a worker ended first"
+            assert len(busy_workers(pid)) <= MOST_WORKERS < len(uploads)
             assert not any(task.done() for task in uploads)
             for task in uploads:
                 task.cancel()
