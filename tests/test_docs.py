@@ -126,7 +126,7 @@ def test_a_notebook_gives_the_outputs_that_it_holds(path: Path) -> None:
 
 def test_the_site_is_built_without_a_warning_and_its_reference_names_all_that_is_public(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=170)
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert built.returncode == 0, built.stderr
     page = (tmp_path / "site" / "reference" / "index.html").read_text(encoding="utf-8")
     missing = [name for name in transformer.__all__ if not re.search(rf'id="transformer\.(\w+\.)*{name}"', page)]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.imports import relative, sources
+from tests.waiting import PATIENCE
 from transformer import errors
 from transformer.errors import HeedmapError, InputError
 from transformer.messages import LANGUAGES, Message, catalogue, numbered, say, speaking, words
@@ -73,7 +74,7 @@ def test_threads_do_not_mix_their_languages(small: None) -> None:
 
     def spoken(language: str) -> str:
         with speaking(language):
-            entered.wait(timeout=30)
+            entered.wait(timeout=PATIENCE)
             return words("plain")
 
     with ThreadPoolExecutor(2) as threads:

@@ -23,7 +23,7 @@ from playwright.sync_api import Browser
 from tests.deploying import free_port, launched
 from tests.imports import FILES, ROOT, relative
 from tests.reading_docs import MODEL, blocks, notebook_names
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -70,7 +70,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needed = shutil.ignore_patterns("__pycache__", ".*_cache", ".git", ".venv", "node_modules", "tests", "docs", "site")
     shutil.copytree(ROOT, source, ignore=needed)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source]
-    subprocess.run(command, check=True, timeout=300)
+    subprocess.run(command, check=True, timeout=600)
     (built,) = folder.glob("heedmap-*.whl")
     return built
 
@@ -117,12 +117,12 @@ def installed(wheel: Path, folder: Path, asked: Iterable[str]) -> Path:
     for name in closure(*(Requirement(line).name for line in asked)):
         link(name, site)
     command = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet", "--no-deps"]
-    subprocess.run([*command, wheel], check=True, timeout=300)
+    subprocess.run([*command, wheel], check=True, timeout=600)
     return folder / "bin"
 
 
 def run_in(folder: Path, *command: Path | str, typed: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300, input=typed)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600, input=typed)
 
 
 def test_the_library_runs_where_nothing_else_is_installed(wheel: Path, tmp_path: Path) -> None:
@@ -171,11 +171,11 @@ def test_the_installed_dashboard_opens_a_record_from_an_empty_folder(
         until(lambda: (tmp_path / "opened").exists() or server.poll() is not None)
         page = browser.new_page()
         page.goto((tmp_path / "opened").read_text().strip())
-        page.get_by_text("2 sites · 8 heads").wait_for(timeout=60_000)
+        page.get_by_text("2 sites · 8 heads").wait_for(timeout=PATIENCE * 1_000)
         page.close()
     finally:
         server.terminate()
-        assert server.wait(timeout=60) == 128 + signal.SIGTERM
+        assert server.wait(timeout=PATIENCE) == 128 + signal.SIGTERM
     assert list(empty.iterdir()) == []
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0, "the server lives on"

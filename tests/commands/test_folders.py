@@ -197,7 +197,7 @@ def test_a_hugging_face_folder_is_named_and_there_is_nothing_to_convert(run: Run
 
 def test_a_full_disk_is_a_sentence() -> None:
     line = f"{sys.executable} -m transformer inspect {ANNOTATED} > /dev/full"
-    found = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    found = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert "error: the output: No space left on device" in found.stderr
     assert "Traceback" not in found.stderr
     assert "Exception ignored" not in found.stderr

@@ -16,6 +16,7 @@ from tests import toy
 from tests.checkpoint.references import reference_file
 from tests.commands.conftest import Run
 from tests.record_files.samples import Samples
+from tests.waiting import PATIENCE
 from transformer import __main__ as command_line
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import load_snapshot
@@ -140,7 +141,7 @@ def test_a_reader_that_goes_away_is_no_mistake(folder: Path) -> None:
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         process.stdout.close()
         process.stdout = None
-        _, errors = process.communicate(b"the dog\n" * 3, timeout=120)
+        _, errors = process.communicate(b"the dog\n" * 3, timeout=PATIENCE)
     assert process.returncode == 141
     assert errors == b""
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.visiting import start_server
+from tests.waiting import PATIENCE
 from ui.patches import session
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +63,6 @@ def test_the_app_runs_with_the_patches_refused(browser: Browser, tmp_path: Path)
         page.close()
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(PATIENCE)
     assert "without_patch name=history" in log.read_text()
     assert isinstance(server, subprocess.Popen)

@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 from tests.attention.interventions.by_hand import model_by_hand, output_by_hand, row_by_hand
 from tests.classifiers import sequence_checkpoint
+from tests.waiting import PATIENCE
 from transformer.attention.capture import recording, watch
 from transformer.attention.interventions.edits import intervening
 from transformer.attention.interventions.value import ACTIONS, MOST_PARTS, Donor, Intervention, from_text, to_text
@@ -218,7 +219,7 @@ def test_32_threads_with_sentences_and_interventions_of_their_own_never_mix_what
     def is_alone(number: int) -> bool:
         fine = True
         for _ in range(3):
-            together.wait(timeout=60)
+            together.wait(timeout=PATIENCE)
             found, seen, weights = run(number)
             fine &= torch.equal(found, expected[number][0]) and seen == expected[number][1]
             fine &= all(np.array_equal(weights[site], expected[number][2][site]) for site in weights)

@@ -26,6 +26,7 @@ from tests.attention.recording.case import (
 )
 from tests.attention.recording.modules import NAMES
 from tests.attention.recording.modules.decoders import NanoGPT
+from tests.waiting import PATIENCE
 from transformer import recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
@@ -94,14 +95,14 @@ def test_threads_never_see_each_other(name: str) -> None:
 
     def watch(case: Case, brute: Brute) -> None:
         with doubles(), torch.no_grad():
-            start.wait(20)
+            start.wait(PATIENCE)
             for _ in range(5):
                 with recording(case.module) as seen:
                     case.module(*case.inputs)
                 assert_recorded(case, seen, brute)
 
     def only_run() -> None:
-        start.wait(20)
+        start.wait(PATIENCE)
         with torch.no_grad():
             for _ in range(10):
                 cases[0].module(*cases[0].inputs)
@@ -110,7 +111,7 @@ def test_threads_never_see_each_other(name: str) -> None:
         jobs = [pool.submit(watch, *each) for each in zip(cases, expected, strict=True)]
         jobs += [pool.submit(only_run) for _ in range(2)]
         for job in jobs:
-            job.result(60)
+            job.result(PATIENCE)
 
 
 def test_one_module_records_for_two_threads_at_once() -> None:
@@ -118,17 +119,17 @@ def test_one_module_records_for_two_threads_at_once() -> None:
 
     def watch(ids: Tensor, goes_on: bool) -> Any:
         with torch.no_grad(), recording(case.module) as seen:
-            start.wait(20)
+            start.wait(PATIENCE)
             case.module(ids)
-            start.wait(20)  # the other's hooks are still there when this thread's go
+            start.wait(PATIENCE)  # the other's hooks are still there when this thread's go
             if goes_on:
                 case.module(ids)
         return seen
 
     with doubles(), nothing_left(case.module), ThreadPoolExecutor(2) as pool:
         first = pool.submit(watch, case.inputs[0], False)
-        pool.submit(watch, torch.flip(case.inputs[0], (0, 1)), True).result(60)
-        assert_recorded(case, first.result(60), by_brute_force(case)[1])
+        pool.submit(watch, torch.flip(case.inputs[0], (0, 1)), True).result(PATIENCE)
+        assert_recorded(case, first.result(PATIENCE), by_brute_force(case)[1])
 
 
 def test_only_the_part_that_is_recorded_is_seen_by_paths_from_itself() -> None:

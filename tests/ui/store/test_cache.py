@@ -17,6 +17,7 @@ from tests.checkpoint.references import REFERENCE
 from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import brought, opened, pressed, ran
 from tests.pages.tiny import save_tiny
+from tests.waiting import PATIENCE
 from transformer.checkpoint.ours.folder import save_folder
 from ui.lessons.masks import Example
 from ui.store import cache, session_resources, store, uploads
@@ -165,7 +166,7 @@ def test_two_threads_that_ask_at_once_compute_once(fails_first: bool) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert len(computed) == 1 + fails_first
     assert sorted(found) == ["result"] * (5 - fails_first) + ["the first one fails"] * fails_first
     assert not store._working
