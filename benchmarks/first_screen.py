@@ -11,7 +11,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from benchmarks.measuring import Result
-from tests.browser.visiting import ROOT, chromium_opened, start_server, until
+from tests.browser.visiting import ROOT, Visit, chromium_opened, start_server, until
 from tests.waiting import PATIENCE
 
 PAGES = (
@@ -66,11 +66,11 @@ WATCH = f"""() => {{
 }}"""
 
 
-Visit = tuple[float, float, int | None]
+Seen = tuple[float, float, int | None]
 """Layout shift (as Web Vitals counts it), seconds to the first picture, and its height."""
 
 
-def visits(browser: Browser, address: str) -> list[Visit]:
+def visits(browser: Browser, address: str) -> list[Seen]:
     """Open a page in a new browser context, whose cache is empty, and once more in the same."""
     context = browser.new_context(viewport=SIZE)  # type: ignore[arg-type]
     found = [_visit(context, address) for _ in range(2)]
@@ -90,7 +90,7 @@ def shifts(browser: Browser, address: str, views: list[str]) -> dict[str, float]
     return found
 
 
-def _visit(context: BrowserContext, address: str, has_picture: bool = True) -> Visit:
+def _visit(context: BrowserContext, address: str, has_picture: bool = True) -> Seen:
     page = context.new_page()
     page.set_default_timeout(PATIENCE * 1_000)
     page.add_init_script(f"({WATCH})()")
@@ -104,6 +104,25 @@ def _visit(context: BrowserContext, address: str, has_picture: bool = True) -> V
     return float(shift), (milliseconds or 0.0) / 1_000, top
 
 
+def grid_milliseconds(browser: Browser, folder: Path) -> float:
+    """What drawing the small maps of 12 layers by 12 heads over 64 tokens takes, in the best of some times."""
+    server, address = start_server(ROOT / "tests/browser/pages/components.py", folder / "grid.log")
+    try:
+        page = browser.new_page()
+        page.goto(f"{address}/?shape=12,12,64,64&show=grid")
+        (grid, found), here = (page.locator(".all-heads"), list[float]()), Visit(page)
+        for scheme in ("dark", "light") * 5:
+            draws = here.drawn(grid)
+            page.emulate_media(color_scheme=scheme)
+            here.drawn(grid, draws + 1)
+            found.append(float(grid.get_attribute("data-draw-milliseconds") or "inf"))
+        page.close()
+    finally:
+        server.terminate()
+        server.wait(timeout=PATIENCE)
+    return min(found)
+
+
 def measure() -> list[Result]:
     """One cold visit, and each page in a new browser and once more."""
     with tempfile.TemporaryDirectory() as folder, chromium_opened() as browser:
@@ -112,11 +131,14 @@ def measure() -> list[Result]:
             (_, cold, _), _ = visits(browser, address)
             pages = {name or "map": visits(browser, f"{address}/{name}") for name in PAGES}
             moved = {name or "map": shifts(browser, f"{address}/{name}", views) for name, views in VIEWS.items()}
+            drawn = grid_milliseconds(browser, Path(folder))
         finally:
             server.terminate()
             server.wait(timeout=PATIENCE)
     what = "a new server's first visit: first picture of the map"
     results = [Result(SECTION, what, f"{cold:.1f} s", "4 s", cold <= 4)]
+    what = "144 small maps of 64 x 64 tokens are drawn in"
+    results.append(Result(SECTION, what, f"{drawn:.0f} ms", "200 ms", drawn < 200))
     for name, ((shift, new, top), (_, again, _)) in pages.items():
         lines = [("layout shift while loading", shift, 0.05, f"{shift:.2f}", "at most 0.05")]
         if top is not None:
