@@ -2,7 +2,7 @@
 
 import ast
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -108,6 +108,17 @@ def imports(path: Path) -> set[str]:
             base = ".".join([*above, *([node.module] if node.module else [])])
             found |= {f"{base}.{alias.name}" for alias in node.names}
     return found
+
+
+def imported_modules(paths: Iterable[Path]) -> dict[str, set[str]]:
+    """Module -> those of the same paths that it imports, by dotted names."""
+    names = {name_of(path): path for path in paths}
+
+    def module(imported: str) -> str:
+        """The module that a name lies in: itself, or what is before its last dot."""
+        return imported if imported in names else imported.rpartition(".")[0]
+
+    return {name: {module(one) for one in imports(path)} & names.keys() - {name} for name, path in names.items()}
 
 
 def sources(*places: str) -> list[Path]:

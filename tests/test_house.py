@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -38,6 +39,14 @@ def test_both_directions_and_hidden_imports_are_seen(tmp_path: Path, monkeypatch
         ("transformer/runs/a.py", "import streamlit", 1),
     ):
         assert len(wrong_ways(written(tmp_path, monkeypatch, place, line))) == ways, place
+
+
+def test_no_modules_import_each_other_in_a_circle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    TopologicalSorter(walk.imported_modules(sources(*SOURCES))).prepare()
+    a = written(tmp_path, monkeypatch, "transformer/nn/a.py", "from transformer.nn.b import one")
+    b = written(tmp_path, monkeypatch, "transformer/nn/b.py", "def f():\n    from transformer.nn import a")
+    with pytest.raises(CycleError, match="cycle"):
+        TopologicalSorter(walk.imported_modules([a, b])).prepare()
 
 
 def test_the_import_walk_sees_every_form_of_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@
 draws where head 2 of the last layer looked.
 """
 
+from transformer.attention import record_methods
 from transformer.attention.capture import watch
 from transformer.attention.interventions.edits import intervening
 from transformer.attention.interventions.value import Donor, Intervention
@@ -41,3 +42,5 @@ __all__ = [
     "check_file", "classify", "continue_text", "fill", "follow", "intervening", "lens", "load", "recording", "report",
     "run_any", "speaking", "tracing", "translate", "watch", "watch_flow",
 ]  # fmt: skip
+
+record_methods.attach()

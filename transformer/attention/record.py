@@ -5,19 +5,17 @@ head, tile or block-reduced overview is computed from them exactly. Source: the 
 equation 1; a row's weights are exp(score - log-sum-exp of the row).
 """
 
-import io
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer.attention.interventions.value import Intervention, to_text
+from transformer.attention.interventions.value import Intervention
 from transformer.attention.softmax_inputs import ROWS_AT_ONCE, SoftmaxInputs, block_maxima, row_groups
 from transformer.errors import RecordError
 from transformer.messages import Message
@@ -40,42 +38,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
-    from transformer.attention.notebook import Page
-
-
-class InNotebook:
-    """The dashboard's views in a cell: all heads, one head large, and its lines."""
-
-    def html(self, path: str | Path | None = None) -> str:
-        """The dashboard's views as a page for any browser, which needs no network; saved where a path is given.
-
-        What travels rounded or in blocks, the page says (`attention.notebook`).
-        """
-        text = self._page().document()
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
-
-    def _repr_html_(self) -> str:
-        """In a notebook: the same views in the cell."""
-        return self._page().frame()
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The same, with a short text for where there is no HTML: `repr` names every token."""
-        return {"text/html": self._repr_html_(), "text/plain": f"{type(self).__name__}({', '.join(self._shown())})"}
-
-    def _page(self) -> "Page":
-        from transformer.attention.notebook import page  # which draws what takes its methods from here
-
-        return page(self._shown())
-
-    @abstractmethod
-    def _shown(self) -> "Record":
-        """The record that is shown."""
-
 
 @dataclass(frozen=True, eq=False)
-class AttentionMap(InNotebook):
+class AttentionMap:
     """The attention of all heads at one site, for one input. Each row of weights sums to 1, or is fully masked.
 
     `interventions` changed the run, here or at other sites; where they cut or knock out, rows may sum to less. `notes`
@@ -89,6 +54,12 @@ class AttentionMap(InNotebook):
     batch: int = 0
     interventions: tuple[Intervention, ...] = ()
     notes: tuple[str, ...] = ()
+
+    figure: ClassVar[Callable[..., "Figure"]]
+    html: ClassVar[Callable[..., str]]
+    _repr_html_: ClassVar[Callable[..., str]]
+    _repr_mimebundle_: ClassVar[Callable[..., dict[str, str]]]
+    """What draws a map stands above it, and is attached: `attention.record_methods`."""
 
     @property
     def n_heads(self) -> int:
@@ -238,15 +209,6 @@ class AttentionMap(InNotebook):
             return Message("mean_of_heads", count=self.n_heads)
         return Message("head_number", head=0 if head == MEAN else head)
 
-    def figure(self, head: HeadOrMean = MEAN, words: bool = False, special: bool = True) -> "Figure":
-        """A Plotly heatmap of one head (or the mean of all), in the form of `picture`."""
-        from transformer.plots.charts import heatmap  # Plotly waits until something is drawn
-
-        return heatmap(self.picture(head, words, special))
-
-    def _shown(self) -> "Record":
-        return Record({self.site: self})
-
     def _changes(self, weights: np.ndarray, visible: np.ndarray) -> Iterator[Message]:
         """What a reader has to know of rows that interventions left without their sum of 1."""
         if not self.interventions or not weights.size:
@@ -278,7 +240,7 @@ class AttentionMap(InNotebook):
 
 
 @dataclass(frozen=True, eq=False)
-class Record(Mapping[Site, AttentionMap], InNotebook):
+class Record(Mapping[Site, AttentionMap]):
     """All attention of one run on one input, by site: `record["decoder.2.cross"]`.
 
     `model` is the model's name, `text` what it read, as far as they are known.
@@ -287,6 +249,17 @@ class Record(Mapping[Site, AttentionMap], InNotebook):
     maps: dict[Site, AttentionMap]
     model: str = ""
     text: str = ""
+
+    open: ClassVar[Callable[[Path | str], "Record"]]
+    of_bytes: ClassVar[Callable[[bytes | bytearray, str], "Record"]]
+    save: ClassVar[Callable[["Record", Path | str], None]]
+    to_bytes: ClassVar[Callable[["Record"], bytes]]
+    npz: ClassVar[Callable[["Record"], bytes]]
+    measures: ClassVar[Callable[["Record"], "DataFrame"]]
+    html: ClassVar[Callable[..., str]]
+    _repr_html_: ClassVar[Callable[..., str]]
+    _repr_mimebundle_: ClassVar[Callable[..., dict[str, str]]]
+    """What opens, saves, measures and draws records stands above them, and is attached: `attention.record_methods`."""
 
     def __getitem__(self, site: str) -> AttentionMap:
         """The attention of a site.
@@ -329,70 +302,6 @@ class Record(Mapping[Site, AttentionMap], InNotebook):
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
         return sum(attention.source.kept_bytes for attention in self.maps.values())
-
-    @classmethod
-    def open(cls, path: Path | str) -> "Record":
-        """The record of a file that `save` wrote. The file is untrusted: nothing in it is run.
-
-        Raises:
-            CheckpointError: it is missing, damaged, no record, or one of a newer version.
-        """
-        from transformer.attention.record_files import read  # late: most runs never touch a file
-        from transformer.safe.reading import opened
-
-        with opened(Path(path)) as handle:
-            return read(handle, Path(path).name)
-
-    @classmethod
-    def of_bytes(cls, data: bytes | bytearray, name: str) -> "Record":
-        """As `open`, of the bytes of a file that messages call `name`."""
-        from transformer.attention.record_files import read
-
-        return read(io.BytesIO(data), name)
-
-    def save(self, path: Path | str) -> None:
-        """Write the record to a file, which is whole or not there; `Record.open` reads it, also on another machine.
-
-        Raises:
-            CheckpointError: a tensor holds NaN, or the file would be larger than is read.
-            OSError: it cannot be written.
-        """
-        from transformer.attention.record_files import save
-
-        save(self, Path(path))
-
-    def to_bytes(self) -> bytes:
-        """The bytes that `save` writes."""
-        from transformer.attention.record_files import blocks
-
-        return b"".join(blocks(self))
-
-    def measures(self) -> "DataFrame":
-        """A row for each head: site, head, entropy, confidence and others, as `measures.measure` has them."""
-        from transformer.attention.measures import measures_table
-
-        return measures_table(self)
-
-    def _shown(self) -> "Record":
-        return self
-
-    def npz(self) -> bytes:
-        """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.
-
-        A run that was changed brings `interventions` as well, as addresses write them; `notes` are what must be known
-        of the maps.
-        """
-        arrays: dict[str, Any] = {"notes": np.array(list(map(str, self.notes)))} if self.notes else {}
-        if self.interventions:
-            arrays["interventions"] = np.array(to_text(self.interventions))
-        for site, attention in self.maps.items():
-            arrays[site] = attention.all_weights()
-            arrays[f"{site}.mask"] = attention.mask()
-            arrays[f"{site}.queries"] = np.array(attention.queries.labels)
-            arrays[f"{site}.keys"] = np.array(attention.keys.labels)
-        target = io.BytesIO()
-        np.savez_compressed(target, **arrays)
-        return target.getvalue()
 
 
 def _mean_over(axis: Axis) -> Float[np.ndarray, "word position"]:
