@@ -5,13 +5,14 @@ page and component it is.
 """
 
 import tempfile
-import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from benchmarks.measuring import Result
 from tests.browser.visiting import ROOT, Visit, chromium_opened, start_server, until
+from tests.views import VIEWS
 from tests.waiting import PATIENCE
 
 PAGES = (
@@ -19,9 +20,6 @@ PAGES = (
     *("attention_steps", "inside_layer", "masks", "positions"),
 )
 """The pages by their addresses; the first is the map."""
-
-VIEWS: dict[str, list[str]] = tomllib.loads((ROOT / "tests/browser/fits.toml").read_text("utf-8"))["views"]
-"""The views of each page by their addresses."""
 
 SIZE = {"width": 1280, "height": 800}
 NARROW = {"width": 390, "height": 844}
@@ -78,7 +76,7 @@ def visits(browser: Browser, address: str) -> list[Seen]:
     return found
 
 
-def shifts(browser: Browser, address: str, views: list[str]) -> dict[str, float]:
+def shifts(browser: Browser, address: str, views: Sequence[str]) -> dict[str, float]:
     """How far each view of a page moves while it loads, and the first one in a narrow window too."""
     found = {}
     for size, looked_at in ((SIZE, views), (NARROW, views[:1])):

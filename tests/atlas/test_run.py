@@ -37,6 +37,11 @@ def files(out: Path) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
 
+def test_a_second_pass_writes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    made(folder, tmp_path / "again")
+    assert files(tmp_path / "again") == files(folder / "serial")
+
+
 def test_how_lines_are_cut_into_chunks_changes_no_measure(folder: Path, tmp_path: Path) -> None:
     """Chan's merge: the same numbers to rounding, and the same examples."""
     made(folder, tmp_path / "whole", chunk=1_000)

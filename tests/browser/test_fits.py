@@ -1,10 +1,9 @@
 """Every view fits its window, is not crowded and can be read, and its policy stops nothing that it needs.
 
-`fits.toml` lists the views by address, and what is known to be too much: a view may not get worse than that. One window
-goes from view to view, and is made wider and narrower while a view is open.
+`tests/views.toml` lists the views by address, and what is known to be too much: a view may not get worse than that. One
+window goes from view to view, and is made wider and narrower while a view is open.
 """
 
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,11 @@ from tests.browser.parts import box
 from tests.browser.policy import Watched
 from tests.browser.reading import faint_texts, nameless_controls
 from tests.browser.visiting import ROOT, until
+from tests.views import LISTED, VIEWS
 
 pytestmark = pytest.mark.browser
 
-HERE = Path(__file__).parent
-LOOK = (HERE / "fits.js").read_text("utf-8")
-LISTED: dict[str, Any] = tomllib.loads((HERE / "fits.toml").read_text("utf-8"))
+LOOK = (Path(__file__).parent / "fits.js").read_text("utf-8")
 WINDOWS = {390: 844, 853: 533, 1920: 1080, 1280: 800}
 """Widths and heights; 853 is 1280 at a zoom of 150 %."""
 
@@ -56,10 +54,10 @@ def reader(browser: Browser, serve: Callable[[Path], str]) -> Iterator[Watched]:
         yield reader
 
 
-@pytest.mark.parametrize("page", LISTED["views"])
+@pytest.mark.parametrize("page", VIEWS)
 def test_every_view_fits_its_window_and_can_be_read(reader: Watched, page: str) -> None:
     """In English and in the light; the first one of a page at four widths, and once more in Chinese and in the dark."""
-    root, problems, views = reader.page.evaluate("location.origin"), list[str](), LISTED["views"][page]
+    root, problems, views = reader.page.evaluate("location.origin"), list[str](), VIEWS[page]
     for number, view in enumerate((*views, views[0])):
         language, scheme = ("en", "light") if number < len(views) else ("zh", "dark")
         address = f"/{page}{'?' if view else ''}{view}"

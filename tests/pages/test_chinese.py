@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import opened
-from ui.checkpoints import bring
+from tests.views import VIEWS
+from ui.checkpoints import bring, inspection
 
 pytestmark = pytest.mark.usefixtures("models")
 
@@ -19,41 +21,40 @@ OURS = re.compile(r"<style>.*?</style>|\\[a-z]+(\{[a-z ]+\})?", re.DOTALL)
 """What is no text: styles, and commands of formulas."""
 
 TYPED = "two dogs run"
-CODE = (bring.RECORD_IT, bring.RUN_IT, bring.SAVE_IT, bring.EXAMPLE)
+CODE = (
+    bring.RECORD_IT,
+    bring.RUN_IT,
+    bring.SAVE_IT,
+    bring.EXAMPLE,
+    inspection.RECIPE,
+    "python -m transformer measure faithfulness",
+)
 ALLOWED = (TYPED, "A man is riding a bicycle", "the cat sat on a mat", "the sat cat mat on", "Elhage et al", *CODE)
 """The user's text, examples of it, names, and lines of Python."""
 
 SOURCES = {"js_content", "css_content", "html_content"}
 """The parts of a component that are its program."""
 
-VISITS: list[tuple[str, dict[str, str]]] = [
+MISTAKES: list[tuple[str, dict[str, str]]] = [
     ("map", {"text": TYPED, "temperature": "2.0"}),
     *(("map", {"text": TYPED, "part": part}) for part in ("decoder.0.self_attention", "encoder.0.feed_forward")),
-    *(("translate", {"view": view}) for view in ("heatmap", "head_view", "steps", "beams", "downloads")),
     ("translate", {"kind": "decoder.self", "head": "mean", "scores": "true", "pair": "0-0"}),
     ("translate", {"text": " "}),
-    *(("align", {"screen": screen}) for screen in ("side", "agreement", "changes", "downloads")),
-    *(("sequences", {"view": view}) for view in ("letters", "windows")),
-    ("sequences", {"window": "538-597(+)"}),
     ("sequences", {"variant": "568 G>A"}),
     ("sequences", {"sequence": "ACXX"}),
     *(("your_model", {"model": "tiny", "show": show}) for show in ("attention", "tensors")),
     ("your_model", {"model": "letters"}),
-    *(("attention_steps", {"screen": screen}) for screen in ("steps", "board", "rows")),
-    *(("inside_layer", {"made": "shipped", "stage": stage}) for stage in ("embedding", "norm", "order", "output")),
     ("inside_layer", {"stage": "feed_forward", "gelu": "true"}),
     ("inside_layer", {"stage": "residual", "norm_first": "true"}),
-    *(("masks", {"screen": screen}) for screen in ("build", "scores", "conventions", "break", "module", "test")),
     *(("masks", {"screen": "break", "made": "shipped", "how": how}) for how in ("no_padding", "transpose")),
     ("masks", {"screen": "conventions", "given": "key_padding", "convention": "attn_3d"}),
     ("masks", {"screen": "module", "mask_form": "attn_3d", "weights": "none", "own_widths": "True"}),
-    *(
-        ("positions", {"screen": screen})
-        for screen in ("table", "waves", "distance", "rotation", "variants", "later", "order", "end", "share")
-    ),
-    *(("positions", {"screen": "distance", "variant": name}) for name in ("doubled", "learned", "none")),
+    *(("positions", {"screen": screen}) for screen in ("table", "end")),
+    *(("positions", {"screen": "distance", "variant": name}) for name in ("learned", "none")),
 ]
-"""Every page, with each of its screens and some mistakes."""
+"""Settings and mistakes that no listed view has."""
+
+VISITS = [(page or "map", dict(parse_qsl(view))) for page, views in VIEWS.items() for view in views] + MISTAKES
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -187,6 +187,6 @@ class Field:
             self.file.refuse("record_tensor_kind", **stated, found=kind_name(tensor.dtype), expected=kinds)
         if check is not None and (name, check) not in self.file.checked:
             if not check(*(float(one) for one in tensor.aminmax())):
-                self.file.refuse("record_tensor_notfinite", **stated)
+                self.file.refuse("record_tensor_not_finite", **stated)
             self.file.checked.add((name, check))
         return tensor
