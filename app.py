@@ -14,7 +14,6 @@ from transformer.runs import memory
 from ui import serving
 from ui.frame import Frame
 from ui.guard import Guard
-from ui.old_links import OldLinks
 from ui.path import strip
 from ui.shared import address, subject
 from ui.store import refs, render_slots, session_resources
@@ -69,5 +68,5 @@ if __name__ == "__main__":
     main()
 else:
     memory.share_heaps()
-    around = [Middleware(one) for one in (Guard, UploadGuard, OldLinks, Frame)]
+    around = [Middleware(one) for one in (Guard, UploadGuard, Frame)]
     app = st.App(Path(__file__).resolve(), middleware=around, lifespan=serving.life, on_script_error=serving.on_error)

@@ -63,7 +63,7 @@ KEYS = {key for text in SOURCES for key in re.findall(r'key="([a-z][a-z.-]*)"', 
 TEXTS = {
     "": ("text", "part"), "translate": ("text", "force"), "align": ("text", "force"), "sequences": ("sequence",),
     "your_model": ("token",),
-    "what_if": ("text", "force", "do", "donor"), "atlas": ("site",), "attention_steps": ("source", "target"),
+    "what_if": ("text", "force", "do", "donor"), "atlas": ("kind",), "attention_steps": ("source", "target"),
     "inside_layer": ("text", "target"),
     "masks": ("sources", "targets"), "positions": ("text",),
 }  # fmt: skip
@@ -242,7 +242,7 @@ def test_what_is_typed_and_refused(walk: Walk) -> None:
     before = walk.seen
     walk.go("what_if", do=f"{planted(walk.host, 'site').replace('~', '-')}~mean~h0")
     walk.go("what_if", do=planted(walk.host, "change"))
-    walk.go("atlas", screen="head", site=planted(walk.host, "head"), head=planted(walk.host, "number"))
+    walk.go("atlas", screen="head", kind=planted(walk.host, "head"), head=planted(walk.host, "number"))
     assert before > 3
     assert walk.seen > before + 1
 
@@ -253,7 +253,7 @@ VISITS = [
     *(("your_model", {"model": f"bert{key}", "show": "attention"}) for key in HF),
     *(("your_model", {"model": name, "show": "tensors"}) for name in ("folder", "tensors.pt", *BROKEN)),
     ("", {"model": "folder", "lang": "zh"}), ("", {"model": "classes"}), ("translate", {"model": "folder"}),
-    ("", {"model": "folder", "view": "Downloads", "lang": "zh"}), ("what_if", {"model": "folder"}),
+    ("translate", {"model": "folder", "view": "downloads", "lang": "zh"}), ("what_if", {"model": "folder"}),
     ("align", {"model": "folder"}), ("learning", {"learner": "folder", "screen": "lesson"}),
     ("align", {"model": "folder", "screen": "downloads"}), ("sequences", {"model": "classes"}),
     ("sequences", {"model": "classes", "view": "windows", "lang": "zh"}),

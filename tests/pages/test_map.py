@@ -133,7 +133,7 @@ def test_other_peoples_models_are_drawn_whole_and_deep_ones_folded(
         assert slim(drawn(model=f"mine/{name}", part=part)[1]) == deep - 3
         assert slim(drawn(model=f"mine/{name}", layers="all")[1]) == 0
     if name == "gpt2":  # what a whole layer adds, and the likeliest next token
-        _, header, arrays = drawn(model="mine/gpt2", text="the dog runs.", at_word="2")
+        _, header, arrays = drawn(model="mine/gpt2", text="the dog runs.", word="dog")
         odds = torch.from_numpy(next(iter(run_any(load(mine / name), "the dog runs.").outputs.values()))[1])
         assert header["steps"]["next"][1][0][1] == pytest.approx(float(odds.double().softmax(-1).max()), abs=1e-4)
         first = next(values for key, values in arrays.items() if key.startswith("found"))
@@ -273,7 +273,7 @@ def test_a_temperature_changes_the_second_column_and_decodes_nothing(
 
 
 def test_the_table_says_what_the_map_shows_and_an_example_is_taken_whole() -> None:
-    at, header, arrays = drawn(at_word="3")
+    at, header, arrays = drawn(text=SENTENCE, word="spielen")
     table, parts = as_table(at), header["parts"]
     assert list(table["part"]) == [part["title"] for part in parts]
     last = max(i for i, part in enumerate(parts) if part["kind"] == "sum")

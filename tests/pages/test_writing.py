@@ -47,6 +47,7 @@ from transformer.runs.any_model import ModelRun
 from transformer.runs.what_if import logit_effects, read_under, scores, state_effects
 from transformer.safe import zips
 from ui.map import runs as map_runs
+from ui.shared.subject import word_at
 from ui.store import runs, store
 from ui.store.upload_guard import LEDGER
 
@@ -281,12 +282,14 @@ def test_the_map_writes_on_and_steps_through_it_without_running_again(monkeypatc
     assert address_of(pressed(fine(opened("map", model="mine/llama", text=TEXT)), "continue"))["more"] == "20"
     found = continued()
     page = fine(opened("map", model="mine/llama", text=TEXT, **HOW))
-
+    axis = map_runs.continued("mine/llama", TEXT, DRAWN).axis
     for module, name in ((runs, "continue_text"), (map_runs, "run_any"), (map_runs, "flow")):
         monkeypatch.setattr(module, name, lambda *_: pytest.fail("it runs again"))
     for step in (0, 4):
         if step:
-            page.query_params["at_word"] = str(found.prompt + step)
+            at = found.prompt - 1 + step
+            page.query_params["word"] = word_at(axis, at)
+            page.query_params["piece"] = str(at - axis.words.index(axis.words[at]) + 1)
             page.run()
         header, arrays = sent(fine(page), "map")
         assert len(header["steps"]["labels"]) == found.prompt + len(found.written)

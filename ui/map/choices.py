@@ -21,7 +21,7 @@ from ui.texts import t
 PIECE, STEP, SOURCE, PART, HEAD, LAYERS = "piece", "at_word", "from", "part", "at_head", "layers"
 """The query parameters besides model, text and word: which piece of the word (from 2, the first is not said), the
 source word that the encoder speaks of, the open part, the head that was picked in it, and `all` layers. The step 0
-means all words; older addresses count it from 1."""
+means all words."""
 
 WHOLE = "all"
 """What stands in the address where every layer is drawn, however many there are."""
@@ -75,8 +75,7 @@ def step(shown: Shown) -> int:
     if marked is not None:
         piece, *_ = address.whole_numbers(address.parameter(PIECE)) or (1,)
         return marked + min(piece, shown.axis.words.count(shown.axis.words[marked])) - 1
-    asked, *_ = address.whole_numbers(address.parameter(STEP)) or (-1,)
-    return asked - 1 if (1 if written else 0) <= asked <= count else usual
+    return ALL if address.parameter(STEP) == "0" and not written else usual
 
 
 def to_step(axis: Axis, number: int) -> None:
