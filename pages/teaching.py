@@ -1,4 +1,4 @@
-"""Tour and questions: the way through all pages, predictions, misconceptions, the glossary, and handouts."""
+"""Tour and questions: the way through all pages, predictions, the glossary, and handouts."""
 
 from ui import shell
 from ui.path.views import VIEWS

@@ -19,7 +19,7 @@ from transformer.messages import LANGUAGES, catalogue, numbered
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.teaching.answers import PAIRS, TRUTHS
 from transformer.teaching.case import Case, Live, judged
-from transformer.teaching.data import Kind, Reads, cards, questions, steps, terms
+from transformer.teaching.data import Kind, Reads, questions, steps, terms
 from ui.path.strip import page_path
 
 ROOT = Path(__file__).parents[2]
@@ -98,31 +98,37 @@ def of_toys(text: str) -> dict[str, tuple[float, ...]]:
     rise = nats(softmax(wide.scores(0) / 2 / 4)) - nats(softmax(wide.scores(0) / 2))
     halves = Toy(text, 8, 4)
     entropies = (halves.entropy(4), halves.entropy(1))
-    weights = softmax(scaled)
-    lengths = np.outer(np.linalg.norm(toy.q[:, :2], axis=1), np.linalg.norm(toy.k[:, :2], axis=1))
-    mean = np.mean([softmax(toy.scores(head) / np.sqrt(2)) for head in range(2)], axis=0)
-    own = np.hstack([softmax(toy.scores(head) / np.sqrt(2)) @ toy.v[:, 2 * head : 2 * head + 2] for head in range(2)])
-    moved = (mean @ toy.v - own) @ toy.output.T
-    decoder = Toy(text, 4, 2, "decoder")
-    first = softmax(decoder.scores(0) / np.sqrt(2))[0]
-    columns = weights.sum(axis=0)
     return {
         "hidden_cells": (sum(j > i for i in range(n) for j in range(n)),),
         "score_by_hand": (sum(toy.q[1, :2] * toy.k[2, :2]),),
         "keys_in_order": tuple(float(i) for i in sorted(range(n), key=lambda i: -scaled[1, i])),
-        "drawn_row": tuple(weights[1]),
+        "drawn_row": tuple(softmax(scaled)[1]),
         "most_flattened_row": (int(np.argmax(rise)),),
         "plus_five": (1,),
         "blind_row": (1 / n,),
         "one_head_instead": (0 if entropies[0] > entropies[1] else 2,),
         "columns_read": (sum(bool(column.any()) for column in toy.weight_q[2:].T),),
-        "dot_and_cosine": (sum((toy.scores(0).argmax(1) != (toy.scores(0) / lengths).argmax(1)).tolist()),),
-        "one_input": (0.0,),
-        "zero_after": (first[0],),
-        "rows_without_root": (1.0,),
-        "alone": (0,),
-        "column_sums": (columns[np.abs(columns - 1).argmax()],),
-        "mean_of_heads": (max(np.linalg.norm(moved, axis=1) / np.linalg.norm(own @ toy.output.T, axis=1)),),
+    }
+
+
+def beliefs_about_toys(text: str) -> dict[str, tuple[int, str, float]]:
+    """The right option where a common belief is among the options, and the number that the explanation gives."""
+    toy, first = Toy(text, 4, 2), softmax(Toy(text, 4, 2, "decoder").scores(0) / np.sqrt(2))[0, 0]
+    weights = [softmax(toy.scores(head) / np.sqrt(2)) for head in range(2)]
+    lengths = np.outer(np.linalg.norm(toy.q[:, :2], axis=1), np.linalg.norm(toy.k[:, :2], axis=1))
+    rows = int((toy.scores(0).argmax(1) != (toy.scores(0) / lengths).argmax(1)).sum())
+    own = np.hstack([one @ toy.v[:, 2 * head : 2 * head + 2] for head, one in enumerate(weights)])
+    moved = (np.mean(weights, axis=0) @ toy.v - own) @ toy.output.T
+    most = (np.linalg.norm(moved, axis=1) / np.linalg.norm(own @ toy.output.T, axis=1)).max()
+    column = max(weights[0].sum(axis=0), key=lambda one: abs(one - 1))
+    return {
+        "dot_and_cosine": (int(rows > 0), "rows", rows),
+        "one_input": (0, "worst", 0),
+        "zero_after": (2 if first < 1 else 1, "sum", first),
+        "rows_without_root": (0, "sum", 1),
+        "alone": (0, "rows", 0),
+        "column_sums": (int(abs(column - 1) > 1e-9), "sum", column),
+        "mean_of_heads": (int(most > 1e-9), "most", most),
     }
 
 
@@ -130,6 +136,26 @@ def of_toys(text: str) -> dict[str, tuple[float, ...]]:
 def test_answers_about_the_toy_are_those_of_its_numbers_by_hand(text: str) -> None:
     for name, expected in of_toys(text).items():
         assert TRUTHS[name](Live(None, text)).answer == pytest.approx(expected, abs=1e-9), name
+
+
+BELIEVED = {
+    "dot_and_cosine": 0, "column_sums": 0, "zero_after": 1, "padding_rows": 1, "parameters_of_heads": 0,
+    "mean_of_heads": 0, "one_input": 1, "rows_without_root": 1, "alone": 1, "rows_of_cross": 0,
+}  # fmt: skip
+"""The option that people often believe in, of questions about it."""
+
+
+def test_what_people_often_believe_is_wrong_of_the_lesson_s_own_words(translator: Checkpoint) -> None:
+    live = Live(translator)
+    assert [name for name, option in BELIEVED.items() if TRUTHS[name](live).answer == (option,)] == []
+
+
+@pytest.mark.parametrize("text", [*TOY_WORDS, "one two", "cat"])
+def test_of_other_words_the_answer_is_what_their_run_shows(text: str) -> None:
+    for name, (right, field, number) in beliefs_about_toys(text).items():
+        case = TRUTHS[name](Live(None, text))
+        assert (name, case.answer) == (name, (right,))
+        assert case.explained[field] == pytest.approx(number, abs=1e-9), name
 
 
 def test_answers_that_need_no_sentence() -> None:
@@ -147,9 +173,11 @@ def test_answers_that_need_no_sentence() -> None:
     for text, count in (("", 3), ("one two", 3)):
         case = TRUTHS["visible_words"](Live(None, text))
         assert [case.options[int(i)] for i in case.answer] == ["<s>", "zwei", "Hunde"][:count]
-    assert TRUTHS["padding_rows"](Live(None)).answer == (3,)
-    one, four = TRUTHS["parameters_of_heads"](Live(None)), TRUTHS["parameters_of_heads"](Live(None)).results["other"]
-    assert one.answer == (four,)
+    case = TRUTHS["padding_rows"](Live(None))
+    assert (case.answer, case.explained) == ((0,), {"n": 3, "rows": 3})
+    case = TRUTHS["parameters_of_heads"](Live(None))
+    assert case.answer == (1,)
+    assert case.explained["one"] == case.explained["four"]
     assert TRUTHS["windows_of_a_sequence"](Live(load(ROOT / "checkpoints" / "splice-junctions"))).answer == (20 + 12,)
     case = TRUTHS["answers_or_diagonal"](Live(None))
     assert case.answer == (0,)
@@ -198,7 +226,9 @@ def test_answers_about_the_translator_are_those_of_plain_forward_passes(live: Li
     answer = {name: TRUTHS[name](live) for name, one in questions().items() if one.reads == "translator"}
     log_p = asked.log_p(written)
     assert answer["weights_of_a_map"].answer == (len(written) * len(asked.source),)
-    assert TRUTHS["rows_of_cross"](live).answer == (len(written),)
+    assert answer["rows_of_cross"].answer == (1,)
+    sizes = {"rows": len(written), "target": len(written), "source": len(asked.source)}
+    assert answer["rows_of_cross"].explained == sizes
     assert answer["heads_of_the_model"].answer == (48,)
     assert answer["start_on_itself"].answer == pytest.approx((1.0,))
     best = float(np.exp(log_p[3].max()))
@@ -288,16 +318,17 @@ def in_numbers(fields: Mapping[str, object]) -> dict[str, object]:
     return {name: numbered(one) for name, one in fields.items()}
 
 
-def test_every_question_and_card_has_its_function_and_its_sentences_in_every_language(translator: Checkpoint) -> None:
+def test_every_question_has_its_function_and_its_sentences_in_every_language(translator: Checkpoint) -> None:
     """Each sentence is made with what its run says, so that no field is missing."""
-    assert len(questions()) >= 30
+    assert questions().keys() == TRUTHS.keys()
+    assert len(questions()) == 44
     assert {one.kind for one in questions().values()} <= set(get_args(Kind))
-    assert {one.reads for one in questions().values()} | {one.reads for one in cards()} <= set(get_args(Reads))
+    assert {one.reads for one in questions().values()} <= set(get_args(Reads))
     assert {one.question for one in steps()} - {""} <= questions().keys()
     assert {one.branch for one in steps()} >= {"tour", "what_if", "attribution", "recurrent", "sequences"}
     assert sum(one.branch == "tour" for one in steps()) == 18
     classifier, other = Live(load(ROOT / "checkpoints" / "splice-junctions")), Live(translator)
-    found = cache(lambda truth, reads: TRUTHS[truth](classifier if reads == "classifier" else other))
+    found = cache(lambda name, reads: TRUTHS[name](classifier if reads == "classifier" else other))
     for code in LANGUAGES:
         said = catalogue(code)
         for question in questions().values():
@@ -305,12 +336,9 @@ def test_every_question_and_card_has_its_function_and_its_sentences_in_every_lan
             for text, fields in (("", case.asked), ("_why", case.explained)):
                 assert said[f"questions.{question.name}{text}"].format_map(in_numbers(fields))
             assert bool(case.options) != bool(question.fixed) or question.kind == "number"
+            assert not question.fixed or all(said[f"questions.{question.name}_{i}"] for i in range(question.fixed))
             assert judged(question, case, case.answer).right
-        for card in cards():
-            case = found(card.truth, card.reads)
-            assert said[f"cards.{card.name}_here"].format(answer=case.answer[0], **in_numbers(case.explained))
         assert all(said[f"glossary.{name}_is"] for name in terms())
-    assert len(cards()) == 16
     assert len(terms()) == 60
 
 

@@ -1,1 +1,1 @@
-"""A tour of the pages, questions whose answers are computed, misconceptions, a glossary, and handouts to print."""
+"""A tour of the pages, questions whose answers are computed, a glossary, and handouts to print."""

@@ -1,4 +1,4 @@
-"""The answers to the questions, each by a function of its question's name, computed from a run; cards have them too.
+"""The answers to the questions, each by a function of its question's name, computed from a run.
 
 Every public function here answers one (`TRUTHS`).
 """
@@ -375,81 +375,89 @@ def windows_of_a_sequence(live: Live) -> Case:
 
 
 def dot_and_cosine(live: Live) -> Case:
-    """Rows in which the best key by dot product is not the best by cosine."""
+    """Whether some query has another best key by dot product than by cosine."""
     board = live.board()
     q, k, scores = board["Q0"].values, board["K0"].values, board["S0"].values
     lengths = np.outer(np.linalg.norm(q, axis=1), np.linalg.norm(k, axis=1))
     by_angle = np.divide(scores, lengths, where=lengths > 0, out=np.full(lengths.shape, -2.0))
-    return answer((scores.argmax(1) != by_angle.argmax(1)).sum(), results={"n": len(scores)})
+    rows = int((scores.argmax(1) != by_angle.argmax(1)).sum())
+    return answer(rows > 0, results={"rows": rows, "n": len(scores)})
 
 
 def one_input(live: Live) -> Case:
-    """The largest difference between Q, K, V and the same X times their matrices."""
+    """Whether Q, K and V are more than one X times their matrices: the largest difference is rounding, or not."""
     board = live.board()
     x = board["X"].values
-    return answer(max(np.abs(board[f"{one}0"].values - x @ board[f"W_{one}0"].values).max() for one in "QKV"))
+    worst = max(np.abs(board[f"{one}0"].values - x @ board[f"W_{one}0"].values).max() for one in "QKV")
+    return answer(worst > EXACT, results={"worst": float(worst)})
 
 
 def zero_after(live: Live) -> Case:
-    """The sum of the first row of a decoder's weights, if hidden ones were set to zero after the softmax."""
+    """The sum of the first row of a decoder's weights, if hidden ones were set to zero after the softmax, beside 1."""
     board = live.board(side="decoder")
-    hidden = np.isneginf(board["M0"].values[0])
-    return answer(_softmax(board["D0"].values)[0][~hidden].sum(), results={"query": board["M0"].rows[0]})
+    seen = ~np.isneginf(board["M0"].values[0])
+    total = float(_softmax(board["D0"].values)[0][seen].sum())
+    return comparison(total, 1.0, {"query": board["M0"].rows[0]}, results={"sum": total})
 
 
 def padding_rows(live: Live) -> Case:  # noqa: ARG001  (the lesson's own batch)
-    """Rows of padding, in a padded batch, that see some key."""
+    """Whether no row of padding, in a padded batch, sees a key."""
     view = masks.mask_view(toy_batch([BESIDE, LONGER], [BESIDE, LONGER])[0], "both", 0)
     padding = view.visible[~view.keys_real]
-    return answer(padding.any(axis=1).sum(), results={"n": len(padding)})
+    rows = int(padding.any(axis=1).sum())
+    return answer(rows == 0, {"n": len(padding)}, results={"rows": rows})
 
 
 def rows_without_root(live: Live) -> Case:
-    """The sum of the row that is furthest from 1, without the root."""
+    """Whether some row does not sum to 1 without the root; the sum of the one that is furthest from 1."""
     sums = live.board(recipe=Recipe(scaled=False))["A0"].values.sum(axis=1)
-    return answer(sums[np.abs(sums - 1).argmax()])
+    furthest = float(sums[np.abs(sums - 1).argmax()])
+    return answer(abs(furthest - 1) > EXACT, results={"sum": furthest})
 
 
 def alone(live: Live) -> Case:
-    """Outputs of a feed-forward network at other positions that change when the first position changes."""
+    """Whether outputs of a feed-forward network at other positions change when the first position changes."""
     net, reads = Run(in_float64(toy_layers(4, seed=1)), *live.toy).feed_forward("encoder", 0)
     other = reads.clone()
     other[0] += 1
     with torch.no_grad():
         moved = (net(other[None])[0] - net(reads[None])[0]).abs().amax(dim=1)
-    return answer(int((moved[1:] > EXACT).sum()), results={"n": len(reads)})
+    rows = int((moved[1:] > EXACT).sum())
+    return answer(rows > 0, {"n": len(reads)}, results={"rows": rows})
 
 
 def parameters_of_heads(live: Live) -> Case:  # noqa: ARG001  (counted, no sentence)
-    """Parameters of a toy of width 8 with one head, and with four."""
+    """Parameters of a toy of width 8 with four heads, beside those with one."""
     one, four = (sum(p.numel() for p in toy_transformer(8, heads, seed=1).parameters()) for heads in (1, 4))
-    return answer(one, results={"other": four})
+    return comparison(float(four), float(one), {"one": one}, results={"four": four})
 
 
 def rows_of_cross(live: Live) -> Case:
-    """Rows of a map of cross-attention, beside the tokens on both sides."""
-    run = live.translation
-    results = {"target": len(run.target_ids), "source": len(run.source_ids)}
-    return answer(len(live.cross[0].weights(0)), results=results)
+    """Whether a map of cross-attention has a row for each target token."""
+    run, rows = live.translation, len(live.cross[0].weights(0))
+    results = {"rows": rows, "target": len(run.target_ids), "source": len(run.source_ids)}
+    return answer(rows == len(run.target_ids), results=results)
 
 
 def column_sums(live: Live) -> Case:
-    """The sum of the column that is furthest from 1."""
+    """Whether some column does not sum to 1; the sum of the one that is furthest from 1."""
     weights = live.board()["A0"]
     sums = weights.values.sum(axis=0)
     far = int(np.abs(sums - 1).argmax())
-    return answer(sums[far], results={"key": weights.columns[far]})
+    results = {"key": weights.columns[far], "sum": float(sums[far])}
+    return answer(abs(sums[far] - 1) > EXACT, results=results, shown=Table.of(weights))
 
 
 def mean_of_heads(live: Live) -> Case:
-    """How far an output moves, as a part of its length, when every head uses the mean of all heads' weights."""
+    """Whether outputs move, and by what part of their length, when every head uses the mean of all heads' weights."""
     board = live.board()
     heads = [name for name in board if name.startswith("A")]
     mean = np.mean([board[name].values for name in heads], axis=0)
     mixed = np.concatenate([mean @ board[f"V{head}"].values for head in range(len(heads))], axis=1)
     own = board["O"].values
     moved = mixed @ board["W_O"].values - own
-    return answer((np.linalg.norm(moved, axis=1) / np.linalg.norm(own, axis=1)).max())
+    most = float((np.linalg.norm(moved, axis=1) / np.linalg.norm(own, axis=1)).max())
+    return answer(most > EXACT, results={"most": most})
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The tour, the questions, the cards and the glossary, read from TOML files; their sentences are in `messages`."""
+"""The tour, the questions and the glossary, read from TOML files; their sentences are in `messages`."""
 
 import tomllib
 from collections.abc import Mapping
@@ -49,14 +49,6 @@ class Step(Placed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card(Placed):
-    """A misconception, and the function whose run contradicts it."""
-
-    truth: str
-    reads: Reads = "translator"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Term(Placed):
     """A term of the glossary: how it is written in formulas, its shape, and a page that shows it."""
 
@@ -78,12 +70,6 @@ def steps() -> tuple[Step, ...]:
         for letter, (branch, listed) in zip(" ABCDEFGH", _read("tour").items(), strict=False)
         for number, (name, one) in enumerate(listed.items(), 1)
     )
-
-
-@cache
-def cards() -> tuple[Card, ...]:
-    """All misconceptions."""
-    return tuple(Card(name=name, **_placed(one)) for name, one in _read("cards").items())
 
 
 @cache

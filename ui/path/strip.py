@@ -42,20 +42,20 @@ FILLED = 0.5
 _READERS: dict[Reads, tuple[str, ...]] = {"translator": store.TRANSLATORS, "classifier": ("kmer",)}
 
 
-def case(truth: str, reads: Reads, text: str, model: str | None = None) -> Case:
+def case(question: Question, text: str, model: str | None = None) -> Case:
     """A question about the open checkpoint, or the first one that can be asked, and a sentence.
 
     Raises:
         HeedmapError: it cannot be asked about them.
     """
-    names = store.checkpoint_names(*_READERS[reads]) if reads in _READERS else []
+    names = store.checkpoint_names(*_READERS[question.reads]) if question.reads in _READERS else []
     name = model if model in names else next(iter(names), None)
-    return _case(truth, None if name is None else store.revision(name), text)
+    return _case(question.name, None if name is None else store.revision(name), text)
 
 
 @cached()
-def _case(truth: str, revision: Revision | None, text: str) -> Case:
-    return TRUTHS[truth](Live(None if revision is None else store.load(revision), text))
+def _case(name: str, revision: Revision | None, text: str) -> Case:
+    return TRUTHS[name](Live(None if revision is None else store.load(revision), text))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def is_open(name: str) -> bool:
 def panel(question: Question, text: str, model: str | None, on_reveal: Callable[[], None] | None = None) -> None:
     """Ask, and answer once it is revealed."""
     try:
-        asked = Asked(question, case(question.name, question.reads, text, model))
+        asked = Asked(question, case(question, text, model))
     except HeedmapError as error:
         controls.explain(error)
         return

@@ -1,6 +1,6 @@
-"""The page "Tour and questions": steps, all questions on any sentence, misconceptions, the glossary, the handout."""
+"""The page "Tour and questions": steps, all questions on any sentence, the glossary, the handout."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from html import escape
 from urllib.parse import urlencode
@@ -10,7 +10,7 @@ import streamlit as st
 from transformer.errors import HeedmapError
 from transformer.messages import LANGUAGES
 from transformer.teaching.case import Table
-from transformer.teaching.data import Card, cards, questions, steps, terms
+from transformer.teaching.data import questions, steps, terms
 from transformer.teaching.handout import Sheet, handout
 from ui.path import strip
 from ui.shared import address, controls
@@ -56,40 +56,16 @@ def questions_view() -> None:
                 t("questions.again"), key="path-again",
                 on_click=lambda: address.put(**{strip.GUESS: None, strip.SHOWN: None}),
             )  # fmt: skip
-            _open(question.page, question.address, t("questions.open"))
+            st.page_link(
+                f"pages/{question.page}.py", label=t("questions.open"), query_params={**question.address, **_spoken()},
+                width="content",
+            )  # fmt: skip
     st.caption(t("questions.keys"))
-
-
-def _open(page: str, where: Mapping[str, str], label: str) -> None:
-    st.page_link(f"pages/{page}.py", label=label, query_params={**where, **_spoken()}, width="content")
 
 
 def _spoken() -> dict[str, str]:
     """What keeps the language in a link."""
     return {KEY: language()} if language() != "en" else {}
-
-
-def cards_view() -> None:
-    """Misconceptions, each with the run that contradicts it, once it is asked for."""
-    for one in cards():
-        with st.container(border=True):
-            st.markdown(f"**{t('tour.card_claim')}** · {t(f'cards.{one.name}')}")
-            if address.parameter("card") == one.name:
-                _contradicted(one)
-            else:
-                turn = partial(address.put, card=one.name)
-                st.button(t("tour.card_show"), key=f"path-card-{one.name}", on_click=turn)
-
-
-def _contradicted(one: Card) -> None:
-    try:
-        found = strip.case(one.truth, one.reads, "")
-    except HeedmapError as error:
-        controls.explain(error)
-        return
-    st.markdown(f"**{t('tour.card_here')}** · {t(f'cards.{one.name}_here', answer=found.answer[0], **found.explained)}")
-    st.markdown(f"**{t('tour.card_so')}** · {t(f'cards.{one.name}_so')}")
-    _open(one.page, one.address, t("questions.open"))
 
 
 def glossary_view() -> None:
@@ -133,7 +109,7 @@ def document(branch: str) -> str:
         title, sentence = f"{one.label} · {plain('questions.pick')}", plain(f"tour.at_{one.name}")
         text = one.address.get("text") or one.address.get("source", "")
         try:
-            found = strip.case(question.name, question.reads, text, one.address.get("model"))
+            found = strip.case(question, text, one.address.get("model"))
         except HeedmapError as error:
             reason = controls.plain_sentence(error.message)
             sheets.append(Sheet(title, sentence, plain("tour.handout_missing", reason=reason), "", where))
@@ -150,7 +126,6 @@ def document(branch: str) -> str:
 VIEWS: dict[str, Callable[[], None]] = {
     "tour": tour_view,
     "questions": questions_view,
-    "cards": cards_view,
     "glossary": glossary_view,
     "handout": handout_view,
 }
