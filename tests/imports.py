@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("app.py", "transformer", "ui", "pages")
+SOURCES = ("app.py", "transformer", "ui", "pages", "tools")
 
 UI = ("translate", "align", "atlas", "sequences", "checkpoints", "lessons", "map", "what_if", "path")
 
@@ -24,7 +24,7 @@ FLOORS = (
     ("ui.shared",),
     tuple(f"ui.{page}" for page in UI),
     ("ui",),
-    ("pages", "app"),
+    ("pages", "app", "tools"),
 )
 """The rooms from the ground up: each imports only what lies below its own floor. Rooms of one floor do not know each
 other. A room stands for all of its modules that are not in a room of their own."""
@@ -61,6 +61,7 @@ NEVER = {
     "ui": ("transformer.commands",),
     "pages": ("torch", "plotly", "transformer.nn", "transformer.training"),
     "app": ("torch", "plotly"),
+    "tools": ("ui", "streamlit"),
 }
 """Room -> what it must not import although it could."""
 

@@ -15,6 +15,7 @@ import transformer
 from docs import run_notebooks
 from tests.imports import ROOT
 from tests.reading_docs import PAGES, anchors, blocks, notebook_names, without_code
+from tools.train.__main__ import parser as training
 from transformer.__main__ import parser
 
 GUIDE = ROOT / "docs" / "guide" / "sequences.md"
@@ -65,10 +66,14 @@ def commands(page: Path) -> Iterator[list[str]]:
                 yield words
 
 
+PARSERS = {"transformer": parser, "tools.train": training}
+"""The programs whose commands pages name."""
+
+
 def known_options(words: list[str]) -> set[str]:
-    """The options of the command that the words name."""
-    found: argparse.ArgumentParser = parser()
-    for word in words:
+    """The options of the command that the words name, the program first."""
+    found: argparse.ArgumentParser = PARSERS[words[0]]()
+    for word in words[1:]:
         choices = [one.choices for one in found._actions if isinstance(one, argparse._SubParsersAction)]
         if not choices:
             break
@@ -81,12 +86,13 @@ def known_options(words: list[str]) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_of_a_page_exist_with_their_options(page: Path) -> None:
     for words in commands(page):
-        if words[:3] == ["python", "-m", "transformer"]:
-            assert {word for word in words if word.startswith("--")} <= known_options(words[3:]), words
+        if words[:2] == ["python", "-m"] and words[2] in PARSERS:
+            assert {word for word in words if word.startswith("--")} <= known_options(words[2:]), words
     text = page.read_text(encoding="utf-8")
-    said = set(re.findall(r"`python -m transformer ([a-z-]+)", text))
-    assert said <= set(parser()._subparsers._group_actions[0].choices)
-    for module in set(re.findall(r"python -m ((?:tests|benchmarks|docs)(?:\.\w+)*)", text)):
+    for program, its_parser in PARSERS.items():
+        said = set(re.findall(rf"`python -m {program} ([a-z-]+)", text))
+        assert said <= set(its_parser()._subparsers._group_actions[0].choices) | {"--help"}
+    for module in set(re.findall(r"python -m ((?:tests|benchmarks|docs|tools)(?:\.\w+)*)", text)):
         file = ROOT / module.replace(".", "/")
         assert file.with_suffix(".py").exists() or (file / "__main__.py").exists(), module
 

@@ -37,6 +37,11 @@ def test_both_directions_and_hidden_imports_are_seen(tmp_path: Path, monkeypatch
         ("ui/align/b.py", "import torch", 0),
         ("pages/a.py", "import torch.nn", 1),
         ("transformer/runs/a.py", "import streamlit", 1),
+        ("transformer/runs/b.py", "from tools.train import run", 1),
+        ("ui/align/c.py", "def f():\n    import tools.train", 1),
+        ("pages/b.py", "from tools import ToolError", 1),
+        ("tools/a.py", "from transformer.commands import Command", 0),
+        ("tools/b.py", "from ui.store import store", 1),
     ):
         assert len(wrong_ways(written(tmp_path, monkeypatch, place, line))) == ways, place
 
@@ -131,7 +136,7 @@ def third_party(*places: str) -> set[str]:
     """Distributions that the modules in `places` import directly."""
     owners = packages_distributions()
     tops = {name.partition(".")[0] for path in sources(*places) for name in imports(path)}
-    ours = {"app", "transformer", "ui", "pages", "tests", "benchmarks", "docs"}
+    ours = {"app", "transformer", "ui", "pages", "tests", "benchmarks", "docs", "tools"}
     return {owners[top][0].lower() for top in tops - ours - sys.stdlib_module_names}
 
 

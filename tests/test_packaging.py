@@ -57,7 +57,7 @@ def test_the_container_installs_locked_versions_of_what_is_required() -> None:
 
 
 def test_requirements_and_extras_ask_for_the_same() -> None:
-    app = {*PROJECT["dependencies"], *EXTRAS["app"], *EXTRAS["train"], *EXTRAS["atlas"]}
+    app = {*PROJECT["dependencies"], *EXTRAS["app"], *EXTRAS["bleu"], *EXTRAS["atlas"]}
     assert app == {re.sub(r"^torch==.*", "torch>=2.13,<3", line) for line in lines_of("requirements.txt")}
     for extra, file in (("huggingface", "hf"), ("docs", "docs"), ("dev", "dev")):
         assert set(EXTRAS[extra]) == set(lines_of(f"requirements-{file}.txt"))

@@ -12,12 +12,11 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from transformer.commands import atlas, dashboard, measure, sequences, train, translation, weights
+from transformer.commands import atlas, dashboard, measure, sequences, translation, weights
 from transformer.errors import HeedmapError
 
-MODULES = (dashboard, translation, sequences, train, weights, measure, atlas)
+MODULES = (dashboard, translation, sequences, weights, measure, atlas)
 GROUPS = {
-    "train": "train a model and write its checkpoint",
     "measure": "measure a checkpoint over a corpus, and keep the result beside its weights",
 }
 """Commands that have several kinds."""
@@ -38,9 +37,13 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
+    return exit_status(parser(), (sys.argv[1:] if arguments is None else arguments) or ["open"])
+
+
+def exit_status(commands: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+    """Run the command that the arguments name; returns its exit status."""
     try:
-        given = sys.argv[1:] if arguments is None else arguments
-        options = parser().parse_args(given or ["open"])
+        options = commands.parse_args(arguments)
         status: int = options.run(options)
         sys.stdout.flush()  # a full disk is met here, and not after the last line of this program
     except HeedmapError as error:

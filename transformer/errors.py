@@ -57,7 +57,7 @@ class NotDefinedError(AttributionError):
 
 
 class TrainingError(HeedmapError):
-    """Training cannot start or continue."""
+    """Training cannot start."""
 
 
 class AtlasError(HeedmapError):

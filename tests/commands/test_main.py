@@ -1,7 +1,6 @@
-"""The command line: a line out for each line in, one sentence for each mistake, and training end to end."""
+"""The command line: a line out for each line in, and one sentence for each mistake."""
 
 import gzip
-import json
 import os
 import subprocess
 import sys
@@ -17,10 +16,7 @@ from tests.checkpoint.references import reference_file
 from tests.commands.conftest import Run
 from tests.record_files.samples import Samples
 from tests.waiting import PATIENCE
-from transformer import __main__ as command_line
 from transformer.checkpoint import load
-from transformer.checkpoint.ours.folder import load_snapshot
-from transformer.commands import train
 from transformer.commands.translation import notes
 from transformer.nn.search import DecodingOptions
 from transformer.runs.corpus import TranslatedLine, translate_lines
@@ -99,10 +95,6 @@ def test_mistakes_end_with_one_sentence_and_status_2(run: Run, folder: Path, tmp
         (("evaluate", folder, "--source", tmp_path / "two", "--reference", tmp_path / "one"), b"", "has 2 lines and"),
         (("evaluate", folder, "--source", tmp_path / "none", "--reference", tmp_path / "none"), b"", "is empty"),
         (("evaluate", folder, "--source", tmp_path / "no", "--reference", tmp_path / "one"), b"", "cannot be read"),
-        (("train", "translation", "--data", tmp_path, "--out", tmp_path / "x", "--work", tmp_path / "w"), b"",
-         "train.en cannot be read"),
-        (("train", "translation", "--data", tmp_path, "--out", tmp_path / "x", "--dropout", "1"), b"",
-         "dropout=1.0 makes no run"),
         (("record", tmp_path / "one"), b"", "one is refused: it is no file that record.save wrote"),
         (("atlas", folder, "--source", tmp_path / "no", *out), b"", "cannot be read"),
         (("atlas", folder, "--sequences", tmp_path / "one", *out), b"", "reads text: give it by --source"),
@@ -144,82 +136,6 @@ def test_a_reader_that_goes_away_is_no_mistake(folder: Path) -> None:
         _, errors = process.communicate(b"the dog\n" * 3, timeout=PATIENCE)
     assert process.returncode == 141
     assert errors == b""
-
-
-def test_train_writes_a_checkpoint_that_says_how_it_was_made(run: Run, tmp_path: Path) -> None:
-    data = toy.write_corpus(tmp_path / "toy")
-    out, work = tmp_path / "checkpoints" / "tiny", tmp_path / "run"
-    wanted = toy.training_options(data, work, updates=110, save_every=20, validate_every=40, label_smoothing=0.05)
-    arguments = [part for name, value in wanted.unusual().items() for part in (train._flag(name), str(value))]
-    base = ("train", "translation", "--data", data, "--out", out, "--work", work, *arguments)
-
-    stopped = run(*base, "--stop-after", "70")
-    assert stopped.status == 0
-    assert "stopped after update 70 of 110: the same command goes on" in stopped.err
-    assert not out.exists()
-
-    done = run(*base)
-    assert done.status == 0
-    checkpoint = load(out)
-    assert checkpoint.languages == ("English", "German")
-    assert {path.name for path in out.iterdir()} == {
-        "config.json", "model.safetensors", "tokenizer.model", "examples.json", "CARD.md", "history",
-    }  # fmt: skip
-    assert all(not parameter.isnan().any() for parameter in checkpoint.model.parameters())
-
-    index = json.loads((out / "history" / "index.json").read_text())
-    assert [(one["update"], one["file"]) for one in index] == [(50, "000050.safetensors"), (100, "000100.safetensors")]
-    assert all(set(entry) == {"file", "update", "epoch", "seconds", "bleu_greedy", "loss"} for entry in index)
-    assert index[0]["loss"] > index[1]["loss"]
-    early = load_snapshot(checkpoint, out / "history" / "000050.safetensors")
-    pairs = zip(early.model.parameters(), checkpoint.model.parameters(), strict=True)
-    assert not any(torch.equal(before, after) for before, after in pairs)
-
-    card = (out / "CARD.md").read_text(encoding="utf-8")
-    assert "61 training pairs and 7 validation pairs (en to de)" in card
-    assert "updates 80, 100, 110, in half precision" in card
-    assert "--label-smoothing 0.05" in card
-    assert str(tmp_path) not in card
-    assert "tok:13a" in card
-    for beam, name in ((1, "greedy"), (5, "beam 5, length penalty 1")):
-        options = ("--beam", str(beam), "--quiet")
-        scored = run("evaluate", out, "--source", data / "val.en", "--reference", data / "val.de", *options)
-        assert f"| {name} | {scored.out.decode().split()[1]} |" in card
-
-
-def test_train_makes_recurrent_checkpoints(run: Run, tmp_path: Path) -> None:
-    attention = "additive"  # the other one is trained in tests/training
-    data, taken, out = toy.write_corpus(tmp_path / "toy"), tmp_path / "other", tmp_path / "tiny"
-    toy.write_checkpoint(taken)
-    sizes = toy.training_options(data, tmp_path, updates=4, d_embedding=5, max_tokens=28)
-    arguments = [part for name, value in sizes.unusual().items() for part in (train._flag(name), str(value))]
-    options = ("--architecture", f"rnn-{attention}", "--tokenizer", taken / "tokenizer.model", "--no-history")
-    assert run("train", "translation", "--data", data, "--out", out, "--work", tmp_path / "run", *arguments,
-               *options).status == 0  # fmt: skip
-    assert {path.name for path in out.iterdir()} == {
-        "config.json", "model.safetensors", "tokenizer.model", "examples.json", "CARD.md",
-    }  # fmt: skip
-    assert (out / "tokenizer.model").read_bytes() == (taken / "tokenizer.model").read_bytes()
-    checkpoint = load(out)
-    assert checkpoint.model.config.attention.kind == attention
-    card = (out / "CARD.md").read_text(encoding="utf-8")
-    assert f"A recurrent encoder-decoder with {attention} attention" in card
-    assert f"{checkpoint.n_parameters:,} parameters" in card
-    assert "The tokenizer is that of `other`;" in card
-    assert "--tokenizer checkpoints/other/tokenizer.model" in card
-    assert "--no-history" in card
-    assert "`history/`" not in card
-
-
-def test_the_command_on_the_card_is_the_command_that_was_given(tmp_path: Path) -> None:
-    options = toy.training_options(tmp_path / "corpus", tmp_path, seed=3, history=False)
-    words = train.command("translation", options, Path("anywhere/tiny")).replace("\\\n", " ").split()
-    assert words[:3] == ["python", "-m", "transformer"]
-    parsed = command_line.parser().parse_args(words[3:])
-    assert parsed.out == Path("checkpoints/tiny")
-    assert parsed.data.name == "corpus"
-    for name, value in options.deciding().items():
-        assert getattr(parsed, name) == value
 
 
 def test_every_head_of_a_record_file_is_listed(run: Run, tmp_path: Path) -> None:

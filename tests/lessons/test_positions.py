@@ -17,7 +17,6 @@ from transformer.nn.common import pad
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
 from transformer.nn.search import teacher_forced
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.training.translation import pairs
 
 SENTENCE = Sentence.of((4, 5, 6, 4, 7), tuple("abcad"))
 
@@ -139,19 +138,19 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 def test_the_pair_is_cut_and_its_loss_counted_as_in_training(checkpoint: Checkpoint) -> None:
     batch = training_batch(checkpoint, [LONG, SHORT])
-    data = pairs([LONG[0], SHORT[0]], [LONG[1], SHORT[1]], checkpoint.tokenizer, 256)  # type: ignore[arg-type]
-    labels, pad_id = checkpoint.tokenizer.labels, checkpoint.model.config.pad_id  # type: ignore[union-attr]
-    for i, pair in enumerate(data):
-        n = len(pair.target) - 1
-        assert [text for text in batch.source[i] if text != batch.pad] == labels(pair.source)
-        assert list(batch.read[i][:n]) == labels(pair.target[:-1])
-        assert list(batch.labels[i][:n]) == labels(pair.target[1:])
-        assert batch.source[i][len(pair.source) - 1] == "</s>"
+    tokenizer, pad_id = checkpoint.tokenizer, checkpoint.model.config.pad_id  # type: ignore[union-attr]
+    data = [(tokenizer.source_ids(source), tokenizer.target_ids(target)) for source, target in (LONG, SHORT)]
+    for i, (source, target) in enumerate(data):
+        n = len(target) - 1
+        assert [text for text in batch.source[i] if text != batch.pad] == tokenizer.labels(source)
+        assert list(batch.read[i][:n]) == tokenizer.labels(target[:-1])
+        assert list(batch.labels[i][:n]) == tokenizer.labels(target[1:])
+        assert batch.source[i][len(source) - 1] == "</s>"
         assert batch.counted[i].tolist() == [True] * n + [False] * (len(batch.labels[i]) - n)
-    sides = [pad([getattr(pair, side) for pair in data], pad_id) for side in ("source", "target")]
+    sides = [pad(side, pad_id) for side in zip(*data, strict=True)]
     with torch.no_grad():
         summed = teacher_forced(checkpoint.model, *sides).sum()  # type: ignore[arg-type]
-    assert batch.loss == pytest.approx(-float(summed) / sum(len(p.target) - 1 for p in data), rel=1e-5)
+    assert batch.loss == pytest.approx(-float(summed) / sum(len(target) - 1 for _, target in data), rel=1e-5)
     assert batch.loss_with_padding == pytest.approx(batch.losses.sum() / batch.losses.size)
     run = translate(checkpoint, SHORT[0], forced=SHORT[1])
     own = batch.losses[1][batch.counted[1]]

@@ -36,8 +36,8 @@ from transformer.runs.measures.alignment_error import gold_alignments
 from transformer.runs.measures.files import MeasureFile
 from transformer.runs.sequences.classify import read
 from transformer.sequences.fasta import FastaRecord, read_fasta
+from transformer.sequences.table import read_rows
 from transformer.text.base import both_sides, read_lines
-from transformer.training.classification import read_rows
 
 Bar = Callable[[Any], Any]
 """Draws how far the work at an iterable is."""

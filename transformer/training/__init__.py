@@ -1,1 +1,1 @@
-"""How each shipped checkpoint was made."""
+"""Small tasks that are trained beside the server, step by step."""

@@ -35,7 +35,7 @@ from torch.nn import functional as F
 
 from transformer.attention.capture import Recording, recording, watch
 from transformer.checkpoint.ours.folder import CARD, fill, save_folder
-from transformer.training.run import NextTokenLoss, descend
+from transformer.training.descent import NextTokenLoss, descend
 from transformer.training.tasks import N_SPECIAL, SMOOTHING, Settings, new_model
 
 SCHEDULE = (*range(0, 100, 10), *range(100, 200, 25), *range(200, 1000, 50), *range(1000, 4001, 100))
@@ -221,7 +221,7 @@ def card(settings: Settings, found: Measures) -> str:
     said = " ".join(f"{name}={str(value).lower()}" for name, value in asdict(settings).items())
     return f"""# {settings.task}, {found.update:,} updates
 
-Made by `python -m transformer train task {said} --updates {found.update} --out FILE` in {found.seconds:.1f} seconds of
+Made by `python -m tools.train task {said} --updates {found.update} --out FILE` in {found.seconds:.1f} seconds of
 a processor. The sequences are drawn from the seed; there are no other data.
 
 Of 200 sequences that it was not trained on {found.accuracy:.1%} are right, and {found.token_accuracy:.1%} of the \

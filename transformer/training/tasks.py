@@ -14,12 +14,10 @@ from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from transformer.errors import TrainingError
-from transformer.messages import Message
 from transformer.nn.masks import Mask
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.nn.stacks import Decoder, DecoderConfig
 from transformer.text.tokenizers import TextTokenizer, train_tokenizer
-from transformer.training.run import refused_option
 
 BATCH, UNSEEN = 64, 200
 """Sequences of an update, and sequences that measure the model and are never trained on."""
@@ -198,7 +196,7 @@ class Settings:
 
 
 def _no_choice(name: str, value: str, choices: tuple[str, ...]) -> TrainingError:
-    return refused_option(name, value, Message("training_remedy_choice", choices=choices))
+    return TrainingError("training_no_choice", name=name, value=value, choices=choices)
 
 
 def noam(update: int, warmup: int) -> float:

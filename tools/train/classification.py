@@ -1,6 +1,5 @@
-"""How a k-mer classifier of sequences is made: tables of labelled rows, the untrained model, the folder it ends in."""
+"""How a k-mer classifier of sequences is made: labelled rows, the untrained model, the folder it ends in."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +10,18 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tools import ToolError
+from tools.train.card import card, markdown_table
+from tools.train.options import ClassificationOptions
+from tools.train.run import TrainingRun
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import CARD, fill, save_folder
-from transformer.errors import TrainingError
 from transformer.nn.kmer import KmerClassifier, KmerConfig
 from transformer.sequences.alphabet import Alphabet
+from transformer.sequences.table import read_rows
 from transformer.sequences.task import SequenceTask
-from transformer.training.run import ClassificationOptions, TrainingRun, markdown_table
+
+TABLES = ("train.tsv", "valid.tsv")
 
 ROWS = 256
 """Rows that are answered together."""
@@ -86,24 +90,26 @@ class ClassificationTask:
         """Read the tables and draw the first weights.
 
         Raises:
-            TrainingError: a table cannot be read or used; or its rows are too few or too short for the options.
-            InputError: a sequence holds what is no letter.
+            ToolError: the rows do not fit together, or are too few or too short for the options.
+            InputError: a table cannot be read, or a sequence holds what is no letter.
             ConfigError: the background is no label.
         """
         self.options, self.device = options, device
-        train, valid = (read_rows(options.data / name) for name in ("train.tsv", "valid.tsv"))
+        train, valid = (read_rows(options.data / name) for name in TABLES)
         alphabet, classes = Alphabet.of(options.alphabet), tuple(sorted({row["label"] for row in train}))
         if len(classes) < 2:
-            raise TrainingError("training_one_class", path=options.data / "train.tsv", label=classes[0])
+            every = f"every row of {options.data / TABLES[0]} has the label {classes[0]!r}"
+            raise ToolError(f"{every}: a classifier needs two classes or more")
         length = len(alphabet.read(train[0]["sequence"]).ids)
         self.sequence_task = SequenceTask(alphabet, classes, length, background=options.background)
         self.ids = [row["id"] for row in valid]
-        self.train = self._labelled(options.data / "train.tsv", train)
-        self.valid = self._labelled(options.data / "valid.tsv", valid)
+        self.train, self.valid = (self._labelled(*one) for one in zip(TABLES, (train, valid), strict=True))
         if len(train) < options.batch:
-            raise TrainingError("training_fewer_rows_than_a_batch", found=len(train), batch=options.batch)
-        if max(options.window_widths) > length:
-            raise TrainingError("training_window_too_wide", widest=max(options.window_widths), length=length)
+            few = f"{len(train)} rows are left to train on, fewer than one batch of {options.batch}"
+            raise ToolError(f"{few}, so nothing would be learned: give more rows")
+        if (widest := max(options.window_widths)) > length:
+            wide = f"a window of {widest} letters does not fit into sequences of {length}"
+            raise ToolError(f"{wide}: choose narrower widths")
         torch.manual_seed(options.seed)
         self.model = KmerClassifier(self.config).to(device)
         self.loss = LabelLoss(self.model, options.hidden, alphabet.unknown_id)
@@ -142,38 +148,19 @@ class ClassificationTask:
         return {"valid_loss": float(F.cross_entropy(logits, labels)), "accuracy": scores.accuracy, "mcc": scores.mcc}
 
     def _labelled(
-        self, path: Path, rows: list[dict[str, str]]
+        self, table: str, rows: list[dict[str, str]]
     ) -> tuple[Int[Tensor, "row letter"], Int[Tensor, " row"]]:
         """Letters and labels as ids."""
-        task = self.sequence_task
+        task, path = self.sequence_task, self.options.data / table
         foreign = {row["label"] for row in rows} - set(task.classes)
         if foreign:
-            raise TrainingError("training_unknown_label", path=path, label=min(foreign), classes=task.classes)
+            known = ", ".join(task.classes)
+            raise ToolError(f"{path} holds the label {min(foreign)!r}: name every class ({known} are named)")
         ids = [task.alphabet.read(row["sequence"]).ids for row in rows]
         if other := next((len(row) for row in ids if len(row) != task.length), None):
-            raise TrainingError("training_other_length", path=path, found=other, length=task.length)
+            long = f"{path} holds sequences of {other} letters, but the task has {task.length}"
+            raise ToolError(f"{long}: cut them to that length")
         return torch.tensor(ids), torch.tensor([task.classes.index(row["label"]) for row in rows])
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a table with columns `id`, `sequence` and `label`, divided by tabs.
-
-    Raises:
-        TrainingError: the file is missing or cannot be read, has other columns, or a row is cut short.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t"))
-    except OSError as error:
-        raise TrainingError("training_unreadable", path=path, reason=error.strerror) from error
-    except (UnicodeError, csv.Error) as error:
-        raise TrainingError("training_unreadable", path=path, reason=str(error)) from error
-    if not rows or not {"id", "sequence", "label"} <= rows[0].keys():
-        raise TrainingError("training_columns", path=path)
-    short = next((i for i, row in enumerate(rows) if not row["sequence"] or not row["label"]), None)
-    if short is not None:
-        raise TrainingError("training_cut_short", path=path, line=short + 2)
-    return rows
 
 
 def answers(model: nn.Module, letters: Int[Tensor, "row letter"]) -> Float[Tensor, "row classes"]:
@@ -184,8 +171,8 @@ def answers(model: nn.Module, letters: Int[Tensor, "row letter"]) -> Float[Tenso
         return torch.cat([model(rows.to(device)).cpu() for rows in letters.split(ROWS)])
 
 
-def export(run: TrainingRun[ClassificationTask], folder: Path, command: str) -> Scores:
-    """Write the checkpoint of a finished run to `folder`; the scores are those of the files as written."""
+def export(run: TrainingRun[ClassificationTask], folder: Path, command: str) -> str:
+    """Write the checkpoint of a finished run to `folder`; says the scores of the files as written."""
     task = run.task
     weights, averaged = run.averaged()
     model = KmerClassifier(task.config)
@@ -202,8 +189,8 @@ def export(run: TrainingRun[ClassificationTask], folder: Path, command: str) -> 
         (folder / EXAMPLE_SET).write_text(in_set, encoding="utf-8")
     scores = Scores.of(answers(load(folder).model, task.valid[0]).numpy(), task.valid[1].numpy())
     parts = _card_parts(task, task.options.title or folder.name, scores, temperature)
-    (folder / CARD).write_text(run.card(parts, command, averaged), encoding="utf-8")
-    return scores
+    (folder / CARD).write_text(card(run, parts, command, averaged), encoding="utf-8")
+    return f"accuracy {scores.accuracy:.4f}, MCC {scores.mcc:.4f}"
 
 
 def fitted_temperature(logits: Float[Tensor, "row classes"], labels: Int[Tensor, " row"]) -> float:

@@ -13,10 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tools import ToolError
+from tools.train.card import card, markdown_table
+from tools.train.options import TranslationOptions
+from tools.train.run import TrainingRun, is_snapshot
 from transformer.checkpoint import load
 from transformer.checkpoint.ours.folder import CARD, TOKENIZER, fill, save_folder, save_weights
 from transformer.checkpoint.weight_files import WEIGHTS
-from transformer.errors import TrainingError
 from transformer.nn.common import pad
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
 from transformer.nn.search import DecodingOptions, teacher_forced
@@ -25,7 +28,7 @@ from transformer.runs.corpus import Bleu, bleu, translate_lines
 from transformer.runs.measures import head_agreement
 from transformer.text.base import both_sides, read_lines
 from transformer.text.tokenizers import TextTokenizer, train_tokenizer
-from transformer.training.run import NextTokenLoss, TrainingRun, TranslationOptions, is_snapshot, markdown_table
+from transformer.training.descent import NextTokenLoss
 
 Translator = Seq2Seq | Recurrent
 
@@ -51,13 +54,13 @@ def pairs(sources: Sequence[str], targets: Sequence[str], tokenizer: TextTokeniz
     """Encode both sides; pairs with an empty or an over-long side teach nothing and are left out.
 
     Raises:
-        TrainingError: no pair is left.
+        ToolError: no pair is left.
     """
     both = ((tokenizer.encode(s), tokenizer.encode(t)) for s, t in zip(sources, targets, strict=True))
     framed = (TokenPair([*s, tokenizer.eos_id], [tokenizer.bos_id, *t, tokenizer.eos_id]) for s, t in both)
     found = [p for p in framed if 1 < len(p.source) <= max_tokens and 2 < len(p.target) <= max_tokens]
     if not found:
-        raise TrainingError("training_no_pair", most=max_tokens)
+        raise ToolError(f"max_tokens={max_tokens} leaves no pair to learn from: choose more")
     return found
 
 
@@ -113,7 +116,7 @@ class TranslationTask:
 
         Raises:
             InputError: a text cannot be read or is empty, or the sides differ in length.
-            TrainingError: no pair is short enough.
+            ToolError: no pair is short enough.
         """
         self.options, self.device = options, device
         train, self.valid_text = (
@@ -162,8 +165,8 @@ class TranslationTask:
         return TextTokenizer.read(path)
 
 
-def export(run: TrainingRun[TranslationTask], folder: Path, command: str) -> Bleu:
-    """Write the checkpoint of a finished run to `folder`; the score is that of the files as written, default decoding.
+def export(run: TrainingRun[TranslationTask], folder: Path, command: str) -> str:
+    """Write the checkpoint of a finished run to `folder`; says the score of the files as written, default decoding.
 
     `examples.txt` in the folder of the data holds sentences to try it with; it does not need to be there.
     """
@@ -181,8 +184,8 @@ def export(run: TrainingRun[TranslationTask], folder: Path, command: str) -> Ble
     snapshots = _save_history(run, folder / "history")
     scores = _scores(task, folder)
     parts = _card_parts(task, folder, snapshots, scores)
-    (folder / CARD).write_text(run.card(parts, command, averaged), encoding="utf-8")
-    return next(iter(scores.values()))
+    (folder / CARD).write_text(card(run, parts, command, averaged), encoding="utf-8")
+    return f"{next(iter(scores.values())).score:.2f} BLEU"
 
 
 def _save_history(run: TrainingRun[TranslationTask], folder: Path) -> list[int]:
