@@ -112,8 +112,8 @@ class ClassificationTask:
             raise ToolError(f"{wide}: choose narrower widths")
         torch.manual_seed(options.seed)
         self.model = KmerClassifier(self.config).to(device)
-        self.loss = LabelLoss(self.model, options.hidden, alphabet.unknown_id)
-        self.optimizer = torch.optim.AdamW(
+        self.loss: nn.Module = LabelLoss(self.model, options.hidden, alphabet.unknown_id)
+        self.optimizer: torch.optim.Optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=0.0, weight_decay=options.decay, betas=(0.9, 0.99), fused=True
         )
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tools import ToolError
 from transformer.nn.common import Config
@@ -17,23 +17,18 @@ ELSEWHERE = ("data", "work", "threads", "stop_after", "title", "rows_as_examples
 
 ARCHITECTURES = ("transformer", "rnn-additive", "rnn-location")
 
+Rule = tuple[Callable[[Any], bool], str]
+"""What an option has to be, and what is said of one that is not."""
 
-class Rule(NamedTuple):
-    """What an option has to be, and what is said of one that is not."""
-
-    holds: Callable[[Any], bool]
-    remedy: str
-
-
-ANYTHING = Rule(lambda _: True, "")
-AT_LEAST_0 = Rule(lambda value: 0 <= value < math.inf, "choose at least 0")
-AT_LEAST_1 = Rule(lambda value: value >= 1, "choose at least 1")
-AT_LEAST_1_OR_NONE = Rule(lambda value: value is None or value >= 1, "choose at least 1, or leave it out")
-AT_LEAST_3 = Rule(lambda value: value >= 3, "choose at least 3: a start token, a piece and an end token")
-PROBABILITY = Rule(lambda value: 0 <= value < 1, "choose a probability from 0 to below 1")
-PART = Rule(lambda value: 0 <= value <= 1, "choose a part from 0 to 1")
-RATE = Rule(lambda value: 0 < value < math.inf, "choose a positive rate, such as 0.005")
-WIDTHS = Rule(
+ANYTHING: Rule = lambda _: True, ""
+AT_LEAST_0: Rule = lambda value: 0 <= value < math.inf, "choose at least 0"
+AT_LEAST_1: Rule = lambda value: value >= 1, "choose at least 1"
+AT_LEAST_1_OR_NONE: Rule = lambda value: value is None or value >= 1, "choose at least 1, or leave it out"
+AT_LEAST_3: Rule = lambda value: value >= 3, "choose at least 3: a start token, a piece and an end token"
+PROBABILITY: Rule = lambda value: 0 <= value < 1, "choose a probability from 0 to below 1"
+PART: Rule = lambda value: 0 <= value <= 1, "choose a part from 0 to 1"
+RATE: Rule = lambda value: 0 < value < math.inf, "choose a positive rate, such as 0.005"
+WIDTHS: Rule = (
     lambda value: re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", value, re.ASCII) is not None,
     "choose numbers with commas between them, such as 3,11",
 )
@@ -41,7 +36,7 @@ WIDTHS = Rule(
 
 def one_of(*choices: str) -> Rule:
     """To be one of some words."""
-    return Rule(lambda value: value in choices, f"choose one of {', '.join(choices)}")
+    return lambda value: value in choices, f"choose one of {', '.join(choices)}"
 
 
 def _option(default: Any, meaning: str, rule: Rule | None = None) -> Any:
@@ -60,9 +55,9 @@ class Options(Config):
 
     def __post_init__(self) -> None:
         for option in fields(self):
-            value, rule = getattr(self, option.name), option.metadata.get("rule", ANYTHING)
-            if not rule.holds(value):
-                raise ToolError(f"{option.name}={value} makes no run: {rule.remedy}")
+            value, (holds, remedy) = getattr(self, option.name), option.metadata.get("rule", ANYTHING)
+            if not holds(value):
+                raise ToolError(f"{option.name}={value} makes no run: {remedy}")
 
 
 @dataclass(frozen=True, kw_only=True)

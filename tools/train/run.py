@@ -29,19 +29,14 @@ FIRST_SNAPSHOT = 50
 
 
 class TrainingTask(Protocol):
-    """What a run learns: a model, its loss, batches of rows, and how it is measured."""
+    """What a run learns: a model on the run's device, its loss summed over a batch, and how it is measured.
 
-    @property
-    def model(self) -> nn.Module:
-        """On the run's device."""
+    The optimizer's rate is set for each update.
+    """
 
-    @property
-    def loss(self) -> nn.Module:
-        """From the tensors of a batch to the sum of what is lost over it."""
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer:
-        """Over the parameters of the model; its rate is set for each update."""
+    model: Any
+    loss: nn.Module
+    optimizer: torch.optim.Optimizer
 
     def batches(self, epoch: int) -> Sequence[Sequence[Any]]:
         """The rows of each update of an epoch."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tools import ToolError
 from tools.train.card import card, markdown_table
@@ -128,8 +128,10 @@ class TranslationTask:
         self.train, self.valid = (pairs(*text, self.tokenizer, options.max_tokens) for text in (train, self.valid_text))
         torch.manual_seed(options.seed)
         self.model: Translator = new_model(options, self.tokenizer).to(device)
-        self.loss = NextTokenLoss(self.model, options.label_smoothing)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), fused=True)
+        self.loss: nn.Module = NextTokenLoss(self.model, options.label_smoothing)
+        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=0.0, betas=(0.9, 0.98), fused=True
+        )
 
     def batches(self, epoch: int) -> list[list[TokenPair]]:
         """Pairs of like length together."""

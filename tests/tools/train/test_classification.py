@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tools.train.runs import LENGTH, SMALL, classifying
+from tests.tools.train.conftest import LENGTH, SMALL, classifying
 from tools import ToolError
 from tools.train.__main__ import main
 from tools.train.classification import Scores, export, fitted_temperature

@@ -1,4 +1,4 @@
-"""Training: it learns, and goes on after a stop as if there had been none."""
+"""Training: it learns, and goes on after a stop as if there had been none; what options and the command refuse."""
 
 import os
 import signal
@@ -9,27 +9,29 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from tests.full_disk import at_most
 from tests.imports import ROOT
-from tests.tools.train.runs import (
-    RECURRENT,
-    assert_same_run,
-    begun,
-    classifying,
-    curve,
-    plain,
-    state,
-    trained,
-    training_options,
-)
+from tests.tools.train.conftest import begun, classifying, curve, plain, state, trained, training_options
 from tools import ToolError
 from tools.train.__main__ import flag, main
-from tools.train.options import ARCHITECTURES
+from tools.train.options import ARCHITECTURES, ScheduleOptions, TranslationOptions
 from tools.train.run import TrainingRun, is_snapshot
 from tools.train.translation import TranslationTask
 from transformer.training.descent import descend
+from transformer.training.snapshots import unpacked
+from transformer.training.tasks import Settings
+
+RECURRENT: dict[str, Any] = dict(d_model=7, d_embedding=5, clip=1.0, history=False, peak_rate=0.02)
+HERE = Path()
+
+
+def assert_same_run(work: Path, straight: Path) -> None:
+    assert plain(state(work)) == plain(state(straight))
+    for path in (straight / "weights").iterdir():
+        assert plain(load_file(path)) == plain(load_file(work / "weights" / path.name))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_what_was_saved_goes_on(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tests.tools.train.runs import training_options
+from tests.tools.train.conftest import training_options
 from tools.train.run import TrainingRun
 from tools.train.translation import TranslationTask
 
@@ -201,3 +203,67 @@ def test_the_same_loop_makes_other_models(data: Path, tables: Path, tmp_path: Pa
     assert plain(state(tmp_path / "run")) == plain(state(tmp_path / "straight"))
     entries = curve(tmp_path / "run")
     assert entries[-1]["valid_loss"] < entries[0]["valid_loss"] - 0.02
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *({name: 0} for name in ("vocab_size", "d_model", "updates", "warmup", "batch_tokens", "average", "threads")),
+        *({name: 0} for name in ("save_every", "validate_every", "stop_after")), dict(clip=-1.0), dict(d_embedding=-1),
+        dict(max_tokens=2), dict(dropout=1.0), dict(dropout=float("nan")), dict(label_smoothing=-0.1),
+        dict(cooldown=1.1), dict(peak_rate=0.0), dict(peak_rate=float("inf")), dict(architecture="rnn"),
+        dict(positions="rotary"),
+    ],
+)  # fmt: skip
+def test_options_that_make_no_run_are_refused(option: dict[str, Any]) -> None:
+    name, value = next(iter(option.items()))
+    with pytest.raises(ToolError, match=f"{name}={value} makes no run: choose"):
+        TranslationOptions.of(data=HERE, work=HERE, **option)
+
+
+def test_the_rate_rises_then_falls_with_the_root_and_at_last_to_zero() -> None:
+    options = ScheduleOptions(updates=1000, warmup=100, peak_rate=0.01, cooldown=0.25)
+    assert options.rate(50) == pytest.approx(0.005)
+    assert options.rate(100) == 0.01
+    assert options.rate(400) == pytest.approx(0.005)
+    assert options.rate(751) == pytest.approx(0.01 * (100 / 751) ** 0.5)
+    assert options.rate(876) == pytest.approx(0.01 * (100 / 876) ** 0.5 / 2)
+    assert 0 < options.rate(1000) < 0.0001
+    rates = [options.rate(update) for update in range(1, 1001)]
+    assert max(rates) == rates[99]
+
+
+def test_what_decides_the_result_leaves_out_places_and_pace() -> None:
+    options = training_options(HERE / "a", HERE / "b", threads=3, stop_after=5, seed=7)
+    assert "data" not in options.deciding()
+    assert options.deciding() == training_options(HERE, HERE, seed=7).deciding()
+    assert options.unusual()["seed"] == 7
+    assert "dropout" not in options.unusual()
+    assert options.languages == ("en", "de")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["translation", "--data=DATA", "--out=DATA/x", "--work=DATA/w"], "train.en cannot be read"),
+        (["translation", "--data=DATA", "--out=DATA/x", "--dropout=1"], "dropout=1.0 makes no run: choose a prob"),
+        (["classification", "--data=DATA", "--out=DATA/x", "--work=DATA/w"], "train.tsv cannot be read"),
+        (["task", "task=steal", "--updates=1", "--out=DATA/x"], "task=steal makes no run: choose one of reverse"),
+        (["task", "d_model=16", "--updates=0", "--out=DATA/no/x"], "No such file"),
+    ],
+)
+def test_mistakes_end_with_one_sentence_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    assert main([one.replace("DATA", str(tmp_path)) for one in arguments]) == 2
+    sentence = capsys.readouterr().err.splitlines()[-1]
+    assert sentence.startswith("error: ")
+    assert says in sentence
+
+
+def test_a_small_task_is_recorded_after_the_updates_that_were_named(tmp_path: Path) -> None:
+    out = tmp_path / "sort.safetensors"
+    assert main(["task", "task=sort", "d_model=16", "--updates=2,0", "--last-weights", f"--out={out}"]) == 0
+    settings, snapshots = unpacked(out.read_bytes())
+    assert settings == Settings(task="sort", d_model=16)
+    assert [(one.measures.update, bool(one.weights)) for one in snapshots] == [(0, False), (2, True)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import toy
-from tests.tools.train.runs import begun, trained, training_options
+from tests.tools.train.conftest import begun, trained, training_options
 from tools import ToolError
 from tools.train.__main__ import command, flag, main, parser
 from tools.train.translation import TokenPair, epoch_batches, export, pairs
@@ -100,8 +100,7 @@ def test_the_command_on_the_card_is_the_command_that_was_given(tmp_path: Path) -
         assert getattr(parsed, name) == value
 
 
-def test_what_a_run_leaves_knows_its_heads_from_the_start(tmp_path: Path) -> None:
-    data = toy.write_corpus(tmp_path / "toy")
+def test_what_a_run_leaves_knows_its_heads_from_the_start(data: Path, tmp_path: Path) -> None:
     examples = tuple(source for source, _ in toy.sentences(3, seed=5))
     (data / "examples.txt").write_text("\n".join(examples) + "\n", encoding="utf-8")
     (data / "DATA.md").write_text("Made up for a test; free.\n", encoding="utf-8")
