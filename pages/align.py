@@ -6,8 +6,8 @@ from transformer.errors import HeedmapError
 from ui import shell
 from ui.align import views
 from ui.shared import address, controls
-from ui.shared.heads import warn_of_unlike
 from ui.shared.part import part
+from ui.shared.record_views import record_notes
 from ui.store import store
 from ui.texts import t
 
@@ -36,7 +36,7 @@ def looked_at() -> None:
         shown = views.pair(chosen, request)
     with headline:
         views.finding(shown)
-        any(warn_of_unlike(checkpoint, side.own) for checkpoint, side in zip(checkpoints, shown.sides, strict=True))
+        record_notes(*(side.read.record for side in shown.sides))
     with screens:
         opened = address.named("align.screen", list(views.PANELS), key="screen", bare=True)
     with picture:

@@ -14,8 +14,8 @@ from ui.map.drawing import drawing, headline, identity
 from ui.map.panel import part_panel, prediction_panel, table_panel
 from ui.shared import address, controls, writing
 from ui.shared.files import Provenance
-from ui.shared.heads import warn_of_unlike
 from ui.shared.part import in_page, part
+from ui.shared.record_views import record_notes
 from ui.store import store
 from ui.texts import plain, t
 
@@ -25,8 +25,7 @@ with shell.explained(model=name):
     checkpoint = store.checkpoint(name)
     text = choices.text(name, checkpoint)
     shown = choices.run(name, checkpoint, text)
-    if shown.translation is not None:
-        warn_of_unlike(checkpoint, shown.translation)
+    record_notes(shown.record)
 
 alive = ref(shown)
 
@@ -80,7 +79,7 @@ def looked_at() -> None:
         with st.container():
             part(lambda: predicted(step), writing.TEMPERATURE)
     table_panel(found, step, source)
-    for note in (*checkpoint.assumptions, *shown.record.notes):
+    for note in checkpoint.assumptions:
         st.caption(controls.sentence(note))
 
 

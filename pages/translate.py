@@ -5,7 +5,6 @@ from functools import partial
 
 import streamlit as st
 
-from transformer.runs.measures.out_of_distribution import known_bounds
 from ui import shell
 from ui.shared import address, controls, files, heads, record_views, subject
 from ui.shared.files import Provenance
@@ -39,11 +38,10 @@ with shell.explained(screen):
         node = controls.hypothesis(best, request.options)
     shown = runs.hypothesis(name, *request, node)
     first = heads.first_head(name, shown)
-    familiar = known_bounds(checkpoint)
 
 with screen:
     drawn = st.container()
-    views.result(shown, best, own, checkpoint, familiar)
+    views.result(shown, best, own, checkpoint)
 
 
 def looked_at() -> None:

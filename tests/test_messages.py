@@ -167,7 +167,7 @@ def test_a_number_that_rounds_to_zero_has_no_minus() -> None:
     ):  # fmt: skip
         assert format(numbered(value), form) == text
     assert in_language("en", "what_if.total", total=-0.001).endswith(" +0.00 nats.")
-    assert " 0.00 nats" in str(Message("far_unlikely", found=-0.001, least=1.0))
+    assert " took 0.0 s " in str(Message("trial_run", seconds=-0.001, most=1.0))
 
 
 def test_a_count_picks_the_word_that_fits_it() -> None:

@@ -26,8 +26,8 @@ from ui.shared.address import STATE, PageState
 from ui.store import progress, runs
 
 ROOT = Path(__file__).parents[2]
-UNSURE = (":material/quiz:", ":material/warning:", ":material/travel_explore:")
-"""The icons of what is said in amber: what is asked, what is assumed, and that a sentence is unlike the training's."""
+UNSURE = (":material/quiz:", ":material/warning:")
+"""The icons of what is said in amber: what is asked, and what is assumed."""
 
 Files = dict[str, tuple[str, Callable[[], Any]]]
 """Files that a page hands out, by their endings: each one's name, and what makes it."""

@@ -302,18 +302,9 @@ def test_the_lines_on_top_are_those_of_the_chosen_head_whatever_its_kind() -> No
     assert header["within"]
 
 
-def test_a_line_says_what_the_model_knows_and_warns_far_from_it() -> None:
-    near = opened(text=BICYCLE)
-    assert "captions of everyday photographs" in said(near)
-    assert not near.warning
-    for language, knows, far in (
-        ("en", "captions of everyday photographs", "far from what"),
-        ("zh", "日常照片的说明文字", "相去甚远"),
-    ):
-        (warning,) = opened(text="I love you", lang=language).warning
-        assert knows in warning.value
-        assert far in warning.value
-    assert not opened(text="I love you", force="Ich liebe dich.").warning
+def test_a_line_says_that_a_model_knows_texts_like_its_data() -> None:
+    for language, knows in (("en", "A model knows texts like those that it was trained on"), ("zh", "相似的文本")):
+        assert knows in said(opened(text=BICYCLE, lang=language))
 
 
 def test_examples_say_what_to_look_for() -> None:

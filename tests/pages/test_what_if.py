@@ -504,15 +504,18 @@ def test_what_is_shown_elsewhere_can_be_changed_here(page: str, address: dict[st
     assert there == {"model": NAME, **address}
 
 
-@pytest.mark.parametrize("page", ["what_if", "align", "map"])
-def test_a_sentence_unlike_the_training_is_announced(page: str) -> None:
-    """On every page with a sentence of one's own, in the same words; none of an example."""
-    far, near = (
-        [one.value for one in opened(page, text=text, do="none").warning if one.icon == ":material/travel_explore:"]
-        for text in ("I love you", "Two dogs are playing in the snow.")
-    )
-    assert (len(far), near) == (1, [])
-    assert "captions" in far[0]
+@pytest.mark.parametrize("page", ["translate", "what_if", "align", "map"])
+def test_words_that_the_vocabulary_lacks_are_counted(page: str) -> None:
+    """On every page with a sentence of one's own, in the same words and once; none where all are known."""
+    for text, language, told in (
+        ("A 狗 runs.", "en", ["1 of 4 words are unknown to its vocabulary: the model reads <unk> in their place"]),
+        ("A 狗 runs.", "zh", ["4 个词中有 1 个不在词表中"]),
+        ("Two dogs are playing in the snow.", "en", []),
+    ):
+        at = fine(opened(page, text=text, do="none", lang=language))
+        counted = [one.value.replace("\\", "") for one in at.info if one.icon == ":material/info:"]
+        assert len(counted) == len(told)
+        assert all(one in found for one, found in zip(told, counted, strict=True)), counted
 
 
 def test_a_sequence_is_classified_before_and_after() -> None:

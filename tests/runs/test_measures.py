@@ -1,4 +1,4 @@
-"""Measures of a checkpoint that lie beside its weights: heads, how far a text is, thresholds, alignment errors."""
+"""Measures of a checkpoint that lie beside its weights: heads, thresholds, alignment errors."""
 
 import json
 from dataclasses import replace
@@ -10,31 +10,21 @@ import pytest
 
 from tests import toy
 from tests.classifiers import sequence_checkpoint
-from transformer import Checkpoint, DecodingOptions, attention_maps, load, translate, watch
+from transformer import Checkpoint, attention_maps, load, translate, watch
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.errors import CheckpointError, InputError
 from transformer.lessons.sentences import toy_recurrent
 from transformer.plots.axes import Axis
-from transformer.runs.measures import (
-    alignment_error,
-    faithfulness,
-    head_agreement,
-    held_out,
-    importance,
-    out_of_distribution,
-)
+from transformer.runs.measures import alignment_error, faithfulness, head_agreement, held_out, importance
 from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore
 from transformer.runs.measures.held_out import HeldOut, Point
 from transformer.runs.measures.importance import CorpusInfo, HeadImportance, Importance, Removal
-from transformer.runs.measures.out_of_distribution import TextBounds, TextCounts, counts_of
 from transformer.runs.sequences.classify import classify
 from transformer.sequences.fasta import FastaRecord
 from transformer.sites import Site
 from transformer.text.tokenizers import IdTokenizer, SpecialIds
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
-GREEDY = DecodingOptions(beam=1, max_length=12)
-TEXTS = {"en": "toys", "zh": "玩具"}
 
 
 @pytest.fixture(scope="module")
@@ -144,65 +134,6 @@ def test_the_translator_starts_with_a_head_that_looks_at_the_word_it_translates(
         head_agreement.head_agreement(shipped, ())
 
 
-def test_bounds_are_quantiles_of_held_out_sentences(small: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(out_of_distribution, "FEWEST_SENTENCES", 11)
-    monkeypatch.setattr(out_of_distribution, "TAIL", 0.1)
-    texts = [source for source, _ in toy.sentences(23, seed=5)]
-    others = [" ".join(reversed(text.split())) for text in texts[:5]]
-    found = out_of_distribution.measured(small, ["", *texts], TEXTS, GREEDY, others)
-    tokenizer: Any = small.tokenizer
-    ids = [tokenizer.encode(text) for text in texts]
-    seen = [{piece for j, other in enumerate(ids) if j != i for piece in other} for i in range(len(ids))]
-    new = [np.mean([piece not in known for piece in one]) for one, known in zip(ids, seen, strict=True)]
-    assert found.new_pieces == pytest.approx(np.quantile(new, 0.9), abs=1e-4)
-    assert (set(map(int, found.pieces.split())), found.others) == ({piece for one in ids for piece in one}, 5)
-    words = [text.count(" ") + 1 for text in texts]
-    pieces = [len(one) / count for one, count in zip(ids, words, strict=True)]
-    runs = [translate(small, text, GREEDY) for text in texts]
-    log_probs = [np.mean([np.log(step.probability) for step in run.steps]) for run in runs]
-    assert (found.sentences, found.words, found.texts) == (23, min(words), TEXTS)
-    assert found.pieces_per_word == pytest.approx(np.quantile(pieces, 0.9), abs=1e-4)
-    assert found.log_prob_per_token == pytest.approx(np.quantile(log_probs, 0.1), abs=1e-3)
-    assert 0 < found.false_alarms < 0.5
-    assert counts_of(small, runs[0]).words == words[0]
-
-
-KNOWN = TextBounds(
-    TEXTS, 100, words=4, pieces_per_word=2.0, log_prob_per_token=-0.8, new_pieces=0.25, pieces="3 5 7",
-    false_alarms=0.05, caught=0.75, others=40,
-)  # fmt: skip
-NEAR = TextCounts(4, 2.0, -0.8, (3, 5, 5, 11))
-
-
-@pytest.mark.parametrize(
-    ("counts", "codes"),
-    [
-        (NEAR, []), (replace(NEAR, pieces=(3, 11, 12)), ["far_new_pieces"]),
-        (replace(NEAR, words=3), ["far_few_words"]),
-        (replace(NEAR, pieces_per_word=2.1), ["far_many_pieces"]),
-        (replace(NEAR, log_prob_per_token=-0.9), ["far_unlikely"]),
-        (TextCounts(1, 3.0, -1.0), ["far_few_words", "far_many_pieces", "far_unlikely"]),
-    ],
-)  # fmt: skip
-def test_each_reason_is_said_and_a_bound_itself_is_near(counts: TextCounts, codes: list[str]) -> None:
-    assert [reason.code for reason in KNOWN.reasons(counts)] == codes
-
-
-def test_the_shipped_translator_tells_captions_from_what_it_never_read(shipped: Checkpoint) -> None:
-    known = out_of_distribution.known_bounds(shipped)
-    assert 0.02 <= known.false_alarms <= 0.06
-    assert known.caught >= 0.85
-    far = (
-        "Hello", "There are 3 dogs and 25 cats in 2024.", "He was born in 1987 in London.", "dog", "I love you",
-        "THE CAT SAT ON THE MAT", "你好世界", "To be or not to be, that is the question.",
-    )  # fmt: skip
-    assert [text for text in far if not known.reasons(counts_of(shipped, translate(shipped, text)))] == []
-    near = (*shipped.examples, "A brown dog runs across a green field.", "Two men in red shirts play football.")
-    assert [text for text in near if known.reasons(counts_of(shipped, translate(shipped, text)))] == []
-    with pytest.raises(InputError, match="1 sentences can be read, at least 100"):
-        out_of_distribution.measured(shipped, ["A dog.", ""], TEXTS)
-
-
 def rows(count: int) -> tuple[list[FastaRecord], list[str]]:
     generator = np.random.default_rng(3)
     texts = ["".join(generator.choice(list("ACGT"), 23, p=generator.dirichlet([2] * 4))) for _ in range(count)]
@@ -245,10 +176,6 @@ FILES: list[tuple[Any, Any, list[dict[str, Any]]]] = [
         [{"heads": []}, {"heads": [HEAD | {"agreement": 1.5}]}, {"heads": [{"site": "decoder.0.cross"}]}, {"heads": 7},
          {"rule": "sharpest"}, {"rows": "many"}],
     ),
-    (
-        out_of_distribution.FILE, KNOWN,
-        [{"texts": {"zh": "toys"}}, {"texts": {**TEXTS, "zh": 3}}, {"words": "x"}, {"false_alarms": "nan"}],
-    ),
     (held_out.FILE, HeldOut(41, {"N": (Point(0.5, 0.75, 0.25),)}), [{"points": {"N": [[0.5, 2, 0]]}}, {"points": 1}]),
     (
         importance.FILE,
@@ -279,12 +206,10 @@ def test_a_file_of_measurements_is_read_or_refused(file, known, changes, tmp_pat
     assert file.beside(snapshot) is None  # a moment of the training is not told by the measurement of its end
 
 
-def test_no_number_is_null_in_a_file_and_a_language_that_came_later_has_the_first_one_s_words(tmp_path: Path) -> None:
+def test_no_number_is_null_in_a_file(tmp_path: Path) -> None:
     head_agreement.FILE.write(tmp_path / "a", HeadAgreement(1, 0, (replace(SCORE, previous=np.nan),)))
     assert json.loads((tmp_path / "a").read_text())["heads"][0]["previous"] is None
     assert np.isnan(head_agreement.FILE.read(tmp_path / "a").heads[0].previous)
-    out_of_distribution.FILE.write(tmp_path / "b", replace(KNOWN, texts={"en": "toys"}))
-    assert set(out_of_distribution.FILE.read(tmp_path / "b").texts.values()) == {"toys"}
 
 
 SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints" / "multi30k-en-de" / "alignments"

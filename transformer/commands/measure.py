@@ -21,17 +21,9 @@ from transformer.checkpoint.ours.folder import load_snapshot, snapshots
 from transformer.commands import PACE, Command, set_threads
 from transformer.commands import checkpoint as checkpoint_argument
 from transformer.errors import InputError
-from transformer.messages import LANGUAGES
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.corpus import mean_loss, means_of_pairs, means_of_sequences, tokenised
-from transformer.runs.measures import (
-    alignment_error,
-    faithfulness,
-    head_agreement,
-    held_out,
-    importance,
-    out_of_distribution,
-)
+from transformer.runs.measures import alignment_error, faithfulness, head_agreement, held_out, importance
 from transformer.runs.measures.alignment_error import gold_alignments
 from transformer.runs.measures.files import MeasureFile
 from transformer.runs.sequences.classify import read
@@ -82,13 +74,6 @@ def run(name: str, arguments: argparse.Namespace) -> int:
 def _heads(checkpoint: Checkpoint, given: argparse.Namespace, bar: Bar) -> Any:
     sentences = checkpoint.examples if given.source is None else read_lines(given.source)
     return head_agreement.head_agreement(checkpoint, bar(sentences))
-
-
-def _familiarity(checkpoint: Checkpoint, given: argparse.Namespace, bar: Bar) -> Any:
-    if len(given.name) != len(LANGUAGES):
-        raise InputError("names_in_each_language", languages=LANGUAGES)
-    texts = dict(zip(LANGUAGES, given.name, strict=True))
-    return out_of_distribution.measured(checkpoint, read_lines(given.source), texts, bar=bar)
 
 
 def _held_out(checkpoint: Checkpoint, given: argparse.Namespace, _: Bar) -> Any:
@@ -183,12 +168,6 @@ KINDS = {
         "Which heads look at the word that decides the translation. For each written word, the source word whose "
         "removal lowers its probability most; how often each cross-attention head looks there. Without --source on the "
         "checkpoint's examples.", _heads, (), ("source",),
-    ),
-    "familiarity": MeasureKind(
-        out_of_distribution.FILE,
-        "From where on an input is far from what a translator was trained on. --source holds held-out sentences; "
-        f"--name says what such texts are called, in each of {', '.join(LANGUAGES)}.",
-        _familiarity, ("source", "name"),
     ),
     "held-out": MeasureKind(
         held_out.FILE,

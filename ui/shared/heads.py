@@ -3,19 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import streamlit as st
-
-from transformer import Checkpoint, Translation
+from transformer import Translation
 from transformer.attention.measures import Head, strongest_head
-from transformer.messages import Message
 from transformer.runs.measures.head_agreement import HeadAgreement, head_agreement, known_agreement
 from transformer.runs.measures.importance import FILE, Importance
-from transformer.runs.measures.out_of_distribution import counts_of, known_bounds
 from ui.store import atlases, store
 from ui.store.cache import cached
 from ui.store.refs import CheckpointRef, Revision
 from ui.store.store import of_checkpoint
-from ui.texts import language, plain, said, t
+from ui.texts import plain, t
 
 KIND = "decoder.cross"
 
@@ -85,19 +81,3 @@ def likelihood(own: Translation, read: Translation) -> str:
     if read.text == own.text:
         return t("align.likely", own=own.log_prob)
     return t("align.likelier", own=own.log_prob, read=read.log_prob, target=read.text)
-
-
-def unlike(checkpoint: Checkpoint, best: Translation) -> tuple[Message, ...]:
-    """Why the source of a translation is far from what the model was trained on; nothing where it is not."""
-    known = known_bounds(checkpoint)
-    return () if known is None or best.tree is None else known.reasons(counts_of(checkpoint, best))
-
-
-def warn_of_unlike(checkpoint: Checkpoint, best: Translation) -> bool:
-    """Warn, with the reasons, where the source is far from what the model was trained on; says whether it is."""
-    known, reasons = known_bounds(checkpoint), unlike(checkpoint, best)
-    if known is not None and reasons:
-        fields = {"why": plain("translate.reason_after").join(map(said, reasons)), "texts": known.texts[language()]}
-        rates = {"rate": 100 * known.false_alarms, "caught": 100 * known.caught}
-        st.warning(t("translate.far", **fields, **rates), icon=":material/travel_explore:")
-    return bool(reasons)

@@ -169,9 +169,12 @@ def _decided(attention: AttentionMap, found: Deciding, special: bool) -> list[tu
     ]
 
 
-def record_notes(record: Record) -> None:
-    """What has to be known of how the attention was kept; what the maps rest on is said in amber on top of the page."""
-    for note in record.notes:
+def record_notes(*records: Record) -> None:
+    """How many words are unknown to the vocabulary, and what else has to be known of some runs; once each.
+
+    What the maps rest on is said in amber on top of the page.
+    """
+    for note in dict.fromkeys(note for record in records for note in record.notes):
         if not (isinstance(note, Message) and note.code in UNSURE):
             st.info(sentence(note), icon=":material/info:")
 

@@ -19,7 +19,6 @@ from transformer.plots.export import PLOT_CONFIG, csv
 from transformer.plots.picture import Picture, Quantity
 from transformer.runs.measures import alignment_error, faithfulness
 from transformer.runs.measures.faithfulness import Faithfulness
-from transformer.runs.measures.out_of_distribution import TextBounds
 from transformer.sites import Site
 from ui.components.views import bitext
 from ui.shared import controls, heads, record_views, subject
@@ -150,10 +149,8 @@ def _known(name: str, site: Site, head: int, habit: tuple[Message, int] | None) 
     return Known(sentences, links)
 
 
-def result(
-    shown: Translation, best: Translation, own: Translation, checkpoint: Checkpoint, known: TextBounds | None
-) -> None:
-    """The translation as text, how likely it is, and how near its source is to what the model was trained on.
+def result(shown: Translation, best: Translation, own: Translation, checkpoint: Checkpoint) -> None:
+    """The translation as text, how likely it is, and which words of its source the vocabulary lacks.
 
     A forced target stands beside `own`, which the model writes itself.
     """
@@ -163,15 +160,11 @@ def result(
         st.caption(title, width="content")
         st.text(shown.text, width="content")
         st.caption(t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content")
-        if known is None:
-            st.caption(t("translate.knows_its_data"), width="content")
-        elif not heads.unlike(checkpoint, best):
-            st.caption(t("translate.knows", texts=known.texts[language()]), width="content")
+        st.caption(t("translate.knows_its_data"), width="content")
     if shown.tree is None:
         st.caption(f"{t('translate.own', text=own.text)} {heads.likelihood(own, shown)}")
     elif shown.node is not None and shown.tree.nodes[shown.node].status == "cut":
         st.caption(t("translate.was_cut", longest=len(shown.steps)))
-    heads.warn_of_unlike(checkpoint, best)
     record_views.record_notes(shown.record)
 
 

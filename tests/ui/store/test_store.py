@@ -117,7 +117,7 @@ def test_whatever_changes_beside_the_weights_is_noticed(tmp_path: Path, monkeypa
         (folder / name).write_bytes(name.encode())
     monkeypatch.setattr(store, "CHECKPOINTS", tmp_path)
     seen = [store.revision("name")]
-    for name in ("config.json", "tokenizer.model", "familiarity.json"):
+    for name in ("config.json", "tokenizer.model", "heads.json"):
         (folder / name).write_bytes(b"another")
         seen.append(store.revision("name"))
     config = (folder / "config.json").stat()
