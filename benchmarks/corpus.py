@@ -29,6 +29,9 @@ MEGABASE, GOAL = 1_000_000, 40
 COST, ROUNDS = 1.25, 5
 """What a pass of the atlas may cost, against forward passes, and how often each is measured."""
 
+PAIRS = Path(__file__).resolve().parents[1] / "tools" / "alignments"
+"""A folder of sentences and their translations."""
+
 LINES, CORPUS = 500, 29_000
 """Lines of a chunk, and of the text that it is taken from: so many as the translator was trained on."""
 
@@ -53,11 +56,10 @@ def measure_scan() -> list[Result]:
 
 
 def measure_atlas() -> list[Result]:
-    """CPU time of a pass over pairs that ship with the translator against forward passes of the same batches."""
+    """CPU time of a pass over the pairs of `tools/alignments` against forward passes of the same batches."""
     recycle_memory()  # as the command does
-    folder = CHECKPOINTS / "multi30k-en-de"
-    subject = TextSubject(load(folder), TokenCounts())
-    sides = [(folder / "alignments" / f"sentences.{side}").read_bytes().splitlines() for side in ("en", "de")]
+    subject = TextSubject(load(CHECKPOINTS / "multi30k-en-de"), TokenCounts())
+    sides = [(PAIRS / f"sentences.{side}").read_bytes().splitlines() for side in ("en", "de")]
     pairs = tuple(zip(*sides, strict=True)) * -(-LINES // len(sides[0]))
     chunk = next(
         MemoryCorpus(Path("text"), Path("text"), False, pairs[:LINES]).chunks(LINES, drawn=share_drawn(CORPUS))

@@ -447,7 +447,6 @@ def head_row(site: str = "encoder.1.self", **values: object) -> dict[str, object
     return plain | {"site": site, "head": 0, "peak_offset": 2, "peak_share": 0.2, "normalised_entropy": 0.5} | values
 
 
-ALIGNS = {"error_read": 0.27, "error_written": 0.9, "site": "decoder.0.cross"}
 PLACE = {"place": 30, "place_share": 0.91, "place_chance": 0.05}
 LETTERS_OF = {"pattern": "AG", "pattern_at": 10, "pattern_width": 11, "pattern_share": 0.92}
 WIDTH = {"widths": [0.06, 0.94], "width": 11, "width_share": 0.94}
@@ -477,10 +476,6 @@ WIDTH = {"widths": [0.06, 0.94], "width": 11, "width_share": 0.94}
         ({"advance": 0.95, "confidence": 0.6}, (), ""),
         ({"advance": 0.95, "confidence": 0.4, "site": "decoder.0.cross"}, (), ""),
         ({"previous": nan, "rare": nan, "special": nan}, (), ""),
-        (ALIGNS, ("aligns",), "aligns the word written last: 27 % error"),
-        (ALIGNS | {"error_written": 0.1}, ("aligns",), "aligns the word that it writes: 10 % error"),
-        (ALIGNS | {"error_read": 0.28}, (), ""),
-        ({"error_read": nan, "error_written": nan}, (), ""),
         (PLACE | LETTERS_OF, ("place", "letters"), "looks round letter 30 of every sequence in 91 % of rows"),
         (PLACE | {"place_share": 0.89}, (), "looks round letter 30 in 89 % of rows, 17.8 times chance"),
         (LETTERS_OF, ("letters",), "looks at windows with AG at letter 10 of 11: 92 % of rows"),

@@ -1,4 +1,4 @@
-"""`atlas`, `measure alignment`, `inspect` and `convert` on the command line; one sentence for what cannot be."""
+"""`atlas`, `measure faithfulness`, `inspect` and `convert` on the command line; one sentence for what cannot be."""
 
 import errno
 import json
@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -18,7 +17,6 @@ from tests.commands.conftest import Run
 from transformer.checkpoint import load
 from transformer.runs.attribution import every_question, trusted
 from transformer.runs.measures import faithfulness
-from transformer.runs.measures.alignment_error import AlignmentErrors, alignment_errors, gold_alignments, shipped
 from transformer.runs.translate import translate
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +37,8 @@ def test_an_atlas_of_a_text_with_its_references(run: Run, folder: Path, tmp_path
     assert json.loads(about)["checkpoint"] == "toy"
     assert str(tmp_path) not in about
     assert str(folder) not in about
+    again = run("atlas", folder, *texts, "--out", tmp_path / "out", "--quiet")
+    assert (again.status, "holds files" in again.err) == (2, True)
 
 
 def test_an_atlas_of_fasta_counts_sequences(run: Run, tmp_path: Path) -> None:
@@ -48,67 +48,6 @@ def test_an_atlas_of_fasta_counts_sequences(run: Run, tmp_path: Path) -> None:
         checkpoint = ROOT / "checkpoints" / "core-promoters"
         done = run("atlas", checkpoint, "--sequences", fasta, "--out", out, "--quiet")
         assert done.out.decode() == f"{out}: {noun}"
-
-
-PAIRS = (
-    ("the dog runs.", "der Hund läuft.", "0-0 1-1 2-2 3-3"),
-    ("the cat eats.", "der Katze isst.", "0-0 1-1 2?2 3-3"),
-)
-
-
-@pytest.fixture
-def links(tmp_path: Path) -> Path:
-    """A folder of sentences whose words are linked."""
-    (tmp_path / "links").mkdir()
-    toy.write_sides(tmp_path / "links", PAIRS, "sentences.en", "sentences.de", "links.txt")
-    return tmp_path / "links"
-
-
-def test_with_links_each_cross_head_has_alignment_errors(run: Run, folder: Path, links: Path, tmp_path: Path) -> None:
-    """They are those of the command `alignment`; broken links are told before the corpus is run."""
-    command = ["atlas", folder, "--source", folder.parent / "a.en", "--quiet", "--links", links]
-    assert run(*command, "--out", tmp_path / "out").status == 0
-    heads = pd.read_parquet(tmp_path / "out" / "heads.parquet")
-    cross = heads["group"] == "decoder.cross"
-    known = alignment_errors(load(folder), gold_alignments(links), only={"weights"})
-    for row in ("written", "read"):
-        rates = [known[f"weights.0.{head}"][row].error_rate for head in (0, 1)]
-        assert heads.loc[cross, f"error_{row}"].tolist() == rates
-        assert heads.loc[~cross, f"error_{row}"].isna().all()
-    done = run(*command, "--out", tmp_path / "out")
-    assert (done.status, "holds files" in done.err) == (2, True)
-    (links / "links.txt").write_text("0-0\n\n")
-    assert run(*command, "--out", tmp_path / "other").status == 2
-    assert not (tmp_path / "other").exists()
-
-
-def test_counts_are_of_the_largest_weight_of_each_word(run: Run, links: Path, tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    folder, out = toy.write_checkpoint(tmp_path / "toy"), tmp_path / "alignment_error.json"
-    assert run("measure", "alignment", folder, "--links", links, "--out", out, "--quiet").status == 0
-    whole = json.loads(out.read_text(encoding="utf-8"))
-    assert whole["sentences"] == 2
-    counts = whole["methods"]["weights.0.1"]
-    found = good = 0
-    checkpoint = load(folder)
-    for source, target, _ in PAIRS:
-        picture = translate(checkpoint, source, forced=target).record["decoder.0.cross"].picture(1, words=True)
-        assert picture.queries.texts[:3] == tuple(target[:-1].split())
-        for row, weights in enumerate(picture.values[:-1]):
-            best = int(np.argmax(weights))
-            found += best < 4
-            good += best == row and not (source.startswith("the cat") and row == 2)
-    assert counts["written"] == {
-        "found": found, "sure": 7, "possible": 8, "found_sure": good,
-        "found_possible": counts["written"]["found_possible"],
-    }  # fmt: skip
-    assert shipped(checkpoint) is None
-    (folder / "alignment_error.json").write_text(out.read_text(encoding="utf-8"), encoding="utf-8")
-    every = alignment_errors(checkpoint, gold_alignments(links))
-    assert shipped(checkpoint) == AlignmentErrors(2, every)
-    heads = {name: counts for name, counts in every.items() if name.split(".")[0] == "weights"}
-    assert alignment_errors(checkpoint, gold_alignments(links), only={"weights"}) == heads
-    assert {"norms", "norms.0", "norms.0.1", "contributions.0", "rollout", "deletion"} <= set(whole["methods"])
 
 
 def test_inspect_says_what_a_file_is_what_is_asked_and_what_it_holds(run: Run, tmp_path: Path) -> None:

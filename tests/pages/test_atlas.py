@@ -70,9 +70,7 @@ def test_it_opens_with_the_heads_that_matter_most_or_have_a_role_of_all_kinds() 
     shown = [(kind, int(layer), int(head)) for kind, layer, head in re.findall(LINK, html(page))]
     assert shown == list(zip(order["group"], order["layer"].astype(int), order["head"], strict=True))
     assert len({kind for kind, _, _ in shown[: sum(first)]}) == 3
-    aligner, *others = html(page).split("<a ")[1:]
-    assert "aligns the word written last: 17 % error" in aligner
-    assert all("no single habit" not in card for card in others)
+    assert all("no single habit" not in card for card in html(page).split("<a ")[1:])
 
 
 def test_a_card_draws_its_heads_profile_on_an_axis_round_its_own_position_and_names_its_words() -> None:
@@ -152,8 +150,7 @@ def test_a_heads_page_shows_its_example_and_leads_to_it_in_translate() -> None:
 
 
 def test_a_heads_words_stand_with_sentences_in_which_it_looks_at_them() -> None:
-    page = fine(opened("atlas", screen="head"))  # the aligner, whose role is the most telling one
-    assert page.markdown[0].value.startswith("**Cross · layer 0 · head 2")
+    page = fine(opened("atlas", screen="head", kind="decoder.cross", layer="0", head="2"))
     known = words().query("site == 'decoder.0.cross' and head == 2")
     text = html(page)
     best = known[(known["share"] >= 1.5 * known["chance"]) & (known["share"] >= 0.001)]
@@ -195,36 +192,37 @@ def test_work_that_a_button_stops_is_drawn_by_the_page() -> None:
     assert all(name.startswith("Cross · layer") for name in page.dataframe[0].value["name"])
 
 
-def test_importance_and_alignment_errors_stand_beside_what_a_head_does() -> None:
+def test_the_screen_of_one_head_begins_with_the_head_of_the_most_telling_role() -> None:
+    known = heads()
+    first = known[known["roles"].map(lambda roles: "half_same" in roles)].iloc[0]  # no head has a role before this one
+    assert (first["site"], first["head"]) == ("decoder.0.self", 3)
+    page = fine(opened("atlas", screen="head"))
+    assert page.markdown[0].value.startswith("**Decoder self · layer 0 · head 3: puts 70 % of its weight")
+
+
+def test_importance_stands_beside_what_a_head_does() -> None:
     """On its card, in the table, and on its page with a link to Align; numbers are those of the files."""
-    folder = CHECKPOINTS / TRANSLATOR
     lost = importance()
     ours = lost.query("site == 'decoder.2.cross' and head == 1")["zero"].item()
     place = 1 + int((lost["zero"] > ours).sum())
-    counts = json.loads((folder / "alignment_error.json").read_text())["methods"]["weights.2.1"]
-
-    def error(row: str) -> float:
-        one = counts[row]
-        return 1 - (one["found_sure"] + one["found_possible"]) / (one["found"] + one["sure"])
-
     cards = html(fine(opened("atlas", kind="decoder.cross"))).split("<a ")
     card = next(part for part in cards if "layer 2 · head 1" in part)
     assert f"without it (zero): {ours:+.4f} nats a token" in card
     table = fine(opened("atlas", screen="table")).dataframe[0].value
     row = table.query("name == 'Cross · layer 2 · head 1'").iloc[0]
     assert row["importance"] == pytest.approx(ours)
-    assert [row["error_written"], row["error_read"]] == pytest.approx([error("written"), error("read")])
-    assert table[table["name"].str.startswith("Encoder self")]["error_read"].isna().all()
     page = fine(opened("atlas", screen="head", kind="decoder.cross", layer="2", head="1"))
     assert any(f"place {place} of 48" in one.value for one in page.caption)
     link = next(part.proto for part in page.get("page_link") if "alignment" in part.proto.label)
     assert "model=multi30k-en-de" in link.query_string
     assert "head1=2.1" in link.query_string
+    page = fine(opened("atlas", screen="head", kind="decoder.self", layer="2", head="1"))
+    assert not any("alignment" in part.proto.label for part in page.get("page_link"))
 
 
 def test_an_own_text_is_measured_and_opened_and_its_numbers_are_those_of_the_command(tmp_path: Path) -> None:
     """The cost is told first; the finished atlas is an entry of the list, with the same heads as a pass over files."""
-    sides = [(CHECKPOINTS / TRANSLATOR / "alignments" / f"sentences.{end}").read_text("utf-8") for end in ("en", "de")]
+    sides = [(ROOT / "tools" / "alignments" / f"sentences.{end}").read_text("utf-8") for end in ("en", "de")]
     texts = ["\n".join(side.splitlines()[:19]) + "\n" for side in sides]
     page = fine(opened("atlas", screen="own"))
     assert "Paste or upload up to 2,000" in page.info[0].value

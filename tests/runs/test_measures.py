@@ -1,4 +1,4 @@
-"""Measures of a checkpoint that lie beside its weights: heads, thresholds, alignment errors."""
+"""Measures of a checkpoint that lie beside its weights: heads, thresholds, what files of them may hold."""
 
 import json
 from dataclasses import replace
@@ -14,8 +14,7 @@ from transformer import Checkpoint, attention_maps, load, translate, watch
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.errors import CheckpointError, InputError
 from transformer.lessons.sentences import toy_recurrent
-from transformer.plots.axes import Axis
-from transformer.runs.measures import alignment_error, faithfulness, head_agreement, held_out, importance
+from transformer.runs.measures import faithfulness, head_agreement, held_out, importance
 from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore
 from transformer.runs.measures.held_out import HeldOut, Point
 from transformer.runs.measures.importance import CorpusInfo, HeadImportance, Importance, Removal
@@ -186,7 +185,6 @@ FILES: list[tuple[Any, Any, list[dict[str, Any]]]] = [
         [{"removals": {"final": [{"order": "x"}]}}],
     ),
     (faithfulness.FILE, None, []),
-    (alignment_error.FILE, None, []),
 ]  # fmt: skip
 
 
@@ -210,104 +208,3 @@ def test_no_number_is_null_in_a_file(tmp_path: Path) -> None:
     head_agreement.FILE.write(tmp_path / "a", HeadAgreement(1, 0, (replace(SCORE, previous=np.nan),)))
     assert json.loads((tmp_path / "a").read_text())["heads"][0]["previous"] is None
     assert np.isnan(head_agreement.FILE.read(tmp_path / "a").heads[0].previous)
-
-
-SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints" / "multi30k-en-de" / "alignments"
-
-
-@pytest.fixture(scope="module")
-def gold() -> tuple[alignment_error.GoldAlignment, ...]:
-    return alignment_error.gold_alignments(SHIPPED)
-
-
-def test_the_counts_are_those_of_its_readme(gold: tuple[alignment_error.GoldAlignment, ...]) -> None:
-    sure, possible = sum(len(pair.sure) for pair in gold), sum(len(pair.possible) for pair in gold)
-    words = sum(len(pair.source_words) for pair in gold), sum(len(pair.target_words) for pair in gold)
-    assert (sure, possible, *words) == (1019, 189, 1096, 1101)
-    readme = (SHIPPED / "README.md").read_text(encoding="utf-8")
-    assert "1,019 sure and 189 possible links over 1,096 English and\n1,101 German words" in readme
-
-
-def written(folder: Path, source: str, target: str, links: str) -> Path:
-    for name, text in (("sentences.en", source), ("sentences.de", target), ("links.txt", links)):
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
-
-
-def test_sure_and_possible_are_told_apart(tmp_path: Path) -> None:
-    (pair,) = alignment_error.gold_alignments(written(tmp_path, "two dogs run.\n", "zwei Hunde\n", "0-0 1-1 2?1\n"))
-    assert pair.sure == {(0, 0), (1, 1)}
-    assert pair.possible == {(2, 1)}
-    assert pair.source_words == ("two", "dogs", "run", ".")
-
-
-@pytest.mark.parametrize(
-    ("links", "code"),
-    [
-        ("0-0\n0-0\n", "gold_lines_differ"),
-        ("\n", "gold_line_without_links"),
-        ("0-0 1:1\n", "gold_link_unreadable"),
-        ("0-0 -1-1\n", "gold_link_unreadable"),
-        ("0-0 4-0\n", "gold_link_outside"),
-        ("0-0 0-2\n", "gold_link_outside"),
-        ("0-0 0?0\n", "gold_link_twice"),
-    ],
-)
-def test_a_wrong_line_is_named(tmp_path: Path, links: str, code: str) -> None:
-    with pytest.raises(InputError) as caught:
-        alignment_error.gold_alignments(written(tmp_path, "two dogs run.\n", "zwei Hunde\n", links))
-    assert caught.value.code == code
-
-
-SOURCE = Axis.of_pieces("source", ["▁two", "▁base", "ball", "s", ".", "</s>"], [False] * 5 + [True])
-STEPS = Axis.of_pieces("steps", ["▁zwei", "▁Bäl", "le", ".", "</s>"], [False] * 4 + [True])
-GOLD = alignment_error.GoldAlignment(
-    "two baseballs.", "zwei Bälle.", frozenset({(0, 0), (1, 1)}), frozenset({(2, 2), (0, 1)})
-)
-
-WRITES = np.array(
-    [
-        [0.5, 0.1, 0.1, 0.1, 0.1, 0.1],  # zwei: two
-        [0.4, 0.1, 0.2, 0.2, 0.1, 0.0],  # Bäl: baseballs in sum, although "two" is the largest piece
-        [0.3, 0.3, 0.0, 0.1, 0.1, 0.2],
-        [0.1, 0.1, 0.1, 0.0, 0.2, 0.5],  # the full stop: the end token, so no link
-        [0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
-    ]
-)
-
-
-def test_pieces_are_summed_on_the_side_of_the_source_and_averaged_on_the_other() -> None:
-    found = alignment_error.alignment_counts(WRITES, STEPS, SOURCE, GOLD)
-    assert (found, found.error_rate) == (alignment_error.AlignmentCounts(2, 2, 4, 2, 2), 0.0)
-    values = WRITES.copy()
-    values[0, 2] = np.nan  # a row without numbers links nothing
-    assert alignment_error.alignment_counts(values, STEPS, SOURCE, GOLD).found == 1
-
-
-def test_the_row_that_reads_a_word_is_the_one_after() -> None:
-    found = alignment_error.alignment_counts(WRITES, STEPS, SOURCE, GOLD, reads=True)
-    assert found.sure == 2
-    rows = {0: WRITES[1], 1: (WRITES[2] + WRITES[3]) / 2, 2: WRITES[4]}
-    links = set()
-    for word, row in rows.items():
-        sums = [row[0], row[1:4].sum(), row[4], row[5]]
-        if np.argmax(sums) < 3:
-            links.add((int(np.argmax(sums)), word))
-    assert (found.found, found.found_sure) == (len(links), len(links & GOLD.sure))
-    assert found.found_possible == len(links & (GOLD.sure | GOLD.possible))
-
-
-def test_counts_add_up_and_make_the_rate() -> None:
-    whole = alignment_error.AlignmentCounts(5, 4, 7, 3, 4) + alignment_error.AlignmentCounts(3, 4, 5, 1, 2)
-    assert whole == alignment_error.AlignmentCounts(8, 8, 12, 4, 6)
-    assert whole.error_rate == pytest.approx(1 - 10 / 16)
-    assert np.isnan(alignment_error.AlignmentCounts().error_rate)
-
-
-def test_a_piece_belongs_to_the_word_of_its_first_letter() -> None:
-    axis = Axis.of_pieces("source", ["▁", "T", "-", "shirt", "▁dad", "'", "s", "!", "</s>"], [False] * 8 + [True])
-    assert alignment_error.word_positions(axis, ["T-shirt", "dad's", "!"]) == [[0, 1, 2, 3], [4, 5, 6], [7]]
-    for words in (["T-shirt", "dads", "!"], ["T-shirt", "dad's"], ["T-shirt", "dad's", "!", "?"]):
-        with pytest.raises(InputError) as refused:
-            alignment_error.word_positions(axis, words)
-        assert refused.value.code == "gold_pieces_differ"

@@ -1,4 +1,4 @@
-"""Vocabularies, tokenizers and words: ids and text there and back; lines of a file; whole words."""
+"""Vocabularies and tokenizers: ids and text there and back; lines of a file."""
 
 from pathlib import Path
 
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tests import toy
 from transformer.errors import CheckpointError, InputError, TrainingError
 from transformer.nn.common import pad
-from transformer.runs.measures.alignment_error import words_of
 from transformer.text.base import read_lines, split_lines
 from transformer.text.tokenizers import TextTokenizer, train_tokenizer
 
@@ -99,25 +98,3 @@ def test_a_file_that_cannot_be_read_is_named_and_bytes_that_are_not_utf_8_with_t
         read_lines(tmp_path / "a.en")
     with pytest.raises(InputError, match=r"b\.en cannot be read \(No such file or directory\)"):
         read_lines(tmp_path / "b.en")
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", []),
-        ("A man, alone.", ["A", "man", ",", "alone", "."]),
-        ("her dad's T-Shirt", ["her", "dad's", "T-Shirt"]),
-        ("ein blau-rot-weißes", ["ein", "blau-rot-weißes"]),
-        ("Garten- und Arbeit", ["Garten", "-", "und", "Arbeit"]),
-        ("a--b -c d' 'e", ["a", "-", "-", "b", "-", "c", "d", "'", "'", "e"]),
-        ("3.5 m\t(wide)\n", ["3", ".", "5", "m", "(", "wide", ")"]),
-        ("l\u2019été 🎉!", ["l\u2019été", "🎉", "!"]),
-    ],
-)
-def test_the_words_of_a_sentence(text: str, words: list[str]) -> None:
-    assert words_of(text) == tuple(words)
-
-
-@given(st.text())
-def test_words_are_the_text_without_its_spaces(text: str) -> None:
-    assert "".join(words_of(text)) == "".join(text.split())

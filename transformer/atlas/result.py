@@ -19,9 +19,7 @@ that were seen) and `sentences`. Then for each measure M of `MEASURES`: `M`, the
 share of rows whose largest weight lies there; `peak_offset` and `peak_share` are the highest of `argmax`. For
 sequences, offsets are counted in letters between starts of windows; `widths`, `letters` and `places` are shares by
 width of window, by letter of the alphabet, and by place in a sequence of the trained length, each with `_chance`.
-`shown_by` is the measure that the head's examples were chosen by, `roles` what `atlas.roles` calls the head.
-`error_written` and `error_read`: the alignment error rate of the head's weights in the row that writes a word and in
-the row that reads it (see `attribution.alignment_error`); NaN but for cross-attention of a run that was given links. Of
+`shown_by` is the measure that the head's examples were chosen by, `roles` what `atlas.roles` calls the head. Of
 classifiers alone, by the windows that rows look at most: `place` (the letter, from 1, round which most lie; one letter
 to each side counts), `pattern` (letters that nearly all have in one column), as in `looks`, and `width` (the width with
 the largest share of the weight), each with its share and chance level; NaN and None where sequences differ in length.
@@ -49,7 +47,6 @@ from transformer.atlas.roles import NAMED_SHARES, roles_of
 from transformer.atlas.statistics import LETTERS, MEASURES, MIDDLE, NEIGHBOURS, OFFSETS, WORDS, Looked, Tally, pairs_of
 from transformer.atlas.summarise import N_ORDINARY, ORDINARY, SHOWING, Accumulator, Moments
 from transformer.plots.axes import WORD_START
-from transformer.runs.measures.alignment_error import Rates
 from transformer.sites import Site
 
 PROFILES = {"offsets": "offset", "widths": "width", "letters": "letter", "places": "place"}
@@ -75,7 +72,7 @@ _CONTEXT = pa.struct(
 )
 
 
-def heads_table(found: Accumulator, rates: Rates) -> pa.Table:
+def heads_table(found: Accumulator) -> pa.Table:
     """One row a head, in the order of kinds, layers and heads."""
     rows = []
     for group in found.sites:
@@ -88,8 +85,6 @@ def heads_table(found: Accumulator, rates: Rates) -> pa.Table:
             row = {"site": site, "group": group, "layer": Site(site).layer, "head": head} | _head(moments, index)
             row["shown_by"] = _shown_by(found, group, row, index)
             row |= dict.fromkeys(OF_WINDOWS) | _of_windows(tallies, index, row["widths"], row["widths_chance"])
-            of = rates.get(f"weights.{layers.index(site)}.{head}") if group == "decoder.cross" else None
-            row |= {f"error_{one}": np.nan if of is None else of[one].error_rate for one in ("written", "read")}
             rows.append(row | {"roles": list(roles_of(row))})
     whole = {"layer", "head", "rows", "sentences", "peak_offset", "place", "pattern_at", "pattern_width", "width"}
     texts = {"site", "group", "shown_by", "pattern", "alphabet"}

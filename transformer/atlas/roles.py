@@ -3,15 +3,13 @@
 Never from one sentence. A head may have several roles or none. Sources: positional by Voita et al. 2019, section 5.2.1
 (the largest weight lies at one offset in 90 % of rows), and by Clark et al. 2019, section 3.1 (half of the weight lies
 there); separator by Clark et al. 2019, section 3.2 (60 % on special tokens); rare words after Voita et al. 2019,
-section 5.2.3, who name no threshold: half of the sentences, here. A head aligns words if its error rate is not above
-that of fast_align (27.0 %: German and English, both directions joined by grow-diag, of Zenkel et al. 2019 as listed in
-github.com/lilt/alignment-scripts). Classifiers of sequences have classes of their own, by the windows that rows look at
-most, from the threshold for positional on. Clark's 3.8 nats are out of reach of a short sentence, so broad is a share
-of what can be reached.
+section 5.2.3, who name no threshold: half of the sentences, here. Classifiers of sequences have classes of their own,
+by the windows that rows look at most, from the threshold for positional on. Clark's 3.8 nats are out of reach of a
+short sentence, so broad is a share of what can be reached.
 """
 
 from collections.abc import Mapping
-from math import inf, isnan
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +32,6 @@ VOITA = 0.9
 SEPARATOR = 0.6
 """A head rests on special tokens (Clark) from this mean share of weight on."""
 
-ALIGNS = 0.27
-"""A head aligns words up to this alignment error rate, in the row that writes a word or in the one that reads it."""
-
 RARE = 0.5
 """A head points to rare words if it does in at least this share of the sentences that have one."""
 
@@ -47,7 +42,7 @@ NAMED_SHARES = ("previous", "same", "next", "start", "end", "padding", "punctuat
 """The shares that a line about a head without a role may name."""
 
 ROLES = (
-    "aligns", "place", "letters", "width", "positional", "half_previous", "half_same", "half_next", "separator", "rare",
+    "place", "letters", "width", "positional", "half_previous", "half_same", "half_next", "separator", "rare",
     "punctuation", "aligned", "broad",
 )  # fmt: skip
 """Every role, the most telling first."""
@@ -59,7 +54,6 @@ FOLDER = "atlas"
 def roles_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The roles of a row of `heads.parquet`, the most telling first.
 
-    - aligns: a cross-attention whose alignment error rate is at most `ALIGNS`;
     - place, letters, width: at least `VOITA` of a classifier's rows look most at windows round one letter of the
       sequence, at windows that have one letter in one column, or put that much weight on windows of one of its widths;
     - positional: in a self-attention, the largest weight lies at one offset in at least `VOITA` of the rows;
@@ -72,7 +66,6 @@ def roles_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """
     kind = Site(row["site"]).kind
     found = {
-        "aligns": _error(row) <= ALIGNS,
         "place": _reaches(row.get("place_share"), VOITA),
         "letters": _reaches(row.get("pattern_share"), VOITA),
         "width": len(row.get("widths") or ()) > 1 and _reaches(row["width_share"], VOITA),
@@ -101,9 +94,6 @@ def line_of(row: Mapping[str, Any]) -> Message:
         return Message("atlas_half", place=_place(row, name), percent=_percent(row[name]))
     if role == "aligned":
         return Message("atlas_role_aligned", correlation=f"{row['advance']:.2f}")
-    if role == "aligns":
-        side = "read" if row["error_read"] <= row["error_written"] else "written"
-        return Message(f"atlas_role_aligns_{side}", percent=_percent(_error(row)))
     measure, fields = {
         "place": ("place_share", {"letter": "place"}),
         "letters": ("pattern_share", {"letters": "pattern", "at": "pattern_at", "width": "pattern_width"}),
@@ -167,12 +157,6 @@ def _offset(row: Mapping[str, Any], offset: int, share: float) -> Message:
 def _place(row: Mapping[str, Any], name: str) -> Message:
     side = "_read" if Site(row["site"]).stack == "decoder" and name in {"previous", "same"} else ""
     return Message(f"atlas_place_{name}{side}")
-
-
-def _error(row: Mapping[str, Any]) -> float:
-    """The alignment error rate in the better of the two rows; infinite where there is none."""
-    known = [row.get(name) for name in ("error_written", "error_read")]
-    return min(inf if error is None or isnan(error) else float(error) for error in known)
 
 
 def _percent(share: float) -> str:

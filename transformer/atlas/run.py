@@ -28,7 +28,6 @@ from transformer.checkpoint.load import load
 from transformer.checkpoint.ours.folder import load_snapshot
 from transformer.errors import AtlasError, InputError
 from transformer.runs.concurrency import forward_slot
-from transformer.runs.measures.alignment_error import Rates, alignment_errors, gold_alignments
 
 RUN = "run.json"
 
@@ -55,28 +54,24 @@ def make_atlas(
     *,
     examples: Corpus | None = None,
     chunk: int = LINES_A_CHUNK,
-    links: tuple[Path, str, str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Run a checkpoint over a corpus and write the atlas; returns run.json.
 
     `folder` is a checkpoint (`NAME@UPDATE` is a snapshot of its training), `out` a new folder, `examples` a text to
-    take the example sentences from, instead of the corpus. `links` are sentence pairs whose words people have linked, a
-    folder for `gold_alignments` and the endings of its texts: heads of cross-attention get alignment error rates.
+    take the example sentences from, instead of the corpus.
 
     Raises:
         AtlasError: the folder holds something.
         CheckpointError: the checkpoint cannot be loaded.
-        InputError: the corpus or the links are refused, or a file cannot be read.
+        InputError: the corpus is refused, or a file cannot be read.
         OSError: a file cannot be written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise AtlasError("atlas_not_empty", folder=str(out))
     checkpoint = opened(str(folder))
-    if not checkpoint.translates and (corpus.target is not None or links is not None):
+    if not checkpoint.translates and corpus.target is not None:
         raise InputError("atlas_needs_no_target", name=checkpoint.name)
-    gold = () if links is None else gold_alignments(*links)  # refused at once, not after hours
-    rates = alignment_errors(checkpoint, gold, only=("weights",))
     making = Making(checkpoint, corpus)
     n_lines, found = making.looked.lines, making.found
     total = n_lines + (0 if examples is None else survey(checkpoint, examples).lines)
@@ -92,7 +87,7 @@ def make_atlas(
         done += len(some.lines)
         if progress:
             progress(done, total)
-    tables, outcome = making.tables(rates)
+    tables, outcome = making.tables()
     out.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         path = out / f"{name}.parquet"
@@ -103,8 +98,6 @@ def make_atlas(
         "versions": {"Python": platform.python_version()}
         | {name: version(name) for name in ("torch", "numpy", "pyarrow")},
     }  # fmt: skip
-    if gold:
-        whole["linked"] = len(gold)
     (out / RUN).write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return whole
 
@@ -125,7 +118,7 @@ class Making:
                 self.found.add(sums_of(self.subject, chunk), KEPT)
             yield len(chunk.lines)
 
-    def tables(self, rates: Rates | None = None) -> tuple[dict[str, pa.Table], dict[str, Any]]:
+    def tables(self) -> tuple[dict[str, pa.Table], dict[str, Any]]:
         """The four tables (see `result`) of what was done, and what `run.json` says of them.
 
         That is the names of checkpoint and files, counts, lines that were left out, and notes.
@@ -137,7 +130,7 @@ class Making:
         if not found.counts.get("sentences"):
             raise InputError("atlas_no_line", path=str(self._corpus.source), reason=skipped[0][2])
         about = {"checkpoint": self._checkpoint, **{side: path.name for side, path in self._corpus.files.items()}}
-        heads = result.heads_table(found, rates or {})
+        heads = result.heads_table(found)
         tables = {"heads": heads, "pairs": result.pairs_table(found)}
         tables["words"] = result.words_table(found, self.subject.tokens)
         tables["examples"] = result.examples_table(found, heads)

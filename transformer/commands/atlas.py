@@ -31,17 +31,13 @@ def run(arguments: argparse.Namespace) -> int:
     fasta = arguments.sequences is not None
     corpus = Corpus(arguments.sequences if fasta else arguments.source, arguments.target, fasta)
     examples = None if arguments.examples is None else Corpus(arguments.examples, fasta=fasta)
-    links = None if arguments.links is None else (arguments.links, *arguments.languages)
     with tqdm(unit="line", disable=True if arguments.quiet else None, smoothing=0.1, mininterval=0.5) as bar:
 
         def progress(done: int, total: int) -> None:
             bar.total = total
             bar.update(done - bar.n)
 
-        found = make_atlas(
-            arguments.checkpoint, corpus, arguments.out,
-            examples=examples, links=links, progress=progress,
-        )  # fmt: skip
+        found = make_atlas(arguments.checkpoint, corpus, arguments.out, examples=examples, progress=progress)
     for note in found["notes"]:
         said = Message(f"atlas_note_{note['code']}", **note["fields"])
         sys.stderr.write(f"note: {said}\n")
@@ -61,12 +57,7 @@ _ARGUMENTS = checkpoint("folder or file of a model; FOLDER@000400 is a snapshot 
     "--target": dict(type=Path, metavar="FILE", help="its translation, line by line"),
     "--out": dict(type=Path, required=True, metavar="DIR", help="folder to write, new or empty"),
     "--examples": dict(type=Path, metavar="FILE", help="example sentences come from this text, not from the corpus"),
-    "--links": dict(
-        type=Path, metavar="FOLDER",
-        help="sentences.SOURCE, sentences.TARGET and links.txt: adds alignment error rates to heads.parquet",
-    ),
-    "--languages": dict(nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"), help="endings in that folder"),
     **QUIET,
-}  # fmt: skip
+}
 _MEANING, _EITHER = "measure what every head does over a whole corpus", ("--source", "--sequences")
 COMMANDS = (Command("atlas", run, _MEANING, _ARGUMENTS, DESCRIPTION, _EITHER),)

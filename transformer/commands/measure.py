@@ -23,8 +23,7 @@ from transformer.commands import checkpoint as checkpoint_argument
 from transformer.errors import InputError
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.corpus import mean_loss, means_of_pairs, means_of_sequences, tokenised
-from transformer.runs.measures import alignment_error, faithfulness, head_agreement, held_out, importance
-from transformer.runs.measures.alignment_error import gold_alignments
+from transformer.runs.measures import faithfulness, head_agreement, held_out, importance
 from transformer.runs.measures.files import MeasureFile
 from transformer.runs.sequences.classify import read
 from transformer.sequences.fasta import FastaRecord, read_fasta
@@ -38,8 +37,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "source": dict(type=Path, metavar="FILE", help="a sentence a line; of a sequence classifier FASTA"),
     "target": dict(type=Path, metavar="FILE", help="its translation, line by line"),
     "table": dict(type=Path, metavar="FILE", help="a table with the columns id, sequence, label, divided by tabs"),
-    "links": dict(type=Path, metavar="FOLDER", help="sentences.SOURCE, sentences.TARGET and links.txt"),
-    "languages": dict(nargs=2, default=("en", "de"), metavar=("SOURCE", "TARGET"), help="endings in that folder"),
     "size": dict(type=int, metavar="N", help="so many lines, evenly spread over the file (default: all)"),
     "name": dict(nargs="+", metavar="TEXT", help="what the texts are called"),
     "snapshots": dict(action="store_true", help="measure the snapshots of its training as well"),
@@ -116,11 +113,6 @@ def _spread(lines: Sequence[Any], size: int | None) -> list[Any]:
     return [lines[i * len(lines) // count] for i in range(count)]
 
 
-def _alignment(checkpoint: Checkpoint, given: argparse.Namespace, bar: Bar) -> Any:
-    gold = gold_alignments(given.links, *given.languages)
-    return alignment_error.AlignmentErrors(len(gold), alignment_error.alignment_errors(checkpoint, bar(gold)))
-
-
 def _faithfulness(checkpoint: Checkpoint, given: argparse.Namespace, bar: Bar) -> Any:
     sources = read_lines(given.source)
     targets: Sequence[Any] = [None] * len(sources)
@@ -194,12 +186,6 @@ KINDS = {
         "How far each method of attribution can be trusted. Takes the source words away that each method names first, "
         "and those alone leave in, and keeps what the written words lose (nats).",
         _faithfulness, ("source",), ("target", "size"),
-    ),
-    "alignment": MeasureKind(
-        alignment_error.FILE,
-        "Alignment error rates of every head, layer and method. Walks through sentence pairs whose words people have "
-        "linked, and counts how often the largest value of each row stands on a link.",
-        _alignment, ("links",), ("languages",),
     ),
 }  # fmt: skip
 """Every kind of measure by name."""

@@ -21,6 +21,7 @@ from ui.shared import writing
 from ui.shared.address import choice, put
 from ui.shared.bars import is_dark
 from ui.shared.files import table
+from ui.shared.heads import KIND
 from ui.shared.part import part
 from ui.shared.record_views import matrix
 from ui.shared.sequence import logo_panel
@@ -46,7 +47,7 @@ def head_panel(name: str, atlas: Atlas) -> None:
     """Everything that is known of one head."""
     row = heads.head(atlas)
     st.markdown(f"**{as_text(heads.head_name(row))}: {as_text(said(line_of(row)))}**")
-    _facts(name, atlas, row)
+    _facts(name, row)
     with st.container(key="atlas-columns"):
         left, right = st.columns([4, 5], gap="medium")
     with left:
@@ -73,7 +74,7 @@ def head_panel(name: str, atlas: Atlas) -> None:
             _history(name, row)
 
 
-def _facts(name: str, atlas: Atlas, row: Row) -> None:
+def _facts(name: str, row: Row) -> None:
     """What was measured of one head in sentences, and where cross-attention can be looked at as an alignment."""
     found = measured(name)
     if found.about is not None and not isnan(found.of(row)):
@@ -81,17 +82,11 @@ def _facts(name: str, atlas: Atlas, row: Row) -> None:
             t("atlas.importance", nats=found.of(row), place=found.place(row), count=len(found.lost)),
             help=t("atlas.importance_help", pairs=found.about.pairs, source=found.about.source),
         )
-    read = row.get("error_read")
-    if read is not None and not isnan(read):
-        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-            st.caption(
-                t("atlas.errors", written=row["error_written"], read=read), width="content",
-                help=t("atlas.errors_help", sentences=atlas.about["linked"]),
-            )  # fmt: skip
-            st.page_link(
-                "pages/align.py", label=t("atlas.open_align"), width="content",
-                query_params={"model": name, "head1": f"{row['layer']}.{row['head']}", KEY: language()},
-            )  # fmt: skip
+    if row["group"] == KIND and store.architecture(name) in store.TRANSLATORS:
+        st.page_link(
+            "pages/align.py", label=t("atlas.open_align"), width="content",
+            query_params={"model": name, "head1": f"{row['layer']}.{row['head']}", KEY: language()},
+        )  # fmt: skip
 
 
 def _profile(row: Row) -> None:

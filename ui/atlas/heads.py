@@ -143,10 +143,7 @@ COLUMNS = (*(one for one in MEASURES if one not in PARTS), "effective_keys", "pe
 """The measures that the table shows; the file has all columns."""
 
 IMPORTANCE = "importance"
-"""The column of the table for it; the alignment errors stand in the atlas itself."""
-
-MORE = (IMPORTANCE, "error_written", "error_read")
-"""Columns that not every atlas has."""
+"""The column of the table for it, which stands in no atlas: not every checkpoint has one."""
 
 _DIGITS = {"peak_offset": 0, "importance": 4}
 """Digits after the point of a column that has another number of them than 3."""
@@ -191,8 +188,6 @@ def cards_panel(name: str, atlas: Atlas, kind: str) -> None:
     st.caption(t("atlas.cards_own" if own else "atlas.cards_click"), help=note)
     if known.about is not None:
         st.caption(t("atlas.cards_importance", pairs=known.about.pairs, source=known.about.source))
-    if "linked" in atlas.about:
-        st.caption(t("atlas.cards_error", sentences=atlas.about["linked"]))
 
 
 def in_order(rows: list[Row], known: Measured) -> list[Row]:
@@ -219,7 +214,7 @@ def table_panel(name: str, atlas: Atlas, kind: str) -> None:
             for row in rows
         ]
     )
-    known = [column for column in (*COLUMNS, *MORE) if column in whole and whole[column].notna().any()]
+    known = [column for column in (*COLUMNS, IMPORTANCE) if column in whole and whole[column].notna().any()]
     formats = {column: f"%.{_DIGITS.get(column, 3)}f" for column in known}
     named_ = {"name": list(map(head_name, rows)), "does": [said(line_of(row)) for row in rows]}
     form: dict[str, Any] = {

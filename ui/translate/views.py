@@ -17,7 +17,7 @@ from transformer.plots.beams import beam_tree
 from transformer.plots.canvas.views import Known, Link, Sides, SideTexts
 from transformer.plots.export import PLOT_CONFIG, csv
 from transformer.plots.picture import Picture, Quantity
-from transformer.runs.measures import alignment_error, faithfulness
+from transformer.runs.measures import faithfulness
 from transformer.runs.measures.faithfulness import Faithfulness
 from transformer.sites import Site
 from ui.components.views import bitext
@@ -220,7 +220,7 @@ def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Tran
     methods = [first] if second == NONE else [first, second]
     try:
         answers = [runs.attribution(checkpoint.name, *asked, method) for method in methods]
-        measured, aligned = faithfulness.shipped(checkpoint), alignment_error.shipped(checkpoint)
+        measured = faithfulness.shipped(checkpoint)
     except HeedmapError as error:
         controls.explain(error)
         return
@@ -232,9 +232,6 @@ def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Tran
         with place:
             _lit(answer, row, label)
             _explain(answer, measured)
-            if aligned is not None and answer.method in aligned.methods:
-                rates = {name: rate.error_rate for name, rate in aligned.methods[answer.method].items()}
-                st.caption(t("sources.alignment_error", sentences=aligned.sentences, **rates))
     if len(found) == 2:
         _agreement(*found)
     for number, answer in enumerate(found):

@@ -1,5 +1,8 @@
 """Alignment error rates of every head, layer and method of a translator, against links that people drew.
 
+`python -m tools.alignment_error CHECKPOINT FOLDER` prints the table that stands in the card of a checkpoint. The folder
+`tools/alignments` holds 100 sentence pairs, and the rules by which their words were linked.
+
 A holds, for each word of the translation, the source word with the largest value; S are the sure links, P those and
 the possible ones. AER = 1 - (|A & S| + |A & P|) / (|A| + |S|). Pieces become words by summing over a source word's
 pieces and averaging over a written word's. A word whose largest cell is a special token gets no link. A word may be
@@ -9,7 +12,9 @@ possible links); Kobayashi et al. 2020, section 5 (both rows); Chen et al. 2020,
 from Neural Machine Translation" (the shift).
 """
 
+import argparse
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
@@ -18,13 +23,14 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
+from tqdm import tqdm
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
+from tools import ToolError
+from transformer.checkpoint import Checkpoint, load
+from transformer.errors import HeedmapError
 from transformer.explain.attribution.methods import METHODS, attribute, defined
 from transformer.plots.axes import WORD_START, Axis
 from transformer.runs.concurrency import forward_slot
-from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import Translation, translate
 from transformer.text.base import read_lines
 
@@ -75,14 +81,16 @@ def gold_alignments(folder: Path, source: str = "en", target: str = "de") -> tup
     source to word 2 of the translation possibly.
 
     Raises:
-        InputError: a file cannot be read, their lines differ in number, or a line holds no link, one that cannot be
-            read, one to a word that is not there, or one twice.
+        InputError: a file cannot be read.
+        ToolError: their lines differ in number, or a line holds no link, one that cannot be read, one to a word that
+            is not there, or one twice.
     """
     sources, targets, links = (
         read_lines(folder / name) for name in (f"sentences.{source}", f"sentences.{target}", "links.txt")
     )
     if not len(sources) == len(targets) == len(links):
-        raise InputError("gold_lines_differ", folder=str(folder), lines=[len(sources), len(targets), len(links)])
+        lines = f"{len(sources)} lines of sources, {len(targets)} of translations and {len(links)} of links"
+        raise ToolError(f"{folder} holds {lines}: line i of each belongs together")
     pairs = zip(sources, targets, links, strict=True)
     return tuple(_alignment(*pair, line) for line, pair in enumerate(pairs, 1))
 
@@ -93,15 +101,16 @@ def _alignment(source: str, target: str, written: str, line: int) -> GoldAlignme
     for text in written.split():
         found = LINK.fullmatch(text)
         if not found:
-            raise InputError("gold_link_unreadable", line=line, link=text)
+            raise ToolError(f"line {line} holds {text!r:.40}: write a link as 0-0 (sure) or 0?0 (possible)")
         link = int(found[1]), int(found[3])
         if link[0] >= n_source or link[1] >= n_target:
-            raise InputError("gold_link_outside", line=line, link=text, source=n_source, target=n_target)
+            words = f"its source has {n_source} words and its translation {n_target}, counted from 0"
+            raise ToolError(f"line {line} links {text}, but {words}: link words that are there")
         if link in marked:
-            raise InputError("gold_link_twice", line=line, link=text)
+            raise ToolError(f"line {line} holds the link {text} twice: a link is sure or possible")
         marked[link] = found[2]
     if not marked:
-        raise InputError("gold_line_without_links", line=line)
+        raise ToolError(f"line {line} holds no link: link at least one word, or leave the sentence out")
     sure = frozenset(link for link, mark in marked.items() if mark == "-")
     return GoldAlignment(source, target, sure, frozenset(marked) - sure)
 
@@ -134,7 +143,7 @@ def alignment_counts(
     A row without numbers gives no link.
 
     Raises:
-        InputError: the pieces of an axis are not those of the sentence.
+        ToolError: the pieces of an axis are not those of the sentence.
     """
     columns, rows = word_positions(source, gold.source_words), word_positions(steps, gold.target_words)
     specials = [i for i, special in enumerate(source.special) if special]
@@ -154,8 +163,10 @@ def word_positions(axis: Axis, words: Sequence[str]) -> list[list[int]]:
     """The positions of each word's pieces: a piece belongs to the word that holds its first visible character.
 
     Raises:
-        InputError: the pieces, put together, are not the words.
+        ToolError: the pieces, put together, are not the words.
     """
+    told = f"the pieces that were read do not make up the words of the links ({' '.join(words)})"
+    remedy = "give the sentence pair as the vocabulary writes it"
     owners = [word for word, text in enumerate(words) for _ in text]
     letters = "".join(words)
     found: list[list[int]] = [[] for _ in words]
@@ -165,27 +176,19 @@ def word_positions(axis: Axis, words: Sequence[str]) -> list[list[int]]:
         if special:
             continue
         if letters[place : place + len(piece)] != piece:
-            raise InputError("gold_pieces_differ", piece=text, words=" ".join(words))
+            raise ToolError(f"{told}, from {text!r} on: {remedy}")
         waiting.append(position)
         if piece:
             found[owners[place]] += waiting
             waiting = []
             place += len(piece)
     if place != len(letters):
-        raise InputError("gold_pieces_differ", piece="", words=" ".join(words))
+        raise ToolError(f"{told}, which go on after them: {remedy}")
     return found
 
 
 Rates = dict[str, dict[str, AlignmentCounts]]
 """By name (`weights.2.3` is head 3 of layer 2, `norms.1` a layer, `contributions` a method), by row: written, read."""
-
-
-@dataclass(frozen=True)
-class AlignmentErrors:
-    """Counts over so many sentences."""
-
-    sentences: int
-    methods: Rates
 
 
 def alignment_errors(
@@ -224,5 +227,35 @@ def questions(
     return asked
 
 
-FILE = MeasureFile("alignment_error.json", "alignment", AlignmentErrors)
-shipped = FILE.beside
+def table(rates: Rates) -> str:
+    """The error rates as a table in Markdown, a line for each method, layer and head that was asked."""
+    lines = ["| method, layer, head | row that writes the word | row that reads it |", "| --- | --- | --- |"]
+    for name, of in rates.items():
+        lines.append(f"| {name} | {of['written'].error_rate:.1%} | {of['read'].error_rate:.1%} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table of a checkpoint; returns the exit status, which is 2 for what is refused."""
+    parser = argparse.ArgumentParser(prog="python -m tools.alignment_error", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="folder of a translator")
+    folder = "folder with sentences.SOURCE, sentences.TARGET and links.txt"
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help=folder)
+    endings, two = "endings of the sentences' files (default: en de)", ("SOURCE", "TARGET")
+    parser.add_argument("--languages", nargs=2, default=("en", "de"), metavar=two, help=endings)
+    parser.add_argument("--methods", nargs="+", choices=tuple(METHODS), metavar="METHOD", help="ask these alone")
+    parser.add_argument("--quiet", action="store_true", help="no bar")
+    given = parser.parse_args(arguments)
+    try:
+        gold = gold_alignments(given.folder, *given.languages)
+        bar = tqdm(gold, unit="sentence", disable=given.quiet)
+        rates = alignment_errors(load(given.checkpoint), bar, given.methods)
+    except (ToolError, HeedmapError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    sys.stdout.write(table(rates))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
