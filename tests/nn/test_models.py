@@ -243,7 +243,7 @@ def test_its_run_is_recorded_with_labels_and_attributed_to_what_was_read() -> No
         shown = torch.tensor([[True, False, True, True]])
         less = model(torch.tensor([[3, 5, 7, 11]]), shown).log_softmax(-1)[0, -1, 2]
     assert found.values[3, 1] == pytest.approx(float(run.outputs["log_probs"][3, 2] - less), abs=1e-9)
-    for method in ("norms", "contributions", "value_zeroing", "rollout", "weights"):
+    for method in ("norms", "contributions", "rollout", "weights"):
         assert run.attribution(checkpoint, method).values.shape == (5, 5)
 
 

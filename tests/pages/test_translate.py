@@ -376,8 +376,7 @@ def test_looking_elsewhere_asks_no_method(monkeypatch: pytest.MonkeyPatch) -> No
 def test_methods_of_every_unit_have_a_picture() -> None:
     """Every method that the first test leaves, in both languages, with its question, its limit and its file."""
     pairs = [
-        ("gradients", "rollout"), ("weights", "value_zeroing"), ("integrated_gradients", "deletion_unknown"),
-        ("deletion_removed", "contributions"),
+        ("gradients", "rollout"), ("weights", "integrated_gradients"), ("deletion_removed", "contributions"),
     ]  # fmt: skip
     assert {method for pair in pairs for method in pair} | {"deletion", "norms"} == set(methods.METHODS)
     for number, pair in enumerate(pairs):

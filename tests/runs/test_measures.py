@@ -77,16 +77,17 @@ def test_shares_are_those_of_a_count_by_hand(small: Checkpoint, monkeypatch: pyt
     assert len({head.agreement for head in found.heads}) > 1
 
 
-def test_without_an_unknown_token_the_word_is_left_out() -> None:
+@pytest.mark.parametrize(("unknown", "without"), [(-1, []), (6, [6])])
+def test_the_unknown_token_stands_for_a_word_or_without_one_it_is_left_out(unknown: int, without: list[int]) -> None:
     model: Any = watch(toy_recurrent(3, "additive", 1).double())
-    checkpoint = Checkpoint("toy", model, IdTokenizer(model.config.target_vocab, SpecialIds(0, 1, 2)))
+    checkpoint = Checkpoint("toy", model, IdTokenizer(model.config.target_vocab, SpecialIds(0, 1, 2, unknown)))
     run = translate(checkpoint, "3 4 5", forced="4 3")
     losses = head_agreement.deciding_words(checkpoint, run)
-    whole, *without = (
+    whole, *less = (
         attention_maps(checkpoint, [ids], [[1, 4, 3]])["log_probs"][0]
-        for ids in ([3, 4, 5, 2], [4, 5, 2], [3, 5, 2], [3, 4, 2])
+        for ids in ([3, 4, 5, 2], [*without, 4, 5, 2], [3, *without, 5, 2], [3, 4, *without, 2])
     )
-    for column, rows in enumerate(without):
+    for column, rows in enumerate(less):
         expected = [float(whole[i][token] - rows[i][token]) for i, token in enumerate(run.target_ids)]
         np.testing.assert_allclose(losses[:, column], expected, atol=1e-9)
     assert np.isnan(losses[:, 3]).all()

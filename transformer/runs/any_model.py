@@ -98,8 +98,7 @@ class ModelRun:
         axis = next(each.keys for site, each in self.record.items() if site.kind == "self")
         read, written = (axis.kept(range(start, start + len(axis) - 1)) for start in (0, 1))
         ids, axes = ((), self.ids[:-1], self.ids[1:]), (axis.kept(()), read, written)
-        unknown = -1 if checkpoint.tokenizer is None else checkpoint.tokenizer.unknown_id
-        return ScoredSequence(checkpoint.name, checkpoint.model, *ids, *axes, unknown_target_id=unknown)
+        return ScoredSequence(checkpoint.name, checkpoint.model, *ids, *axes)
 
 
 def run_any(

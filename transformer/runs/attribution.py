@@ -17,7 +17,7 @@ from transformer.runs.translate import Translation
 
 
 def word_losses(checkpoint: Checkpoint, translation: Translation, how: How) -> Attribution:
-    """What each written word loses (nats) without each source word, which is hidden, unknown or removed."""
+    """What each written word loses (nats) without each source word, which is hidden or removed."""
     with forward_slot():
         return deletion(translation.scored_sequence(checkpoint), how, True, False, letting_others(None))
 
@@ -46,7 +46,6 @@ def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Metho
     source, read = len(sequence.source), len(sequence.read)
     passes = {
         "deletion": source + read,
-        "deletion_unknown": source + read,
         "deletion_removed": source,
         "gradients": read,
         "integrated_gradients": usual_points(sequence.model) * read,

@@ -76,10 +76,10 @@ class Translation:
         Raises:
             CheckpointError: the checkpoint does not translate text.
         """
-        model, reader, writer = checkpoint.translator()
+        model = checkpoint.translator()[0]
         ids = self.source_ids, (model.config.bos_id, *self.target_ids[:-1]), self.target_ids
         axes = self.axes.source, self.axes.read, self.axes.written
-        return ScoredSequence(checkpoint.name, model, *ids, *axes, reader.unknown_id, writer.unknown_id)
+        return ScoredSequence(checkpoint.name, model, *ids, *axes)
 
     def attribution(
         self,

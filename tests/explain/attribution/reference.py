@@ -46,7 +46,7 @@ def model(dialect: str, **sizes: Any) -> Seq2Seq:
 
 
 def scored_sequence(
-    made: Any, source: Sequence[int] = SOURCE, read: Sequence[int] = READ, written: Sequence[int] = WRITTEN, **more: Any
+    made: Any, source: Sequence[int] = SOURCE, read: Sequence[int] = READ, written: Sequence[int] = WRITTEN
 ) -> ScoredSequence:
     """A sequence of ids, each a word by itself, the last of the source special."""
 
@@ -55,7 +55,7 @@ def scored_sequence(
 
     every = {"source": source, "read": read, "written": written}
     ids, axes = map(tuple, every.values()), (axis(name, one) for name, one in every.items())
-    return ScoredSequence("small", made, *ids, *axes, **more)
+    return ScoredSequence("small", made, *ids, *axes)
 
 
 @dataclass

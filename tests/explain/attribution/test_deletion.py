@@ -42,21 +42,12 @@ def test_a_hidden_word_is_no_key_of_any_attention(dialect: str) -> None:
 
 
 @pytest.mark.kernels
-def test_a_replaced_and_a_removed_word_are_read_again() -> None:
+def test_after_a_removed_word_the_rest_is_read_again() -> None:
     made = reference.model("torch")
-    given = reference.scored_sequence(made, unknown_source_id=3, unknown_target_id=6)
-    unknown, removed = deletion(given, "unknown"), deletion(given, "removed")
+    removed = deletion(reference.scored_sequence(made), "removed")
     for j in range(len(SOURCE)):
-        replaced, shorter = [*SOURCE[:j], 3, *SOURCE[j + 1 :]], [*SOURCE[:j], *SOURCE[j + 1 :]]
-        np.testing.assert_allclose(unknown.of_source[:, j], lost(made, replaced), atol=1e-9)
+        shorter = [*SOURCE[:j], *SOURCE[j + 1 :]]
         np.testing.assert_allclose(removed.values[:, j], lost(made, shorter), atol=1e-9)
-    for i in range(len(READ)):
-        other = lost(made, read=[*READ[:i], 6, *READ[i + 1 :]])
-        np.testing.assert_allclose(unknown.of_prefix[:, i], other, atol=1e-9)
-    itself = deletion(replace(given, unknown_source_id=SOURCE[1], unknown_target_id=READ[2]), "unknown")
-    assert not itself.of_source[:, [i for i, id_ in enumerate(SOURCE) if id_ == SOURCE[1]]].any()
-    assert not itself.of_prefix[:, 2].any()
-    assert itself.of_source[:, 0].all()
     assert removed.values.shape == (len(WRITTEN), len(SOURCE))
     assert removed.source_share is None
 
@@ -119,7 +110,7 @@ def recurrent(attention: str) -> Recurrent:
 
 @pytest.mark.parametrize("attention", ["additive", "location"])
 def test_a_recurrent_reader_cannot_be_kept_from_a_word_but_reads_without_it(attention: str) -> None:
-    given = reference.scored_sequence(recurrent(attention), unknown_source_id=3, unknown_target_id=3)
+    given = reference.scored_sequence(recurrent(attention))
     refuses("attribution_cannot_hide", deletion, given)
     found = deletion(given, "removed")
     logits = given.model(torch.tensor([SOURCE]), torch.tensor([READ])).log_softmax(-1)[0]
@@ -130,7 +121,6 @@ def test_a_recurrent_reader_cannot_be_kept_from_a_word_but_reads_without_it(atte
 
 def test_what_is_not_defined_is_refused_by_name() -> None:
     made = reference.model("torch")
-    refuses("attribution_no_unknown", deletion, reference.scored_sequence(made), "unknown")
     refuses("attribution_nothing_written", reference.scored_sequence, made, read=(), written=())
     assert len(Axis.of_pieces("nothing", [], [])) == 0
 

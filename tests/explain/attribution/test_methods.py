@@ -1,4 +1,4 @@
-"""Norms, contributions, value zeroing, gradients, roll-out and weights against loops over positions and heads."""
+"""Norms, contributions, gradients, roll-out and weights against loops over positions and heads."""
 
 from itertools import pairwise
 from typing import Any
@@ -29,9 +29,7 @@ from transformer.explain.attribution.layers import (
     rollout,
     self_sublayers,
     sublayer_contributions,
-    value_zeroing,
     weights,
-    zeroed,
 )
 from transformer.explain.attribution.methods import METHODS, attribute, defined, limit, methods_of, question
 from transformer.explain.attribution.result import Attribution, EncodedText, ScoredSequence, answer
@@ -163,56 +161,6 @@ def test_norms_are_of_sums_over_heads(dialect: str) -> None:
     np.testing.assert_allclose(norms(given).values, np.mean(shares, axis=0), atol=1e-9)
 
 
-def zeroed_by_hand(made: Any, stack: str, number: int, kind: str) -> np.ndarray:
-    """1 - cos of what a block ends with when the values of one position vanish from one of its attentions."""
-    run = reference.run(made, SOURCE, READ)
-    block = getattr(made, stack)[number]
-    own = run.encoder[number] if stack == "encoder" else run.decoder[number][0]
-
-    def ended(kept: Attended, without: int | None) -> np.ndarray:
-        values = kept.values.copy()
-        if without is not None:
-            values[:, without] = 0.0
-        return reference.finished(kept, kept.x + kept.bias + np.einsum("htj,hjd->td", kept.weights, values))
-
-    def block_ends(without: int | None) -> np.ndarray:
-        if stack == "encoder":
-            return reference.feed_forward(block, ended(own, without))
-        cross = run.decoder[number][1]
-        if kind == "cross":
-            return reference.feed_forward(block, ended(cross, without))
-        memory = made.encode(torch.tensor([SOURCE]))[0][0].detach().numpy()
-        seen = np.ones((N_READ, N_SOURCE), dtype=bool)
-        again = reference.attend(block.cross_attention, block.cross_residual, ended(own, without), memory, seen)
-        return reference.feed_forward(block, again.output)
-
-    clean = block_ends(None)
-    columns = []
-    for j in range(N_SOURCE if kind == "cross" or stack == "encoder" else N_READ):
-        changed = block_ends(j)
-        cosines = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(clean, changed, strict=True)]
-        columns.append(1 - np.array(cosines))
-    found = np.array(columns).T
-    return found / found.sum(1, keepdims=True)
-
-
-@pytest.mark.parametrize("dialect", ["torch", "annotated"])
-def test_value_zeroing_runs_the_whole_block_again(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.explain.attribution.layers.POSITIONS_AT_ONCE", 20)
-    made = reference.model(dialect)
-    given = reference.scored_sequence(made)
-    tables = [zeroed_by_hand(made, "decoder", number, "cross") for number in range(3)]
-    np.testing.assert_allclose(value_zeroing(given, layer=1).values, tables[1], atol=1e-9)
-    np.testing.assert_allclose(value_zeroing(given).values, np.mean(tables, axis=0), atol=1e-9)
-    own = zeroed(list(decoder_sublayers(given))[2][0])
-    np.testing.assert_allclose(own, zeroed_by_hand(made, "decoder", 2, "self"), atol=1e-9)
-    reading = EncodedText("small", made, SOURCE, given.source)
-    product = zeroed_by_hand(made, "encoder", 1, "self") @ zeroed_by_hand(made, "encoder", 0, "self")
-    np.testing.assert_allclose(value_zeroing(reading).values, product, atol=1e-9)
-    first = zeroed_by_hand(made, "encoder", 0, "self")
-    np.testing.assert_allclose(value_zeroing(reading, layer=0).values, first, atol=1e-9)
-
-
 def logits_with(made: Any, added: dict[str, torch.Tensor]) -> torch.Tensor:
     """The model's logits with something (zero) added to its tables of weights: slopes are taken by it."""
     sites, hooks = made.attention_sites(), []
@@ -310,7 +258,7 @@ def test_raw_weights_are_a_head_a_layer_or_the_mean() -> None:
 def test_a_model_that_reads_one_text_has_its_own_answers(causal: bool) -> None:
     reading = encoder(causal)
     record = record_of(reading.model, SOURCE)
-    answers = [method(reading) for method in (contributions, norms, value_zeroing)]
+    answers = [method(reading) for method in (contributions, norms)]
     answers += [rollout(reading, record), weights(reading, record)]
     for found in answers:
         np.testing.assert_allclose(found.values.sum(1), 1.0, atol=1e-9)
@@ -321,8 +269,9 @@ def test_a_model_that_reads_one_text_has_its_own_answers(causal: bool) -> None:
     layers = list(asked_sublayers(reading))
     tables = [sublayer_contributions(layer) for layer in layers]
     np.testing.assert_allclose(answers[0].values, tables[2] @ tables[1] @ tables[0], atol=1e-12)
-    for layer, after in pairwise(layers):
-        np.testing.assert_array_equal(layer.clean().detach(), after.x.detach())
+    blocks = reading.model.text_stack(torch.tensor([SOURCE])).blocks
+    for (layer, after), block in zip(pairwise(layers), blocks, strict=False):
+        np.testing.assert_array_equal(block.feed(layer.output[None])[0].detach(), after.x.detach())
 
 
 def test_a_row_that_received_nothing_is_undefined_and_says_so() -> None:
@@ -351,7 +300,7 @@ def test_words_are_sums_over_their_pieces_and_means_over_those_written() -> None
 def test_one_word_and_a_start_mark_alone_have_answers() -> None:
     made = reference.model("annotated")
     given = reference.scored_sequence(made, source=(7,), read=(1,), written=(2,))
-    for found in (contributions(given), gradients(given), norms(given), value_zeroing(given)):
+    for found in (contributions(given), gradients(given), norms(given)):
         assert np.isfinite(found.values).all()
     np.testing.assert_allclose(contributions(given).values.sum(), 1.0, atol=1e-9)
 
@@ -361,7 +310,7 @@ def test_weights_that_are_not_numbers_are_not_smoothed_over() -> None:
     with torch.no_grad():
         made.encoder[0].self_attention.value.weight[0, 0] = torch.nan
     given = reference.scored_sequence(made)
-    for method in (contributions, norms, value_zeroing, gradients):
+    for method in (contributions, norms, gradients):
         assert np.isnan(method(given).values).any()
 
 
@@ -371,7 +320,7 @@ def asked(sequence: ScoredSequence) -> tuple[ScoredSequence, Record]:
 
 def test_every_method_answers_on_the_same_axes() -> None:
     made = reference.model("torch")
-    sequence, record = asked(reference.scored_sequence(made, unknown_source_id=3, unknown_target_id=3))
+    sequence, record = asked(reference.scored_sequence(made))
     assert defined(sequence, record) == tuple(METHODS)
     for method in METHODS:
         found = attribute(sequence, record, method)
@@ -411,7 +360,7 @@ def test_what_does_not_exist_is_refused_by_name() -> None:
     wrong = {
         ("saliency", None, None): "attribution_not_known",
         ("rollout", 1, None): "attribution_of_the_whole",
-        ("value_zeroing", 1, 1): "attribution_of_the_whole",
+        ("contributions", 1, 1): "attribution_of_the_whole",
         ("norms", 0, 7): "attribution_no_head",
         ("norms", 9, None): "attribution_no_layer",
         ("norms", -1, None): "attribution_no_layer",

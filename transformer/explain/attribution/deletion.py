@@ -1,9 +1,9 @@
 """Deletion: what the written tokens lose when one part of the input is not there, and how others fare against it.
 
 For each source word j: log p(y_t | x, y_<t) - log p(y_t | x without j, y_<t), teacher forced, in nats. Positive: the
-word spoke for the token. Three ways to be without: hidden from every attention, replaced by the unknown token, or taken
-out and all read again. Source: Zeiler and Fergus 2014, section 4.2 (occlusion); Li et al. 2016, "Understanding neural
-networks through representation erasure".
+word spoke for the token. Two ways to be without: hidden from every attention, or taken out and all read again. Source:
+Zeiler and Fergus 2014, section 4.2 (occlusion); Li et al. 2016, "Understanding neural networks through representation
+erasure".
 
 Trust: for each written word, source words are ranked by a method. Comprehensiveness at k %: the log-probability (nats)
 that the written word loses without the first k % of them; high is good. Sufficiency: what it loses with these alone;
@@ -34,8 +34,8 @@ from transformer.explain.attribution.result import (
 from transformer.messages import Message
 from transformer.plots.picture import Quantity
 
-How = Literal["hidden", "unknown", "removed"]
-"""How a part is not there: hidden from every attention, replaced by the unknown token, or taken out and read again."""
+How = Literal["hidden", "removed"]
+"""How a part is not there: hidden from every attention, or taken out and all read again."""
 
 Progress = Callable[[float], None]
 """Told what share of the work is done, from 0 to 1; it may raise to stop."""
@@ -66,16 +66,16 @@ def deletion(
     again moves every later position, so it is done to the source alone. Costs one run a part, in batches.
 
     A hidden token is no key any more; at its own position the model still holds it, so the step that read it last loses
-    only what attention gave. A step loses exactly 0 with what it had not read yet, and with an unknown token that is
-    replaced by itself. Where nothing would be left to read, the column is not visible.
+    only what attention gave. A step loses exactly 0 with what it had not read yet. Where nothing would be left to read,
+    the column is not visible.
 
     Raises:
-        AttributionError: the model reads its source in order, so hiding does not take a word away; the vocabulary has
-            no unknown token; or there is no source to take words out of.
+        AttributionError: the model reads its source in order, so hiding does not take a word away; or there is no
+            source to take words out of.
     """
-    _check(sequence, how, prefix)
+    _check(sequence, how)
     source_parts = groups(sequence.source, words)
-    with_prefix = prefix and how != "removed"
+    with_prefix = prefix and how == "hidden"
     read_parts = groups(sequence.read, words) if with_prefix else []
     parts: list[Part] = [*((part, []) for part in source_parts), *(([], part) for part in read_parts)]
     rows, found = [([], []), *parts], []  # the first is the whole
@@ -89,14 +89,14 @@ def deletion(
     seen = causal_visible(len(sequence.written), len(sequence.source), len(axis))
     shifted = [[i + len(sequence.source) for i in part] for part in read_parts]
     visible = summed(seen, [*source_parts, *shifted], 1) > 0  # (step, part)
-    lost = np.where(visible & _changes(sequence, how, parts), lost, 0.0)  # not what rounding left of it
+    lost = np.where(visible, lost, 0.0)  # not what rounding left of it
     if words:
         written = groups(sequence.written, words)
         lost, visible = summed(lost, written, 0), summed(visible, written, 0) > 0
     if how == "removed":  # of a source that is one word nothing would be left
         visible &= [len(part) < len(sequence.source_ids) for part in source_parts]
     notes = [Message(f"note_deletion_{how}")]
-    notes += [Message("note_deletion_prefix")] if with_prefix and how == "hidden" else []
+    notes += [Message("note_deletion_prefix")] if with_prefix else []
     notes += [Message("note_deletion_words")] if words else []
     steps, source, read = (one.merged() if words else one for one in (sequence.written, sequence.source, axis))
     name = "deletion" if how == "hidden" else f"deletion_{how}"
@@ -113,19 +113,15 @@ def without(
 
     NaN where nothing would be left to read, and where `wanted` is given and False.
     """
-    _check(sequence, how, prefix=False)
+    _check(sequence, how)
     return _without(sequence, how, [(list(positions), []) for positions in hidden], wanted)
 
 
-def _check(sequence: ScoredSequence, how: How, prefix: bool) -> None:
+def _check(sequence: ScoredSequence, how: How) -> None:
     if how == "hidden" and not sequence.model.abilities.hides:
         raise NotDefinedError("attribution_cannot_hide", name=sequence.name)
     if how == "removed" and not sequence.source_ids:
         raise NotDefinedError("attribution_no_source_to_cut", name=sequence.name)
-    needed = (sequence.unknown_source_id,) if sequence.source_ids else ()
-    needed = (*needed, sequence.unknown_target_id) if prefix else needed
-    if how == "unknown" and min(needed) < 0:
-        raise NotDefinedError("attribution_no_unknown", name=sequence.name)
 
 
 def _without(
@@ -140,10 +136,6 @@ def _without(
         sources: list[Sequence[int]] = [sequence.source_ids] * len(parts)
         reads: list[Sequence[int]] = [sequence.read_ids] * len(parts)
         return sequence.log_probs(sources, reads, shown, shown_read, wanted)
-    if how == "unknown":
-        sources = [_replaced(sequence.source_ids, source, sequence.unknown_source_id) for source, _ in parts]
-        reads = [_replaced(sequence.read_ids, read, sequence.unknown_target_id) for _, read in parts]
-        return sequence.log_probs(sources, reads, wanted=wanted)
     by_length: dict[int, list[int]] = defaultdict(list)
     for row, (source, _) in enumerate(parts):
         by_length[n_source - len(source)].append(row)
@@ -154,19 +146,6 @@ def _without(
             asked = None if wanted is None else wanted[rows]
             found[rows] = sequence.log_probs(left, [sequence.read_ids] * len(rows), wanted=asked)
     return found
-
-
-def _changes(sequence: ScoredSequence, how: How, parts: Sequence[Part]) -> Bool[np.ndarray, " part"]:
-    """Whether to be without a part changes what is read: an unknown token that replaces itself changes nothing."""
-    if how != "unknown":
-        return np.ones(len(parts), dtype=bool)
-    source, read = sequence.source_ids, sequence.read_ids
-    unknown, unread = sequence.unknown_source_id, sequence.unknown_target_id
-    return np.array([any(source[i] != unknown for i in a) or any(read[i] != unread for i in b) for a, b in parts], bool)
-
-
-def _replaced(ids: Sequence[int], positions: Sequence[int], by: int) -> list[int]:
-    return [by if i in positions else id_ for i, id_ in enumerate(ids)]
 
 
 DECIDED = 1.0

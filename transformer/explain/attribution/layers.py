@@ -1,4 +1,4 @@
-"""Methods that go layer by layer: recorded weights and their roll-out, contributions, norms, value zeroing.
+"""Methods that go layer by layer: recorded weights and their roll-out, contributions, norms.
 
 Weights: what a heatmap shows, and no more than that. Source: Vaswani et al. 2017, equation 1; what they do not say:
 Jain and Wallace 2019; Wiegreffe and Pinter 2019. The roll-out multiplies them through the layers, the residual counted
@@ -14,17 +14,12 @@ Norms: how long the vector is that each key really gives, which raw weights do n
 gives little. Per layer |sum_h a_tj F_h(x_j)|, per head its own term. Source: Kobayashi et al. 2020, "Attention is Not
 Only a Weight", section 3.
 
-Value zeroing: how much a layer's answer turns when one position's value is zero in all of its heads. The whole block is
-run again from the same input, and the change is 1 - cos of what each row ends with, as shares. Layers are joined by the
-plain product of their tables; no identity is added. Source: Mohebbi et al. 2023, "Quantifying Context Mixing in
-Transformers", section 3; for an encoder-decoder each of its three kinds of attention is measured by itself.
-
 A sub-layer is a sum of one part a key, one for the residual, and constants. What a key gives is F_h(x_j) =
 (x_j W_V[h] + b_V[h]) W_O[h], weighted and summed over heads; a norm after the sum is linear once its deviation is
 known. Layers are run one by one. Source: Kobayashi et al. 2020, equation 3; Kobayashi et al. 2021, equations 5 to 8.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,17 +31,10 @@ from torch import Tensor, nn
 from transformer.attention.measures import sites_of
 from transformer.attention.record import Record
 from transformer.errors import AttributionError, NotDefinedError
-from transformer.explain.attribution.result import (
-    POSITIONS_AT_ONCE,
-    Asked,
-    Attribution,
-    EncodedText,
-    ScoredSequence,
-    answer,
-)
+from transformer.explain.attribution.result import Asked, Attribution, EncodedText, ScoredSequence, answer
 from transformer.messages import Message
 from transformer.nn.attention import KeysValues, MultiHeadAttention
-from transformer.nn.blocks import DecoderBlock, Residual, deviation
+from transformer.nn.blocks import Residual, deviation
 from transformer.nn.masks import Mask
 from transformer.plots.picture import Quantity
 from transformer.sites import Site
@@ -59,10 +47,7 @@ CELLS_AT_ONCE = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Sublayer:
-    """One attention sub-layer of one sentence.
-
-    `x` is what its residual carries, `memory` what its keys are made of, `after` the other steps of its block.
-    """
+    """One attention sub-layer of one sentence: `x` is what its residual carries, `memory` what its keys are made of."""
 
     site: Site
     x: Float[Tensor, "query d_model"]
@@ -70,7 +55,6 @@ class Sublayer:
     attention: MultiHeadAttention
     residual: Residual
     memory: Float[Tensor, "1 key d_model"]
-    after: Callable[[Tensor], Tensor]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,7 +64,9 @@ class Sublayer:
     @property
     def output(self) -> Float[Tensor, "query d_model"]:
         """What the model itself computes."""
-        return self._attended(self._keys_values)[0]
+        x = self.x[None]
+        made: Tensor = self.residual(x, self.attention(self.residual.reads(x), self._keys_values, self.mask))
+        return made[0]
 
     def weights(self) -> Float[Tensor, "head query key"]:
         """Attention weights; each row of each head sums to 1, unless it sees nothing."""
@@ -90,16 +76,6 @@ class Sublayer:
         """F_h(x_j) as doubles: what each key would give through each head with a weight of 1, without the bias."""
         to_output = self.attention.output.weight.double().unflatten(1, (self.attention.n_heads, -1))  # (d, head, d_v)
         return torch.einsum("hjv,dhv->hjd", self._keys_values.v[0].double(), to_output)
-
-    def clean(self) -> Float[Tensor, "query d_model"]:
-        """What the whole block ends with."""
-        return self.after(self.output[None])[0]
-
-    def changed(self, keys: Sequence[int]) -> Float[Tensor, "key query d_model"]:
-        """The same where the values of one of `keys` are zero in every head, for each of them."""
-        values = self._keys_values.v.repeat(len(keys), 1, 1, 1)
-        values[torch.arange(len(keys)), :, list(keys)] = 0.0
-        return self.after(self._attended(_repeated(self._keys_values, len(keys), values)))
 
     def visible(self) -> Bool[np.ndarray, "query key"]:
         """Which keys a row sees."""
@@ -137,11 +113,6 @@ class Sublayer:
     def _keys_values(self) -> KeysValues:
         return self.attention.keys_values(self.memory)
 
-    def _attended(self, keys_values: KeysValues) -> Float[Tensor, "batch query d_model"]:
-        x = self.x.expand(len(keys_values.v), -1, -1)
-        made: Tensor = self.residual(x, self.attention(self.residual.reads(x), keys_values, self.mask))
-        return made
-
 
 def linear_part(norm: nn.Module, x: Float[Tensor, "*batch d_model"], by: Tensor) -> Float[Tensor, "*batch d_model"]:
     """What `norm` makes of a part of a sum whose deviation is `by`; all parts sum to its answer, less its bias."""
@@ -168,7 +139,7 @@ def self_sublayers(asked: Asked) -> Iterator[Sublayer]:
     for number, block in enumerate(blocks):
         residual = block.self_residual
         site = Site.of(stack, number, "self")
-        yield Sublayer(site, x[0], mask, block.self_attention, residual, residual.reads(x), block.feed)
+        yield Sublayer(site, x[0], mask, block.self_attention, residual, residual.reads(x))
         x = block(x, mask)
 
 
@@ -179,14 +150,10 @@ def decoder_sublayers(sequence: ScoredSequence) -> Iterator[tuple[Sublayer, Subl
     x, mask = model.decoder_inputs(torch.tensor([list(sequence.read_ids)]))
     for number, block in enumerate(model.decoder):
         source, residual = block.cross_attention.keys_values(memory), block.self_residual
-
-        def rest(x: Tensor, block: DecoderBlock = block, source: KeysValues = source) -> Tensor:
-            return block.feed(block.cross(x, _repeated(source, len(x)), source_mask))
-
         site = Site.of("decoder", number, "self")
-        own = Sublayer(site, x[0], mask, block.self_attention, residual, residual.reads(x), rest)
+        own = Sublayer(site, x[0], mask, block.self_attention, residual, residual.reads(x))
         site, read = Site.of("decoder", number, "cross"), own.output
-        yield own, Sublayer(site, read, source_mask, block.cross_attention, block.cross_residual, memory, block.feed)
+        yield own, Sublayer(site, read, source_mask, block.cross_attention, block.cross_residual, memory)
         x = block.feed(block.cross(read[None], source, source_mask))
 
 
@@ -194,10 +161,6 @@ def _checked(asked: Asked) -> Any:
     if not has_sublayers(asked):
         raise NotDefinedError("attribution_needs_layers", name=asked.name)
     return asked.model
-
-
-def _repeated(one: KeysValues, count: int, values: Tensor | None = None) -> KeysValues:
-    return KeysValues(one.k.expand(count, -1, -1, -1), one.v.expand(count, -1, -1, -1) if values is None else values)
 
 
 def weights(asked: Asked, record: Record, layer: int | None = None, head: int | None = None) -> Attribution:
@@ -310,41 +273,6 @@ def _norms(layer: Sublayer, head: int | None) -> Float[np.ndarray, "query key"]:
         table, given = table[head : head + 1], given[head : head + 1]
     rows = [torch.einsum("hj,hjd->jd", row, given).norm(dim=-1) for row in table.unbind(1)]
     return torch.stack(rows).numpy()
-
-
-@torch.no_grad()
-def value_zeroing(asked: Asked, layer: int | None = None) -> Attribution:
-    """Shares of the positions that were read in what each row ends a layer with.
-
-    Of a source (cross-attention alone): of a `layer`, or their mean. Of a text: after a `layer`, or after all, which is
-    the product of their tables.
-
-    Raises:
-        AttributionError: the model's layers cannot be followed, or there is no such layer.
-    """
-    tables = [zeroed(each) for each in asked_sublayers(asked)]
-    setting = None if layer is None else Message("setting_layer", layer=layer)
-    if not isinstance(asked, EncodedText):
-        values, notes = _one_or_mean(tables, layer), [Message("note_value_zeroing_cross")]
-        setting = setting or Message("setting_all_layers")
-    elif layer is None:
-        values, notes = _composed(tables, len(asked.axis)), [Message("note_value_zeroing")]
-    else:
-        values, notes = _one_or_mean(tables, layer), []
-    return answer(asked, "value_zeroing", values, Quantity.SHARE, notes, setting)
-
-
-@torch.no_grad()
-def zeroed(layer: Sublayer) -> Float[np.ndarray, "query key"]:
-    """Each row's change for each key whose values are zero, as shares; of a key that it does not see, exactly 0."""
-    n_keys, clean = layer.shape[1], layer.clean().double()
-    size, columns = max(1, POSITIONS_AT_ONCE // max(n_keys, len(clean))), []
-    for start in range(0, n_keys, size):
-        changed = layer.changed(range(start, min(start + size, n_keys))).double()
-        columns.append(1 - torch.cosine_similarity(changed, clean[None], dim=-1))
-    visible = layer.visible()
-    changes = torch.cat(columns).T.clamp(min=0).numpy()
-    return normalise_rows(np.where(visible, changes, 0.0), visible)
 
 
 def normalise_rows(

@@ -18,7 +18,6 @@ from transformer.explain.attribution.layers import (
     has_sublayers,
     norms,
     rollout,
-    value_zeroing,
     weights,
 )
 from transformer.explain.attribution.result import Asked, Attribution, EncodedText
@@ -42,13 +41,11 @@ class Method:
 
 METHODS: dict[str, Method] = {
     "deletion": Method(deletion, "decoder", ("words", "progress")),
-    "deletion_unknown": Method(partial(deletion, how="unknown"), "decoder", ("words", "progress")),
     "deletion_removed": Method(partial(deletion, how="removed"), "decoder", ("words", "progress")),
     "contributions": Method(contributions, "text", ("layer",)),
     "norms": Method(norms, "text", ("layer", "head")),
     "gradients": Method(gradients, "decoder", ("progress",)),
     "integrated_gradients": Method(integrated_gradients, "decoder", ("points", "progress")),
-    "value_zeroing": Method(value_zeroing, "text", ("layer",)),
     "rollout": Method(rollout, "text", ("record",)),
     "weights": Method(weights, "text", ("record", "layer", "head")),
 }
@@ -65,10 +62,8 @@ def defined(asked: Asked, record: Record) -> tuple[str, ...]:
     if isinstance(asked, EncodedText):
         return tuple(name for name in methods_of("text") if "record" in METHODS[name].takes or has_sublayers(asked))
     groups, alone = {site.group for site in record}, not asked.source_ids
-    unknown = asked.unknown_target_id if alone else min(asked.unknown_source_id, asked.unknown_target_id)
     said = {
         "deletion": asked.model.abilities.hides,
-        "deletion_unknown": unknown >= 0,
         "deletion_removed": not alone,
         "gradients": alone or CROSS in groups,
         "integrated_gradients": hasattr(asked.model, "token_interface"),

@@ -23,7 +23,7 @@ class ScoredSequence:
     """A source, and a target whose every token was written after reading the source and the tokens before it.
 
     `read_ids` is what the decoder had read by each step: the start token, then what was written. A model without a
-    source has no `source_ids`. Ids of -1 say that a vocabulary has none for what it does not know.
+    source has no `source_ids`.
 
     Raises:
         AttributionError: nothing was written.
@@ -37,8 +37,6 @@ class ScoredSequence:
     source: Axis
     read: Axis
     written: Axis
-    unknown_source_id: int = -1
-    unknown_target_id: int = -1
 
     def __post_init__(self) -> None:
         if not self.written_ids:

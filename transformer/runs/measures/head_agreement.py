@@ -14,14 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from transformer.attention.measures import sites_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
-from transformer.explain.attribution.deletion import DECIDED, How, deciding
+from transformer.explain.attribution.deletion import DECIDED, PARTS_AT_ONCE, deciding
+from transformer.explain.attribution.result import ScoredSequence, groups, summed
 from transformer.messages import Message
 from transformer.runs.attribution import word_losses
+from transformer.runs.concurrency import forward_slot
 from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import Translation, translate
 from transformer.sites import Site
@@ -108,14 +111,29 @@ def deciding_words(checkpoint: Checkpoint, translation: Translation) -> Float[np
 
     Words are those of the record's merged axes; columns of special tokens are NaN. See `attribution.deletion`.
     """
-    reader = checkpoint.translator()[1]
-    how: How = "unknown" if reader.unknown_id >= 0 else "removed"
-    found = word_losses(checkpoint, translation, how)
+    unknown = checkpoint.translator()[1].unknown_id
+    if unknown < 0:
+        found = word_losses(checkpoint, translation, "removed").values
+    else:
+        found = _losses_by_unknown(translation.scored_sequence(checkpoint), unknown)
     keys = translation.record[sites_of(translation.record, KIND)[0]].keys.merged()
-    losses = np.full((len(found.steps), len(keys)), np.nan)  # location attention has a key past the source
-    text = [word for word, special in enumerate(found.source.special) if not special]
-    losses[:, text] = found.values[:, text]
+    losses = np.full((len(found), len(keys)), np.nan)  # location attention has a key past the source
+    text = [word for word, special in enumerate(translation.axes.source.merged().special) if not special]
+    losses[:, text] = found[:, text]
     return losses
+
+
+def _losses_by_unknown(sequence: ScoredSequence, unknown: int) -> Float[np.ndarray, "target_word source_word"]:
+    """What each written word loses (nats) when the unknown token stands for each piece of a source word."""
+    words = [[], *groups(sequence.source, words=True)]  # the first is the whole
+    rows = [[unknown if i in word else id_ for i, id_ in enumerate(sequence.source_ids)] for word in words]
+    found = []
+    for start in range(0, len(rows), PARTS_AT_ONCE):
+        some = rows[start : start + PARTS_AT_ONCE]
+        with forward_slot():
+            found.append(sequence.log_probs(some, [sequence.read_ids] * len(some)))
+    log_probs = torch.cat(found)
+    return summed((log_probs[:1] - log_probs[1:]).T.numpy(), groups(sequence.written, words=True), 0)
 
 
 def _checked(found: HeadAgreement) -> HeadAgreement:
