@@ -385,7 +385,7 @@ def test_methods_of_every_unit_have_a_picture() -> None:
         for method in pair:
             assert "undefined" not in strip(page, method)
             assert "无定义" not in strip(page, method)
-            assert methods.question(method).in_language(language)[1:] in said(page)
+            assert methods.METHODS[method].question.in_language(language)[1:] in said(page)
         assert not page.error
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.explain.attribution.deletion import DECIDED, Deciding, How, Trust, deletion, trust
 from transformer.explain.attribution.deletion import deciding as deciding_of
-from transformer.explain.attribution.integrated_gradients import usual_points
-from transformer.explain.attribution.methods import attribute, defined
+from transformer.explain.attribution.methods import METHODS, attribute, defined
 from transformer.explain.attribution.result import Attribution, ScoredSequence
 from transformer.runs.concurrency import forward_slot, let_others, letting_others
 from transformer.runs.translate import Translation
@@ -30,9 +29,6 @@ class MethodCost:
     seconds: float
 
 
-BACKWARD = {"gradients": 1.5, "integrated_gradients": 0.9}
-"""How long a backward pass of a method takes, with what it does beside, against a forward pass (256 tokens)."""
-
 SHARED = 120
 """Up to so many positions, passes that go together share much of what one costs alone."""
 
@@ -42,20 +38,13 @@ def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Metho
 
     It is told by one pass, the faster of two, as a pass may wait for memory or for others.
     """
-    sequence = translation.scored_sequence(checkpoint)
-    source, read = len(sequence.source), len(sequence.read)
-    passes = {
-        "deletion": source + read,
-        "deletion_removed": source,
-        "gradients": read,
-        "integrated_gradients": usual_points(sequence.model) * read,
-    }
-    if method not in passes:
+    sequence, asked = translation.scored_sequence(checkpoint), METHODS[method]
+    if asked.passes is None:
         return None
     with forward_slot():
         took = repeat(lambda: sequence.log_probs([sequence.source_ids], [sequence.read_ids]), number=1, repeat=2)
-    alone = min(1.0, (source + read) / SHARED)
-    return MethodCost(passes[method], passes[method] * min(took) * alone * BACKWARD.get(method, 1.1))
+    passes, alone = asked.passes(sequence), min(1.0, (len(sequence.source) + len(sequence.read)) / SHARED)
+    return MethodCost(passes, passes * min(took) * alone * asked.pace)
 
 
 def usual_deletion(sequence: ScoredSequence) -> How:
@@ -85,12 +74,12 @@ def trusted(
 
 
 def every_question(checkpoint: Checkpoint, translation: Translation) -> dict[str, tuple[str, int | None]]:
-    """Every defined method, and raw weights and norms of each layer: `weights.2` is layer 2's mean."""
+    """Every defined method, and each layer of those that average over layers: `weights.2` is layer 2's mean."""
     methods = defined(translation.scored_sequence(checkpoint), translation.record)
     asked: dict[str, tuple[str, int | None]] = {method: (method, None) for method in methods}
     layers = range(sum(site.group == "decoder.cross" for site in translation.record))
-    for method in ("weights", "norms"):
-        if method in methods and len(layers) > 1:
+    for method in methods:
+        if METHODS[method].averages and len(layers) > 1:
             asked |= {f"{method}.{layer}": (method, layer) for layer in layers}
     return asked
 

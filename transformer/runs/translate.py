@@ -19,7 +19,7 @@ from transformer.attention.softmax_inputs import Weights
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import AttributionError, InputError
 from transformer.explain.attribution.deletion import Progress
-from transformer.explain.attribution.methods import attribute
+from transformer.explain.attribution.methods import DELETION, attribute
 from transformer.explain.attribution.result import Attribution, ScoredSequence
 from transformer.messages import Message
 from transformer.nn.common import log_probs, readable
@@ -84,7 +84,7 @@ class Translation:
     def attribution(
         self,
         checkpoint: Checkpoint,
-        method: str = "deletion",
+        method: str = DELETION.name,
         *,
         layer: int | None = None,
         head: int | None = None,

@@ -15,7 +15,7 @@ from transformer import Attribution, Checkpoint, DecodingOptions, Translation, f
 from transformer.attention.interventions.value import from_text
 from transformer.checkpoint.checkpoint import device_here
 from transformer.explain.attribution.deletion import Deciding
-from transformer.messages import Message
+from transformer.explain.attribution.methods import METHODS
 from transformer.runs.any_model import ModelRun, pace, read, run_any
 from transformer.runs.attribution import cost
 from transformer.runs.attribution import deciding as deciding_words
@@ -88,7 +88,7 @@ def attribution(
     revision = store.revision(name)
     key = (revision, text, options, forced, node, method)
     shown, checkpoint = hypothesis(name, text, options, forced, node), store.checkpoint(name)
-    what = said(Message(f"attribution_{method}"))
+    what = said(METHODS[method].title)
 
     def begin() -> Label | None:
         known = cost(checkpoint, shown, method)

@@ -10,7 +10,7 @@ import streamlit as st
 from transformer import AttentionMap, Attribution, Checkpoint, Record, Translation
 from transformer.attention.measures import rank_correlation, sites_of
 from transformer.errors import HeedmapError
-from transformer.explain.attribution.methods import METHODS, defined, limit, question
+from transformer.explain.attribution.methods import DELETION, METHODS, defined
 from transformer.messages import Message, words
 from transformer.plots.axes import WORD_START, Axis
 from transformer.plots.beams import beam_tree
@@ -242,7 +242,7 @@ def sources_panel(checkpoint: Checkpoint, request: controls.Request, shown: Tran
 
 
 def _name(method: str) -> str:
-    return plain("sources.none") if method == NONE else said(Message(f"attribution_{method}"))
+    return plain("sources.none") if method == NONE else said(METHODS[method].title)
 
 
 def _lit(answer: Attribution, row: int, label: str) -> None:
@@ -268,14 +268,14 @@ def _lit(answer: Attribution, row: int, label: str) -> None:
 
 def _explain(answer: Attribution, measured: Faithfulness | None) -> None:
     """What the method asks, what it cannot say, and how far it was found to be right."""
-    st.markdown(f"**{t('sources.asks')}** {controls.sentence(question(answer.method))}")
-    st.markdown(f"**{t('sources.cannot')}** {controls.sentence(limit(answer.method))}")
+    st.markdown(f"**{t('sources.asks')}** {controls.sentence(METHODS[answer.method].question)}")
+    st.markdown(f"**{t('sources.cannot')}** {controls.sentence(METHODS[answer.method].limit)}")
     fare = None if measured is None else measured.fares.get(answer.method)
     if measured is None or fare is None:
         st.info(t("sources.not_measured"), icon=":material/help:")
         return
     chance = measured.fares["random"].share
-    if answer.method == "deletion":  # against itself it would say nothing
+    if answer.method == DELETION.name:  # against itself it would say nothing
         st.info(t("sources.measure", sentences=fare.sentences, area=fare.area, chance=chance), icon=":material/rule:")
         return
     spearman = t("sources.correlation", value=fare.spearman)

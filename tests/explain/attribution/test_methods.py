@@ -1,5 +1,7 @@
 """Norms, contributions, gradients, roll-out and weights against loops over positions and heads."""
 
+import ast
+import inspect
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +14,7 @@ from tests.checkpoint.originals.common import scramble
 from tests.explain.attribution import reference
 from tests.explain.attribution.reference import DIALECTS, READ, SOURCE, WRITTEN, Attended, refuses
 from tests.explain.attribution.test_deletion import recurrent
+from tests.imports import SOURCES, relative, sources
 from transformer import load
 from transformer.attention.capture import recording, watch
 from transformer.attention.record import Record
@@ -31,7 +34,7 @@ from transformer.explain.attribution.layers import (
     sublayer_contributions,
     weights,
 )
-from transformer.explain.attribution.methods import METHODS, attribute, defined, limit, methods_of, question
+from transformer.explain.attribution.methods import METHODS, Method, attribute, defined, methods_of
 from transformer.explain.attribution.result import Attribution, EncodedText, ScoredSequence, answer
 from transformer.messages import LANGUAGES
 from transformer.nn.stacks import Encoder, EncoderConfig
@@ -328,8 +331,8 @@ def test_every_method_answers_on_the_same_axes() -> None:
         assert found.picture().values.shape == (len(READ), len(found.source) + len(found.prefix))
         assert found.source.texts == sequence.source.texts
         for language in LANGUAGES:
-            assert question(method).in_language(language)
-            assert limit(method).in_language(language)
+            assert METHODS[method].question.in_language(language)
+            assert METHODS[method].limit.in_language(language)
         if "layer" in METHODS[method].takes:
             assert "layer 1" in attribute(sequence, record, method, layer=1).name
         if "head" in METHODS[method].takes:
@@ -353,6 +356,31 @@ def test_a_recurrent_model_is_asked_what_is_defined(attention: str) -> None:
                 attribute(sequence, record, method)
             assert refused.value.fields["methods"] == defined(sequence, record)  # each of them has just answered
             assert refused.value.message.endswith(", ".join(defined(sequence, record)))
+
+
+WORDS = {"weights", "norms"}
+"""Names that are words of other subjects, too: they are looked for where attribution is spoken of."""
+
+ELSEWHERE = {
+    ("transformer/runs/measures/head_agreement.py", "deletion"): "the rule that heads.json names, which files keep",
+    ("ui/shared/record_views.py", "weights"): "an array that a view is sent",
+}
+
+
+def test_a_method_is_named_where_it_is_defined_and_computed_and_nowhere_else() -> None:
+    """A name in a string elsewhere would have to be kept in step by hand."""
+    found = set()
+    for path in sources(*SOURCES):
+        text = path.read_text(encoding="utf-8")
+        strings = {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
+        for name, method in METHODS.items():
+            homes = (
+                inspect.getfile(Method),
+                inspect.getfile(inspect.unwrap(getattr(method.answer, "func", method.answer))),
+            )
+            if {name, f"{name}."} & strings and str(path) not in homes and (name not in WORDS or "attribution" in text):
+                found.add((relative(path), name))
+    assert found == set(ELSEWHERE)
 
 
 def test_what_does_not_exist_is_refused_by_name() -> None:

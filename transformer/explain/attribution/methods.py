@@ -1,4 +1,4 @@
-"""Every method by its name: which are defined for a model, and one way to ask each."""
+"""Every method, each in one value: which are defined for a model, and one way to ask each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from transformer.attention.record import Record
 from transformer.errors import AttributionError, NotDefinedError
 from transformer.explain.attribution.deletion import Progress, deletion, untold
 from transformer.explain.attribution.gradients import gradients
-from transformer.explain.attribution.integrated_gradients import integrated_gradients
+from transformer.explain.attribution.integrated_gradients import integrated_gradients, usual_points
 from transformer.explain.attribution.layers import (
     CROSS,
     DECODER,
@@ -20,36 +20,92 @@ from transformer.explain.attribution.layers import (
     rollout,
     weights,
 )
-from transformer.explain.attribution.result import Asked, Attribution, EncodedText
+from transformer.explain.attribution.result import Asked, Attribution, EncodedText, ScoredSequence, title
 from transformer.messages import Message
 from transformer.nn.common import refuse_elsewhere
+
+Fits = Callable[[Any, set[str]], bool]
+"""Whether a method is defined for what was read and written, and the groups of sites that were recorded."""
+
+
+def _follows(asked: Asked, _: set[str]) -> bool:
+    return has_sublayers(asked)
+
+
+def _recorded(*wanted: str) -> Fits:
+    """Defined where attention of each of these groups was recorded; of one text, where any was."""
+    return lambda asked, groups: isinstance(asked, EncodedText) or groups >= {*wanted}
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method of attribution: the function that answers, of what it can be asked, and what it takes beside.
+    """A method of attribution: the function that answers, of what it can be asked, what it takes beside, what it costs.
 
     All can be asked of a source and its target; `of` says what else: a `text`, of what its positions end with, or a
     `decoder` alone, of each token that it scored. `takes` names options of `attribute`, and `record`: such a method is
-    asked of recorded weights, all others run the model again.
+    asked of recorded weights, all others run the model again. `fits` says where it is defined.
+
+    `passes` is how many passes with source and target it costs (None: a few), `pace` how long each takes, with what is
+    done beside, against a forward pass (256 tokens). `averages`: without a layer it answers with the mean over layers.
     """
 
+    name: str
     answer: Callable[..., Attribution]
     of: str
     takes: tuple[str, ...] = ()
+    fits: Fits = _follows
+    passes: Callable[[ScoredSequence], int] | None = None
+    pace: float = 1.1
+    averages: bool = False
+
+    @property
+    def title(self) -> Message:
+        """What it is called."""
+        return title(self.name)
+
+    @property
+    def question(self) -> Message:
+        """What it asks, in a sentence."""
+        return Message(f"attribution_question_{self.name}")
+
+    @property
+    def limit(self) -> Message:
+        """What its answer cannot say."""
+        return Message(f"attribution_limit_{self.name}")
 
 
-METHODS: dict[str, Method] = {
-    "deletion": Method(deletion, "decoder", ("words", "progress")),
-    "deletion_removed": Method(partial(deletion, how="removed"), "decoder", ("words", "progress")),
-    "contributions": Method(contributions, "text", ("layer",)),
-    "norms": Method(norms, "text", ("layer", "head")),
-    "gradients": Method(gradients, "decoder", ("progress",)),
-    "integrated_gradients": Method(integrated_gradients, "decoder", ("points", "progress")),
-    "rollout": Method(rollout, "text", ("record",)),
-    "weights": Method(weights, "text", ("record", "layer", "head")),
-}
-"""Every method, in the order in which they are offered."""
+_EVERY = (
+    Method(
+        "deletion", deletion, "decoder", ("words", "progress"),
+        fits=lambda asked, _: asked.model.abilities.hides,
+        passes=lambda asked: len(asked.source) + len(asked.read),
+    ),
+    Method(
+        "deletion_removed", partial(deletion, how="removed"), "decoder", ("words", "progress"),
+        fits=lambda asked, _: bool(asked.source_ids),
+        passes=lambda asked: len(asked.source),
+    ),
+    Method("contributions", contributions, "text", ("layer",)),
+    Method("norms", norms, "text", ("layer", "head"), averages=True),
+    Method(
+        "gradients", gradients, "decoder", ("progress",),
+        fits=lambda asked, groups: not asked.source_ids or CROSS in groups,
+        passes=lambda asked: len(asked.read), pace=1.5,
+    ),
+    Method(
+        "integrated_gradients", integrated_gradients, "decoder", ("points", "progress"),
+        fits=lambda asked, _: hasattr(asked.model, "token_interface"),
+        passes=lambda asked: usual_points(asked.model) * len(asked.read), pace=0.9,
+    ),
+    Method("rollout", rollout, "text", ("record",), fits=_recorded(ENCODER, DECODER, CROSS)),
+    Method("weights", weights, "text", ("record", "layer", "head"), fits=_recorded(CROSS), averages=True),
+)  # fmt: skip
+
+METHODS = {method.name: method for method in _EVERY}
+"""Every method by its name, in the order in which they are offered."""
+
+DELETION, WEIGHTS = METHODS["deletion"], METHODS["weights"]
+"""What is asked by default, and others are compared with; what a heatmap shows."""
 
 
 def methods_of(kind: str) -> tuple[str, ...]:
@@ -59,25 +115,18 @@ def methods_of(kind: str) -> tuple[str, ...]:
 
 def defined(asked: Asked, record: Record) -> tuple[str, ...]:
     """The methods that are defined for what was read and written, in the order of `METHODS`."""
+    groups = {site.group for site in record}
     if isinstance(asked, EncodedText):
-        return tuple(name for name in methods_of("text") if "record" in METHODS[name].takes or has_sublayers(asked))
-    groups, alone = {site.group for site in record}, not asked.source_ids
-    said = {
-        "deletion": asked.model.abilities.hides,
-        "deletion_removed": not alone,
-        "gradients": alone or CROSS in groups,
-        "integrated_gradients": hasattr(asked.model, "token_interface"),
-        "rollout": groups >= {ENCODER, DECODER, CROSS},
-        "weights": CROSS in groups,
-    }
-    names = methods_of("decoder") if alone else tuple(METHODS)
-    return tuple(name for name in names if (said[name] if name in said else has_sublayers(asked)))
+        names = methods_of("text")
+    else:
+        names = tuple(METHODS) if asked.source_ids else methods_of("decoder")
+    return tuple(name for name in names if METHODS[name].fits(asked, groups))
 
 
 def attribute(
     asked: Asked,
     record: Record,
-    method: str = "deletion",
+    method: str = DELETION.name,
     layer: int | None = None,
     head: int | None = None,
     words: bool = False,
@@ -111,13 +160,3 @@ def attribute(
             raise
         raise NotDefinedError("attribution_choose", refusal=error.message, methods=others) from error
     return found.merged() if words and "words" not in takes else found
-
-
-def question(method: str) -> Message:
-    """What a method asks, in a sentence."""
-    return Message(f"attribution_question_{method}")
-
-
-def limit(method: str) -> Message:
-    """What its answer cannot say."""
-    return Message(f"attribution_limit_{method}")

@@ -158,7 +158,7 @@ class Attribution:
     @property
     def name(self) -> Message:
         """The method's name, with the layer or head where one was chosen."""
-        name = Message(f"attribution_{self.method}")
+        name = title(self.method)
         return name if self.setting is None else Message("attribution_setting", method=name, setting=self.setting)
 
     def only_source(self) -> "Attribution":
@@ -208,6 +208,11 @@ def answer(
     visible = causal_visible(len(steps), len(source), len(prefix))
     undefined = [Message("note_undefined_rows")] if np.isnan(values[visible]).any() else []
     return Attribution(method, steps, source, prefix, values, visible, quantity, setting, (*notes, *undefined))
+
+
+def title(method: str) -> Message:
+    """What a method is called."""
+    return Message(f"attribution_{method}")
 
 
 def causal_visible(n_steps: int, n_source: int, n_prefix: int) -> Bool[np.ndarray, "step part"]:

@@ -9,6 +9,7 @@ import numpy as np
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.explain.attribution.deletion import PERCENTS, Trust
+from transformer.explain.attribution.methods import DELETION
 from transformer.runs.attribution import every_question, trusted
 from transformer.runs.measures.files import MeasureFile
 from transformer.runs.translate import translate
@@ -60,7 +61,7 @@ def measured(checkpoint: Checkpoint, pairs: Iterable[tuple[str, str | None]]) ->
             found[method].append(one)
     if not found:
         raise InputError("faithfulness_empty", failed=failed)
-    best = _mean(found["deletion"], "comprehensiveness").mean()
+    best = _mean(found[DELETION.name], "comprehensiveness").mean()
     fares = {}
     for method, trusts in found.items():
         if not any(one.rows for one in trusts):
