@@ -13,7 +13,6 @@ import torch
 from transformer.attention.interventions.edits import intervening
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.measures import entropy
-from transformer.explain.attribution.methods import DELETION
 from transformer.explain.attribution.result import groups
 from transformer.explain.flow import lens
 from transformer.lessons import masks
@@ -228,7 +227,7 @@ def heads_of_the_model(live: Live) -> Case:
 
 def deciding_word(live: Live) -> Case:
     """The source word without which the word in the middle of the translation loses most probability."""
-    found = live.translation.attribution(live.checkpoint, DELETION.name, words=True).only_source()
+    found = live.translation.attribution(live.checkpoint, words=True).only_source()
     parts = groups(live.translation.axes.written, True)
     row = next(i for i, part in enumerate(parts) if live.middle in part)
     lost, names, written = found.of_source[row], found.source.labels, (found.steps.labels[row],)
