@@ -19,7 +19,8 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.checkpoint.worker.pool import WORKERS, Host
+from transformer.checkpoint.worker.pool import WORKERS
+from transformer.checkpoint.worker.template import Host
 from transformer.runs import concurrency
 from ui.patches import session
 from ui.texts import t

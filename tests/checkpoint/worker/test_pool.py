@@ -19,8 +19,10 @@ import pytest
 
 from tests.fuzzing import children, is_gone, processor_seconds
 from tests.waiting import PATIENCE, until
-from transformer.checkpoint.worker import child, pool
-from transformer.checkpoint.worker.pool import Answer, Budget, GaveUpError, Host, Queue, Resident, Workers
+from transformer.checkpoint.worker import child, pool, resident
+from transformer.checkpoint.worker.pool import Answer, Budget, GaveUpError, Queue, Workers
+from transformer.checkpoint.worker.resident import Resident
+from transformer.checkpoint.worker.template import Host
 from transformer.errors import CheckpointError
 from transformer.safe.limits import MEGABYTE
 
@@ -364,7 +366,7 @@ def test_what_cannot_be_kept_is_refused_by_the_file_s_name(keep: Callable[..., R
 def test_only_so_many_stay_and_the_one_asked_longest_ago_goes(
     keep: Callable[..., Resident], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "MOST_RESIDENTS", 2)
+    monkeypatch.setattr(resident, "MOST_RESIDENTS", 2)
     first, second, third = (keep(i) for i in range(3))
     pids = [pid(first), pid(second)]
     assert pid(first) == pids[0]
@@ -372,7 +374,7 @@ def test_only_so_many_stay_and_the_one_asked_longest_ago_goes(
     until(is_gone, pids[1])
     assert pid(first) == pids[0]
     assert second.ask({"do": "add", "value": 5})["found"] == 6  # it starts again
-    assert len(pool._recent) == 2
+    assert len(resident._recent) == 2
 
 
 def test_many_threads_ask_one_worker(keep: Callable[..., Resident]) -> None:

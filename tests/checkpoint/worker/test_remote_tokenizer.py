@@ -12,7 +12,7 @@ from tests.checkpoint.huggingface.families import write_folder
 from tests.fuzzing import is_gone
 from tests.waiting import until
 from transformer.checkpoint.load import read_folder_tokenizer
-from transformer.checkpoint.worker import isolated, pool
+from transformer.checkpoint.worker import isolated, resident
 from transformer.checkpoint.worker import remote_tokenizer as texts
 from transformer.checkpoint.worker.pool import WORKERS, Answer, Budget
 from transformer.checkpoint.worker.remote_tokenizer import RemoteTokenizer, about, checked
@@ -98,7 +98,7 @@ def test_a_text_that_a_tokenizer_makes_enormous_costs_a_sentence(spoil: Any, tex
 
 def test_a_small_folder_and_five_texts_take_at_most_20_seconds_of_work_whatever_is_in_it() -> None:
     loaded = isolated.FOLDER_SECONDS + isolated.LOAD_SECONDS + texts._budget(10**6).seconds
-    assert loaded + 5 * (pool.ASK_SECONDS + 0.5) <= 20
+    assert loaded + 5 * (resident.ASK_SECONDS + 0.5) <= 20
     assert texts._budget(16 * 10**6).seconds >= 4 * 1.9  # a vocabulary of 250,000 pieces takes 1.9 s
 
 
@@ -126,7 +126,7 @@ def test_more_letters_than_are_read_are_refused_by_number() -> None:
 def liar(found: Any) -> RemoteTokenizer:
     """A tokenizer whose worker was taken over, and answers this."""
 
-    class Liar(pool.Resident):
+    class Liar(resident.Resident):
         def ask(self, request: Mapping[str, Any], size: int = 0) -> Mapping[str, Any]:
             return {"found": found}
 

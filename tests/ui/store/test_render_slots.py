@@ -16,8 +16,9 @@ from streamlit.testing.v1 import AppTest
 from tests.checkpoint.worker.test_pool import COMMAND, SMALL
 from tests.fuzzing import children
 from tests.waiting import PATIENCE, until
-from transformer.checkpoint.worker import pool
-from transformer.checkpoint.worker.pool import Budget, GaveUpError, Resident, Workers
+from transformer.checkpoint.worker import resident, template
+from transformer.checkpoint.worker.pool import Budget, GaveUpError, Workers
+from transformer.checkpoint.worker.resident import Resident
 from transformer.errors import CheckpointError
 from transformer.runs import concurrency
 from ui.store import render_slots
@@ -172,7 +173,7 @@ def asking(workers: Workers, began: Event) -> None:
 def test_two_who_draw_and_wait_for_workers_hold_up_no_third(
     workers: Workers, waiting: Callable[[Workers, Event], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "ASK_SECONDS", ENDLESS.seconds)
+    monkeypatch.setattr(resident, "ASK_SECONDS", ENDLESS.seconds)
 
     def run(began: Event) -> None:
         with render_slots.turn():
@@ -197,7 +198,7 @@ def test_two_who_draw_and_wait_for_workers_hold_up_no_third(
 
 
 def test_a_quick_file_keeps_its_turn(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "GLANCE_SECONDS", 60.0)
+    monkeypatch.setattr(template, "GLANCE_SECONDS", 60.0)
     with render_slots.turn():
         list(workers.answers("threads", "a.pt", budget=LONG))
         assert render_slots._TURN.get()

@@ -30,8 +30,8 @@ from transformer.checkpoint.huggingface.folder import MODELS, library
 from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_uploads
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.isolated import measured
-from transformer.checkpoint.worker.pool import MESSAGE_BYTES
 from transformer.checkpoint.worker.remote_tokenizer import about
+from transformer.checkpoint.worker.template import MESSAGE_BYTES
 from transformer.errors import HeedmapError
 from transformer.messages import packed_message
 from transformer.safe import arrays

@@ -1,10 +1,8 @@
 """Work on untrusted files in processes of their own, which can fail, hang or be ended without the server noticing.
 
-A `Template` process, which has the library loaded and a single thread, forks a worker for each job (about 10 ms; a
-process from scratch takes 1.4 s, torch's import). It is started with the first job, and again when it was ended; the
-threaded server itself never forks. A `Queue` has a few at a time, in the order in which they were asked for. A worker
-bounds its own memory, CPU time and files; the server bounds the clock, and ends a worker that exceeds it. A worker does
-one job and is gone; a `Resident` keeps one, and asks it one request after another.
+A `Template` process forks a worker for each job. A `Queue` has a few at a time, in the order in which they were asked
+for. A worker bounds its own memory, CPU time and files; the server bounds the clock, and ends a worker that exceeds it.
+A worker does one job and is gone; a `Resident` keeps one, and asks it one request after another.
 """
 
 import atexit
@@ -12,45 +10,18 @@ import logging
 import os
 import signal
 import socket
-import subprocess
-import sys
-import time
-from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from threading import Condition, Lock
+from dataclasses import asdict, dataclass
+from threading import Condition
 from typing import Any
 
 from transformer.checkpoint.worker import wire_format
-from transformer.checkpoint.worker.wire_format import Block, GarbledError, receive, unpacked_error
+from transformer.checkpoint.worker.template import COMMAND, POSSIBLE, Host, Template, clock
+from transformer.checkpoint.worker.wire_format import Block, GarbledError, unpacked_error
 from transformer.errors import CheckpointError
 from transformer.messages import Message
 from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, SAVE_AGAIN, ReadLimits, refused, refused_because
-
-COMMAND = (sys.executable, "-P", "-m", "transformer.checkpoint.worker.child")
-"""What starts a template, before the number of its end of the line."""
-
-START_SECONDS, REPLY_SECONDS = 60.0, 10.0
-"""How long a template may take to start, and to answer."""
-
-TICK_SECONDS = 0.2
-GLANCE_SECONDS = 0.05
-"""How often somebody who waits looks whether it is still worth it; how long somebody may wait who holds a turn to draw.
-"""
-
-MESSAGE_BYTES = 5
-"""What a template hears and says: a letter and the id of a process."""
-
-ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "SYSTEMROOT", "VIRTUAL_ENV")
-"""What workers see of the server's environment: no keys, no addresses."""
-
-Wait = Callable[[], float]
-"""How long one wait may last; called before each, it may raise."""
-
-POSSIBLE = hasattr(os, "fork") and hasattr(socket, "send_fds")
-"""Whether this system has what workers need; without it (Windows), no untrusted file is read."""
 
 MOST_WORKERS = 3
 """Jobs at a time; others wait in a queue for `PATIENCE_SECONDS` and are then told to come again."""
@@ -62,142 +33,9 @@ SPARE_SECONDS = 30.0
 LESS = Message("remedy_bring_less")
 """What helps against a bound that is too tight."""
 
-MOST_RESIDENTS = 8
-"""Workers that stay at a time; the one that was asked longest ago goes when another is needed."""
-
-ASK_SECONDS, LETTERS_A_SECOND = 1, 100_000
-"""Processor time of one answer, and for how many letters or numbers it is a second more."""
-
 MOST_SENTENCE = 20_000
 
 _log = logging.getLogger(__name__)
-
-
-class Host:
-    """The program that asks workers, as they know it: here a notebook or a command, with one user and nothing to share.
-
-    A server has many users, whose pages take turns: `WORKERS.host` is told of them.
-    """
-
-    def client(self) -> Hashable | None:
-        """For whom this thread works: each client has one job at a time. None sets no such bound."""
-        return None
-
-    def waits(self) -> None:
-        """Hear that this thread waits for a worker, so that it holds up nobody; what is raised here ends the worker."""
-
-    def queued(self, ahead: int) -> None:
-        """Hear how many jobs come before that of this thread; 0 when it begins."""
-
-
-def clock(seconds: float, host: Host, late: Exception | type[Exception] = TimeoutError) -> Wait:
-    """How long each read or write may wait before this is asked again; it raises `late` once the time is up."""
-    start = time.monotonic()
-
-    def wait() -> float:
-        taken = time.monotonic() - start
-        if taken < GLANCE_SECONDS:
-            return GLANCE_SECONDS
-        host.waits()
-        if taken >= seconds:
-            raise late
-        return min(TICK_SECONDS, seconds - taken)
-
-    return wait
-
-
-class Template:
-    """One template process and what is said to it; safe to use from many threads."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._command = tuple(command)
-        self._lock = Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._line: socket.socket | None = None
-        self._left = deque[int]()
-
-    @property
-    def pid(self) -> int | None:
-        """The id of the process; None while there is none."""
-        return None if self._process is None else self._process.pid
-
-    def fork(self, channel: socket.socket, wait: Wait) -> int:
-        """The process id of a new worker at the other end of `channel`.
-
-        Raises:
-            CheckpointError: the template cannot be started.
-        """
-        while not self._lock.acquire(timeout=wait()):
-            pass
-        try:
-            while self._left:
-                self._ended(self._left.popleft())
-            for _ in range(2):  # a template that was ended by someone is started once more
-                if self._line is None:
-                    self._start()
-                pid = self._ask(b"F" + bytes(MESSAGE_BYTES - 1), [channel.fileno()], START_SECONDS, wait)
-                if pid is not None:
-                    return pid
-        finally:
-            self._lock.release()
-        raise CheckpointError("worker_not_started")
-
-    def end(self, pid: int) -> int:
-        """End a worker, if it has not ended, and let its id go; how it ended, as `os.waitpid` says."""
-        with self._lock:
-            return self._ended(pid)
-
-    def leave(self, pid: int) -> None:
-        """Have a worker ended before the next one is forked. Never waits, so that finalizers may call it."""
-        self._left.append(pid)
-
-    def close(self) -> None:
-        """End the process and with it every worker."""
-        with self._lock:
-            self._close()
-
-    def _ended(self, pid: int) -> int:
-        return self._ask(b"E" + pid.to_bytes(MESSAGE_BYTES - 1, "little"), [], REPLY_SECONDS) or 0
-
-    def _ask(self, message: bytes, files: list[int], seconds: float, wait: Wait = lambda: TICK_SECONDS) -> int | None:
-        """The template's answer; None if it has none in time, which ends it."""
-        if self._line is None:
-            return None
-        reply, patience = None, clock(seconds, Host())
-        try:
-            socket.send_fds(self._line, [message], files)
-            reply = receive(self._line, MESSAGE_BYTES, lambda: min(patience(), wait()))
-        except OSError as error:
-            _log.warning("the process that forks workers does not answer: %s", error)
-        finally:
-            if reply is None:  # it ended, or whoever waited has left: its answer must not be the next one's
-                self._close()
-        return None if reply is None else int.from_bytes(reply[1:], "little")
-
-    def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        root = str(Path(__file__).parents[3])
-        known = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-        threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603  (our own program)
-                [*self._command, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env={**known, **threads, "PYTHONPATH": root, "TOKENIZERS_PARALLELISM": "false"},
-                start_new_session=True,  # the terminal's Ctrl-C is the server's: its end ends the template
-            )
-        self._line = ours
-
-    def _close(self) -> None:
-        if self._line is not None:
-            self._line.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        self._line = self._process = None
-        self._left.clear()
 
 
 @dataclass(frozen=True)
@@ -400,7 +238,7 @@ class Workers:
         with self.place(source):
             worker = self.fork(source)
             try:
-                message = _message(job, source, budget, limits=asdict(limits), **about)
+                message = job_message(job, source, budget, limits=asdict(limits), **about)
                 for answer in worker.said(message, blocks, budget, most_bytes):
                     if answer.header["kind"] == "part":
                         yield answer
@@ -453,7 +291,7 @@ class Workers:
             yield
 
 
-def _message(job: str, source: str, budget: Budget, **about: Any) -> dict[str, Any]:
+def job_message(job: str, source: str, budget: Budget, **about: Any) -> dict[str, Any]:
     """What a worker is told of its job."""
     return {"job": job, "name": source, "budget": asdict(budget), **about}
 
@@ -467,117 +305,3 @@ atexit.register(WORKERS.template.close)
 def garbled(source: str, said: str) -> CheckpointError:
     """How an answer is refused that cannot be of the job."""
     return refused("worker_garbled", source, said=said)
-
-
-class Resident:
-    """What one worker keeps for as long as it is asked (a tokenizer).
-
-    The worker is started by `start`, and again by the first request after it ended: because it took too much, or
-    because `MOST_RESIDENTS` others were asked since. Requests are answered one at a time.
-    """
-
-    def __init__(
-        self,
-        keeper: str,
-        source: str,
-        blocks: Sequence[Block] = (),
-        *,
-        budget: Budget,
-        workers: Workers = WORKERS,
-        **about: Any,
-    ) -> None:
-        """`keeper` is one of `child.KEEPERS`, which reads `blocks` and what it is told `about` the file `source`."""
-        self.source = source
-        self._first, self._blocks = _message(keeper, source, budget, **about), blocks
-        self._budget, self._workers = budget, workers
-        self._answering = Lock()
-        self._worker: Worker | None = None
-
-    def start(self) -> Mapping[str, Any]:
-        """What the worker says of what it keeps.
-
-        Raises:
-            CheckpointError: it is refused, or takes too much memory or time.
-        """
-        try:
-            with self._alone():
-                return self._started()
-        except GaveUpError as error:
-            raise refused_because(error.why, self.source) from error
-
-    def ask(self, request: Mapping[str, Any], size: int = 0) -> Mapping[str, Any]:
-        """The answer to a request about `size` letters or numbers.
-
-        Raises:
-            CheckpointError: the request is refused.
-            GaveUpError: the worker took too much memory or time, or ended.
-        """
-        with self._alone():
-            if self._worker is None:
-                self._started()
-            self._used()
-            budget = replace(self._budget, seconds=ASK_SECONDS + size // LETTERS_A_SECOND)
-            return self._said({"seconds": budget.seconds, **request}, (), budget)
-
-    def rest(self) -> None:
-        """End the worker, unless it is answering."""
-        if self._answering.acquire(blocking=False):
-            try:
-                self.leave()
-            finally:
-                self._answering.release()
-
-    def leave(self) -> None:
-        """Have the worker ended. Never waits, so that finalizers may call it."""
-        _recent.pop(self, None)  # takes no lock
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.leave()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        late = CheckpointError("worker_busy", source=self.source, count=1)
-        wait = clock(PATIENCE_SECONDS, self._workers.host, late)
-        while not self._answering.acquire(timeout=wait()):
-            pass
-        try:
-            yield
-        finally:
-            self._answering.release()
-
-    def _started(self) -> Mapping[str, Any]:
-        self.leave()
-        with self._workers.place(self.source):
-            self._worker = self._workers.fork(self.source)
-            found = self._said(self._first, self._blocks, self._budget)
-        self._used()
-        return found
-
-    def _said(self, request: Mapping[str, Any], blocks: Sequence[Block], budget: Budget) -> Mapping[str, Any]:
-        """What the worker says to a message; it stays only if it understood and was understood."""
-        worker, self._worker = self._worker, None
-        if worker is None:
-            raise RuntimeError("the worker has to be started first")
-        try:
-            *_, done = worker.said(request, blocks, budget)
-        except BaseException as error:
-            if isinstance(error, CheckpointError) and request is not self._first:
-                self._worker = worker  # a refusal is an answer
-            else:
-                worker.end()
-            raise
-        self._worker = worker
-        return done.header
-
-    def _used(self) -> None:
-        """Count it as the latest that was asked; those that are too many rest."""
-        with _recent_lock:
-            _recent[self] = None
-            _recent.move_to_end(self)
-            extra = list(_recent)[:-MOST_RESIDENTS]
-        for one in extra:
-            one.rest()
-
-
-_recent, _recent_lock = OrderedDict[Resident, None](), Lock()
-"""The residents that have a worker, the one that was asked longest ago first."""

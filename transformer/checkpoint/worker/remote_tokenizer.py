@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 
 from transformer.checkpoint.foreign.vocabularies import MOST_TOKENS as MOST_LISTED
 from transformer.checkpoint.huggingface.folder import VOCABULARIES
-from transformer.checkpoint.worker.pool import WORKERS, Budget, GaveUpError, Resident, garbled
+from transformer.checkpoint.worker.pool import WORKERS, Budget, GaveUpError, garbled
+from transformer.checkpoint.worker.resident import Resident
 from transformer.errors import CheckpointError, InputError
 from transformer.messages import Message
 from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
