@@ -13,7 +13,7 @@ from tests.checkpoint.huggingface.families import write_folder
 from tests.pages.opening import head_shown, opened, ran, told
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions
-from transformer.checkpoint.huggingface import folder as extra
+from transformer.checkpoint.huggingface import library as extra
 from transformer.checkpoint.worker import isolated
 from transformer.runs.any_model import run_any
 from ui.align import views

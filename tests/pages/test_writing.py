@@ -40,7 +40,7 @@ from tests.runs.test_what_if import model_of
 from tests.safe.hostile import zip_of
 from transformer import Continuation, ContinueOptions, Intervention, continue_text, fill, intervening, load, run_any
 from transformer.attention.interventions.value import from_text, to_text
-from transformer.checkpoint.huggingface.folder import quiet
+from transformer.checkpoint.huggingface.library import quiet
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.nn.stacks import Decoder, DecoderConfig
 from transformer.runs.any_model import ModelRun

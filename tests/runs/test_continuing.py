@@ -11,7 +11,7 @@ import transformers
 
 from tests.checkpoint.huggingface.families import CONFIGS, LONGEST, random_model, write_bert_tokenizer, write_folder
 from transformer import Checkpoint, Intervention, attention_maps, intervening, load, run_any, watch
-from transformer.checkpoint.huggingface.folder import quiet
+from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import CheckpointError, InputError
 from transformer.explain.diagram import architecture
 from transformer.nn.stacks import Decoder, DecoderConfig

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tests.toy import sentences
 from transformer import Checkpoint
-from transformer.checkpoint.huggingface.folder import quiet
+from transformer.checkpoint.huggingface.library import quiet
 from transformer.text.tokenizers import TextTokenizer, train_tokenizer
 
 TEXT = [side for pair in sentences(61, seed=61) for side in pair]

@@ -16,7 +16,7 @@ import transformers
 
 from tests.checkpoint.huggingface.families import eager, random_model
 from transformer import Checkpoint, load, recording
-from transformer.checkpoint.huggingface.folder import quiet
+from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import CheckpointError
 
 MEASURED = Path(__file__).with_name("measured.json")

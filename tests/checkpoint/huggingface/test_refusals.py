@@ -17,7 +17,7 @@ from tests.checkpoint.huggingface.families import write_folder
 from tests.safe.hostile import corpus
 from transformer import attention_maps, load, report
 from transformer.checkpoint import ReadLimits
-from transformer.checkpoint.huggingface.folder import OFFLINE, library
+from transformer.checkpoint.huggingface.library import OFFLINE, library
 from transformer.checkpoint.worker import isolated, pool
 from transformer.errors import CheckpointError, InputError
 
@@ -262,7 +262,7 @@ def test_without_the_library_a_sentence_says_what_to_install(folder: Path, monke
 
 
 def test_a_library_that_would_ignore_the_cache_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.checkpoint.huggingface.folder.version", lambda name: "5.23.4")
+    monkeypatch.setattr("transformer.checkpoint.huggingface.library.version", lambda name: "5.23.4")
     library.cache_clear()
     with pytest.raises(CheckpointError, match=r"5\.24 or newer, and 5\.23\.4 is installed: run `pip install"):
         load(folder)

@@ -31,7 +31,7 @@ from transformer import (
     translate,
 )  # fmt: skip
 from transformer.attention.recording import relay
-from transformer.checkpoint.huggingface.folder import quiet
+from transformer.checkpoint.huggingface.library import quiet
 from transformer.errors import AttributionError, CheckpointError, InputError, NotDefinedError, RecordError
 from transformer.explain.attribution.integrated_gradients import integrated_gradients
 from transformer.explain.diagram import architecture

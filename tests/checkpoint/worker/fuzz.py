@@ -22,7 +22,7 @@ from typing import Any
 
 from tests.checkpoint.huggingface.families import TEXT, write_folder
 from tests.fuzzing import SECONDS, bound_memory, children, count_ends, damaged, in_a_process, processor_seconds
-from transformer.checkpoint.huggingface.folder import library
+from transformer.checkpoint.huggingface.library import library
 from transformer.checkpoint.load import read_folder_tokenizer
 from transformer.checkpoint.worker import isolated, remote_tokenizer
 from transformer.checkpoint.worker.pool import WORKERS

@@ -27,7 +27,7 @@ from tests.safe.hostile import saved
 from transformer.checkpoint.foreign import vocabularies
 from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.huggingface.folder import quiet
+from transformer.checkpoint.huggingface.library import quiet
 from transformer.checkpoint.load import find_files, load, read
 from transformer.checkpoint.worker import child, isolated, wire_format
 from transformer.checkpoint.worker import remote_tokenizer as texts

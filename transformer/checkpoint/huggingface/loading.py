@@ -31,15 +31,12 @@ from transformer.checkpoint.huggingface.folder import (
     Reader,
     check_sizes,
     checked_contents,
-    first_line,
     head_of,
     kind_of,
     labels_of,
-    library,
     no_model_of_text,
-    quiet,
-    unreadable,
 )
+from transformer.checkpoint.huggingface.library import first_line, library, quiet, unreadable
 from transformer.checkpoint.huggingface.model import (
     Head,
     HuggingFaceConfig,

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from transformer.checkpoint.huggingface.folder import PanicError, first_line, library, panics_raised, quiet, unreadable
+from transformer.checkpoint.huggingface.library import PanicError, first_line, library, panics_raised, quiet, unreadable
 from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.plots.axes import WORD_START

@@ -26,7 +26,7 @@ import torch
 from transformer.attention.record_files import blocks as record_blocks
 from transformer.attention.record_files import read as read_contents
 from transformer.checkpoint.foreign.vocabularies import parse_sentencepiece, read_tokens
-from transformer.checkpoint.huggingface.folder import MODELS, library
+from transformer.checkpoint.huggingface.library import MODELS, library
 from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_uploads
 from transformer.checkpoint.worker import wire_format
 from transformer.checkpoint.worker.isolated import measured

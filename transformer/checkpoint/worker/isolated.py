@@ -21,7 +21,7 @@ from transformer.attention.capture import recording
 from transformer.attention.record import Record
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
 from transformer.checkpoint.foreign.vocabularies import sample_ids
-from transformer.checkpoint.huggingface.folder import check_installed
+from transformer.checkpoint.huggingface.library import check_installed
 from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.load import find_files, load_with
 from transformer.checkpoint.weight_files import is_hugging_face
