@@ -37,7 +37,7 @@ from tests.checkpoint.huggingface.table import (
 )  # fmt: skip
 from transformer import Axis, Checkpoint, load, recording
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
-from transformer.checkpoint.huggingface.loading import check_heads
+from transformer.checkpoint.huggingface.probe import check_heads
 from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
 from transformer.errors import CheckpointError
 from transformer.nn import fused
