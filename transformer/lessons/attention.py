@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from transformer.attention.measures import entropy
 from transformer.errors import ConfigError
+from transformer.lessons import formulas
 from transformer.lessons import operations as op
 from transformer.lessons.board import KEYS, PARAMETERS, SCORES, STATES, Board, Matrix, linear, matrix
 from transformer.lessons.inside import Run, in_float64, input_matrices, normalised
@@ -169,7 +170,7 @@ class AttentionLayer:
         output = attention.output(joined)
         yield from linear("O", "O", "output", output, rows, "Z", attention.output.weight, attention.output.bias)
         total = self.x + output
-        yield matrix("R", "R", "residual", total, rows, op.added("X", "O"))
+        yield matrix("R", "R", "residual", total, rows, formulas.added("X", "O"))
         if not self.residual.norm_first:
             normed = self.residual.norm(total)
             yield from normalised("Y", "Y", "residual", normed, rows, self.residual.norm, "R")
@@ -234,8 +235,8 @@ def _scale(operand: str, recipe: Recipe, scale: float, d_k: int) -> op.Operation
     if recipe.scaled:
         parts.append((rf"\sqrt{{{d_k}}}", r"\sqrt{d_k}", f"d_k = {d_k}"))
     written, letters, where = zip(*parts, strict=True) if parts else ((), (), ())
-    by = op.Constant(r" \cdot ".join(written), r" \cdot ".join(letters), where)
-    return op.scaled(operand, recipe.factor(scale), by, divided=True)
+    by = formulas.Constant(r" \cdot ".join(written), r" \cdot ".join(letters), where)
+    return formulas.scaled(operand, recipe.factor(scale), by, divided=True)
 
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -313,7 +314,7 @@ def _next(model: Recurrent, read: Tensor, state: Tensor, query: Sequence[str]) -
         read = first(read)
         yield from linear("c", "I^C", stage, read, query, operand, first.weight, first.bias, "C")
         read, operand = read.relu(), "C"
-        yield matrix("C", "C'", stage, read, query, op.bent("c", "relu"))
+        yield matrix("C", "C'", stage, read, query, formulas.bent("c", "relu"))
     both = torch.cat([read, state], dim=-1)
     yield matrix("j", "j", stage, both, query, op.concatenate(operand, "s"))
     gates: dict[str, Tensor] = {}
@@ -330,15 +331,15 @@ def _next(model: Recurrent, read: Tensor, state: Tensor, query: Sequence[str]) -
             found = both @ weight.T + a + b
             yield from linear(f"{gate}_in", f"I^{gate}", stage, found, query, "j", weight, a + b, gate)
             gates[gate] = found.sigmoid()
-            yield matrix(gate, f"{gate}'", stage, gates[gate], query, op.bent(f"{gate}_in", "sigmoid"))
+            yield matrix(gate, f"{gate}'", stage, gates[gate], query, formulas.bent(f"{gate}_in", "sigmoid"))
     yield matrix("next", "s'", stage, torch.lerp(new, state, gates["u"]), query, MOVED)
 
 
 _CELLS: tuple[op.Role, ...] = ("cell", "cell", "cell")
-PROPOSED = op.cellwise(
+PROPOSED = formulas.cellwise(
     _CELLS, r"\tanh({a} + {b} \cdot {C})", lambda x: np.tanh(x[0] + x[1] * x[2]), "n_in", "r", "n_kept"
 )
-MOVED = op.cellwise(
+MOVED = formulas.cellwise(
     _CELLS, r"(1 - {a}) \cdot {B} + {a} \cdot {C}", lambda x: x[1] + x[0] * (x[2] - x[1]), "u", "n", "s"
 )
 
@@ -352,7 +353,7 @@ def _additive(
     yield from linear("Q", "Q", "project", q(state), query, "s", q.weight, q.bias)
     yield from linear("K", "K", "project", k(states.states[0]), keys, "V", k.weight, k.bias, axes=KEYS)
     compared = torch.tanh(q(state)[:, None] + states.keys)[0]
-    yield matrix("T", "J", "scores", compared, keys, op.met("Q", "K"), KEYS)
+    yield matrix("T", "J", "scores", compared, keys, formulas.met("Q", "K"), KEYS)
     yield matrix("v", "w", "scores", score.weight, ("",), axes=PARAMETERS)
     yield matrix("b_v", "b^w", "scores", score.bias, axes=("", ""), columns=("",))
     made = op.product("v", "T", transposed=True, bias="b_v")

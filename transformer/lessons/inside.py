@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer.errors import InputError
-from transformer.lessons import operations as op
+from transformer.lessons import formulas
 from transformer.lessons.board import PARAMETERS, Axes, Board, Matrix, column, matrix
-from transformer.lessons.operations import START, Constant, Operation, product
+from transformer.lessons.formulas import Constant
+from transformer.lessons.operations import START, Operation, normalise, number, product
 from transformer.lessons.sentences import Sentence
 from transformer.nn.attention import MultiHeadAttention
 from transformer.nn.blocks import AnnotatedLayerNorm, Block, FeedForward, Residual, norm_kind
@@ -180,12 +181,12 @@ def embedding_board(run: Run, stack: str) -> Board:
         yield from input_matrices(run, stack, stage, GIVEN)
         if not is_scaled:
             yield _by_root(larger, labels, stage)
-        yield matrix("U", "U", stage, ways[other] + table, labels, op.added(other, "P"))
+        yield matrix("U", "U", stage, ways[other] + table, labels, formulas.added(other, "P"))
         yield from _lengths({"sE": ("E'", larger), "E": ("E", words), "P": ("P", table)}, labels, stage)
         for name, symbol, way in (("g", "g", own), ("gU", "g'", other)):
             squares = table.square().sum(-1), ways[way].square().sum(-1)
             share = squares[0] / (squares[0] + squares[1])
-            yield column(name, symbol, stage, share, labels, op.share_of_squares("lP", f"l{way}"))
+            yield column(name, symbol, stage, share, labels, formulas.share_of_squares("lP", f"l{way}"))
 
     return Board.of(matrices())
 
@@ -199,9 +200,9 @@ def residual_board(run: Run, stack: str, layer: int, part: str) -> Board:
         [
             matrix("X", "X", GIVEN, sub.x, labels),
             matrix("F", "F", GIVEN, sub.found, labels),
-            matrix("R", "R", stage, together, labels, op.added("X", "F")),
+            matrix("R", "R", stage, together, labels, formulas.added("X", "F")),
             *_lengths({"X": ("X", sub.x), "F": ("F", sub.found), "R": ("R", together)}, labels, stage),
-            column("c", "c", stage, new / (new + old), labels, op.share_of("lF", "lX")),
+            column("c", "c", stage, new / (new + old), labels, formulas.share_of("lF", "lX")),
         ]
     )
 
@@ -221,11 +222,11 @@ def order_board(run: Run, stack: str, layer: int, part: str) -> Board:
             matrix("g", r"\gamma", GIVEN, norm.weight),
             matrix("b", r"\beta", GIVEN, norm.bias),
             matrix("F", "F", GIVEN, after, labels),
-            matrix("R", "R", stage, sub.x + after, labels, op.added("X", "F")),
+            matrix("R", "R", stage, sub.x + after, labels, formulas.added("X", "F")),
             matrix("Y", "Y", stage, post, labels, _normalise(norm, "R")),
             matrix("N", r"\hat X", stage, normed, labels, _normalise(norm, "X")),
             matrix("G", "F'", GIVEN, before, labels),
-            matrix("Z", "R'", stage, pre, labels, op.added("X", "G")),
+            matrix("Z", "R'", stage, pre, labels, formulas.added("X", "G")),
             *_lengths({"X": ("X", sub.x), "Y": ("Y", post), "Z": ("R'", pre)}, labels, stage),
         ]
     )
@@ -239,7 +240,7 @@ def feed_forward_board(run: Run, stack: str, layer: int) -> Board:
         wide, hidden = net.widen(reads), net.hidden(reads)
         found = net.narrow(hidden)
     units: Axes = ("query", "unit")
-    bend = op.bent("A", run.model.config.block.activation)
+    bend = formulas.bent("A", run.model.config.block.activation)
     return Board.of(
         [
             matrix("H", "I", GIVEN, reads, labels),
@@ -247,7 +248,7 @@ def feed_forward_board(run: Run, stack: str, layer: int) -> Board:
             matrix("b_in", "b_1", GIVEN, net.widen.bias, axes=("", "unit")),
             matrix("A", "F_1", stage, wide, labels, product("H", "W_in", bias="b_in"), units),
             matrix("B", "F_2", stage, hidden, labels, bend, units),
-            column("on", "a", stage, (hidden > 0).double().mean(-1), labels, op.share_above_zero("B")),
+            column("on", "a", stage, (hidden > 0).double().mean(-1), labels, formulas.share_above_zero("B")),
             matrix("W_out", "W_2", GIVEN, net.narrow.weight.T, axes=("unit", "dimension")),
             matrix("b_out", "b_2", GIVEN, net.narrow.bias),
             matrix("F", "F", stage, found, labels, product("B", "W_out", bias="b_out")),
@@ -281,7 +282,7 @@ def convolution_board(letters: str, width: int, n_filters: int, seed: int) -> Bo
             matrix("filters", "W^B", stage, weight, places, axes=PARAMETERS),
             matrix("bias", "b^B", stage, bias),
             matrix("answers", "B'", stage, found, rows, product("windows", "filters", bias="bias")),
-            matrix("relu", "B''", stage, found.relu(), rows, op.bent("answers", "relu")),
+            matrix("relu", "B''", stage, found.relu(), rows, formulas.bent("answers", "relu")),
         ]
     )
 
@@ -299,9 +300,9 @@ def input_matrices(run: Run, stack: str, stage: str, given: str | None = None) -
     together, side = scaled_words + table, "source" if stack == "encoder" else "target"
     norm = getattr(run.model, f"{side}_norm", None)
     if norm is None or isinstance(norm, nn.Identity):
-        yield matrix("X", "X", stage, together, labels, op.added(summand, "P"))
+        yield matrix("X", "X", stage, together, labels, formulas.added(summand, "P"))
         return
-    yield matrix("EP", "X'", stage, together, labels, op.added(summand, "P"))
+    yield matrix("EP", "X'", stage, together, labels, formulas.added(summand, "P"))
     with torch.no_grad():
         yield from normalised("X", "X", stage, norm(together), labels, norm, "EP")
 
@@ -316,19 +317,22 @@ def normalised(
 
 
 def _normalise(norm: Any, operand: str, gain: str = "g", shift: str = "b") -> Operation:
-    return op.normalise(operand, gain, shift, float(norm.eps), unbiased=norm_kind(norm) == "annotated")
+    return normalise(operand, gain, shift, float(norm.eps), unbiased=norm_kind(norm) == "annotated")
 
 
 def _lengths(of: dict[str, tuple[str, Tensor]], labels: Sequence[str], stage: str) -> Iterator[Matrix]:
     """The length of each row of several matrices, by name: their symbols and values."""
     for name, (symbol, values) in of.items():
-        yield column(f"l{name}", f"|{symbol}|", stage, values.norm(dim=-1), labels, op.length(name))
+        yield column(f"l{name}", f"|{symbol}|", stage, values.norm(dim=-1), labels, formulas.length(name))
 
 
 def _by_root(values: Tensor, labels: Sequence[str], stage: str) -> Matrix:
     d_model = values.shape[1]
-    by = Constant(rf"\sqrt{{{d_model}}}", r"\sqrt{d}", (f"d = {d_model}",))
-    return matrix("sE", "E'", stage, values, labels, op.scaled("E", d_model**0.5, by))
+    return matrix("sE", "E'", stage, values, labels, formulas.scaled("E", d_model**0.5, _root(d_model)))
+
+
+def _root(d_model: int) -> Constant:
+    return Constant(rf"\sqrt{{{d_model}}}", r"\sqrt{d}", (f"d = {d_model}",))
 
 
 @torch.no_grad()
@@ -375,18 +379,18 @@ def _forms(x: Float[Tensor, "position d_model"], norm: Any, labels: tuple[str, .
     yield matrix("X", "X", GIVEN, x, labels)
     yield matrix("g", r"\gamma", GIVEN, gain)
     yield matrix("b", r"\beta", GIVEN, shift)
-    yield column("mu", r"\mu", stage, middle[:, 0], labels, op.mean("X"))
-    yield matrix("C", "C", stage, centred, labels, op.less_row("X", "mu"))
+    yield column("mu", r"\mu", stage, middle[:, 0], labels, formulas.mean("X"))
+    yield matrix("C", "C", stage, centred, labels, formulas.less_row("X", "mu"))
 
     def form(end: str, prime: str, variance: Tensor, divisor: Tensor, result: Tensor) -> Iterator[Matrix]:
         is_rms, unbiased = end == "r", end == "a"
         of, square, below = ("X", "q", "r") if is_rms else ("C", f"v{end}", f"s{end}")
         symbols = ("u", "r") if is_rms else (f"v{prime}", rf"\delta{prime}")
-        yield column(square, symbols[0], stage, variance, labels, op.mean_square(of, unbiased))
-        yield column(below, symbols[1], stage, divisor, labels, op.root(square, eps, outside=unbiased))
+        yield column(square, symbols[0], stage, variance, labels, formulas.mean_square(of, unbiased))
+        yield column(below, symbols[1], stage, divisor, labels, formulas.root(square, eps, outside=unbiased))
         divided = (x if is_rms else centred) / divisor[:, None]
-        yield matrix(f"N{end}", f"N{prime}", stage, divided, labels, op.through_row(of, below))
-        fit = op.gained("g", "Nr") if is_rms else op.fitted("g", f"N{end}", "b")
+        yield matrix(f"N{end}", f"N{prime}", stage, divided, labels, formulas.through_row(of, below))
+        fit = formulas.gained("g", "Nr") if is_rms else formulas.fitted("g", f"N{end}", "b")
         yield matrix(f"Y{end}", f"Y{prime}", stage, result, labels, fit)
 
     usual = F.layer_norm(x, x.shape[-1:], gain, shift, eps)
@@ -397,7 +401,7 @@ def _forms(x: Float[Tensor, "position d_model"], norm: Any, labels: tuple[str, .
     yield from form("a", "'", x.var(-1, unbiased=True), x.std(-1) + eps, others["'"])
     yield from form("r", "''", squares, (squares + eps).sqrt(), others["''"])
     for end, (prime, result) in zip("ar", others.items(), strict=True):
-        yield matrix(f"D{end}", rf"\Delta{prime}", stage, result - usual, labels, op.less(f"Y{end}", "Y"))
+        yield matrix(f"D{end}", rf"\Delta{prime}", stage, result - usual, labels, formulas.less(f"Y{end}", "Y"))
 
 
 TOP = 10
@@ -451,9 +455,9 @@ def output_board(run: Run, position: int) -> Board:
     lowered = logits - logits[chosen[0]]
     powers, rest = lowered.exp(), list[str]()
     made += [
-        one("m", "m", logits[chosen[0]], op.largest("L")),
-        one("S", "L'", lowered[chosen], op.less_row("L", "m")),
-        one("G", "p'", powers[chosen], op.bent("S", "exp")),
+        one("m", "m", logits[chosen[0]], formulas.largest("L")),
+        one("S", "L'", lowered[chosen], formulas.less_row("L", "m")),
+        one("G", "p'", powers[chosen], formulas.bent("S", "exp")),
     ]
     if len(chosen) < len(logits):
         others = torch.ones_like(logits, dtype=torch.bool)
@@ -461,9 +465,9 @@ def output_board(run: Run, position: int) -> Board:
         rest.append("r")
         made.append(one("r", r"\rho", powers[others].sum(), its=GIVEN))
     made += [
-        one("Z", r"\Sigma", powers.sum(), op.total("G", *rest)),
-        one("l", r"\ell", logits.log_softmax(-1)[chosen], op.less_logarithm("S", "Z")),
-        one("p", "p", logits.softmax(-1)[chosen], op.through_row("G", "Z")),
+        one("Z", r"\Sigma", powers.sum(), formulas.total("G", *rest)),
+        one("l", r"\ell", logits.log_softmax(-1)[chosen], formulas.less_logarithm("S", "Z")),
+        one("p", "p", logits.softmax(-1)[chosen], formulas.through_row("G", "Z")),
     ]
     return Board.of(made)
 
@@ -471,9 +475,9 @@ def output_board(run: Run, position: int) -> Board:
 def _scale(factor: float, d_model: int) -> Operation:
     """What the logits are multiplied by, as a root of d_model where it is one."""
     if abs(factor - d_model**-0.5) < 1e-12:
-        return op.scaled("D", factor, Constant(rf"\sqrt{{{d_model}}}", r"\sqrt{d}", (f"d = {d_model}",)), divided=True)
-    written = op.number(factor, digits=12)
-    return op.scaled("D", factor, Constant(written, "c", (f"c = {written}",)))
+        return formulas.scaled("D", factor, _root(d_model), divided=True)
+    written = number(factor, digits=12)
+    return formulas.scaled("D", factor, Constant(written, "c", (f"c = {written}",)))
 
 
 @torch.no_grad()
