@@ -20,7 +20,7 @@ from tests.lessons.test_formulas import EVERY, SIZES, SOURCE, TARGET, check, sha
 from transformer.lessons import inside
 from transformer.lessons.attention import Recipe, attention_board, recurrent_board
 from transformer.lessons.board import Board
-from transformer.lessons.inside import Run, in_float64
+from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import toy_layers, toy_recurrent, toy_sentences, toy_transformer, toy_words
 from transformer.nn.blocks import norm_kind
 from transformer.nn.seq2seq import Seq2Seq, preset

@@ -22,7 +22,8 @@ from transformer.errors import ConfigError
 from transformer.lessons import formulas
 from transformer.lessons import operations as op
 from transformer.lessons.board import KEYS, PARAMETERS, SCORES, STATES, Board, Matrix, linear, matrix
-from transformer.lessons.inside import Run, in_float64, input_matrices, normalised
+from transformer.lessons.inside import input_matrices, normalised
+from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import Sentence
 from transformer.nn.recurrent import LocationAttention, Recurrent, SourceStates, StateAttention
 from transformer.nn.seq2seq import Seq2Seq

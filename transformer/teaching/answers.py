@@ -17,10 +17,11 @@ from transformer.explain.attribution.result import groups
 from transformer.explain.flow import lens
 from transformer.lessons import masks
 from transformer.lessons.attention import Recipe, growth, temperature_curve
-from transformer.lessons.inside import Run, embedding_board, feed_forward_board, in_float64, residual_board
+from transformer.lessons.inside import embedding_board, feed_forward_board, residual_board
 from transformer.lessons.masks import toy_batch
 from transformer.lessons.pairs import REFERENCES, training_batch
 from transformer.lessons.positions import Variant, likeness, position_table, rotation_errors, shuffle_gaps
+from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import source_sentence, target_sentence, toy_layers, toy_transformer
 from transformer.nn.kmer import KmerClassifier, windows
 from transformer.nn.masks import Mask

@@ -14,7 +14,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.lessons.attention import Recipe, attention_board
 from transformer.lessons.board import Board, Matrix
-from transformer.lessons.inside import Run, in_float64
+from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import Sentence, source_sentence, toy_sentences, toy_transformer
 from transformer.nn.search import DecodingOptions
 from transformer.nn.seq2seq import Seq2Seq

@@ -18,7 +18,8 @@ from transformer.checkpoint.foreign.vocabularies import sample_ids
 from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.lessons import inside
 from transformer.lessons.board import Board
-from transformer.lessons.inside import BESIDE, SHOWN, Run, in_float64, is_tied, output_board, positions_of
+from transformer.lessons.inside import BESIDE, SHOWN, is_tied, output_board, positions_of
+from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import (
     MAX_TOKENS,
     Sentence,

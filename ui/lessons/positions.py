@@ -11,8 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from transformer.lessons import positions
 from transformer.lessons.board import Board, Matrix, dimensions
-from transformer.lessons.inside import Run, embedding_board, in_float64
+from transformer.lessons.inside import embedding_board
 from transformer.lessons.operations import product, upright
+from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import Sentence, source_sentence, toy_sentences, toy_transformer
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.plots.charts import curves, grouped_bars
