@@ -14,7 +14,7 @@ from transformer.attention.capture import watch
 from transformer.attention.softmax_inputs import MaskTable
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
-from transformer.lessons import masks
+from transformer.lessons import leakage, masks
 from transformer.lessons.sentences import Sentence, source_sentence, target_sentence
 from transformer.nn.common import log_probs
 from transformer.nn.masks import Mask
@@ -111,7 +111,7 @@ def test_a_broken_mask_shows_what_it_should_not_and_the_leak_test_finds_it_and_n
         "transpose": (triangle.T & real, {"decoder.self"}, {"future"}),
     }[how]
     np.testing.assert_array_equal(found, expected)
-    report = masks.leak_test(masks.broken(checkpoint(model()), how))
+    report = leakage.leak_test(masks.broken(checkpoint(model()), how))
     assert report.leaks == (how != "right")
     assert {leak.site.group for leak in report.sites if leak.leaks} == sites
     assert {name for name in ("future", "padding") if getattr(report, name) > 1e-9} == changed
@@ -132,7 +132,7 @@ def test_axes_mixed_up_are_attention_across_sentences_and_found(lengths: tuple[i
     for how in ("right", masks.AXES):
         made = masks.broken(right, how)
         changes[how] = float((made.model(batch.source, batch.target) - made.model(other, batch.target))[0].abs().max())
-        assert masks.leak_test(made, batch).leaks == (how == masks.AXES)
+        assert leakage.leak_test(made, batch).leaks == (how == masks.AXES)
     assert changes["right"] < 1e-12
     assert changes[masks.AXES] > 1e-6
     core = masks.broken(right, masks.AXES).model_as(Seq2Seq).encoder[0].self_attention
@@ -153,7 +153,7 @@ def test_the_leak_test_of_a_batch_is_of_its_own_sentences(how: masks.Break, targ
     """Every site, head, sentence and cell by brute force; outputs against a run with changed ends, and one by one."""
     made = masks.broken(checkpoint(model(target_pad_id=target_pad)), how)
     batch = masks.Batch.for_model(SOURCES, TARGETS, made.model_as(Seq2Seq))
-    report = masks.leak_test(made, batch)
+    report = leakage.leak_test(made, batch)
     run = masks.batch_run(made.model_as(Seq2Seq), batch)
     for leak in report.sites:
         found = {}
@@ -164,7 +164,7 @@ def test_the_leak_test_of_a_batch_is_of_its_own_sentences(how: masks.Break, targ
             for query, key in product(range(n_queries), range(weights.shape[1])):
                 if key >= n_keys or (leak.site.group == "decoder.self" and key > query):
                     found[row, head, query, key] = weights[query, key]
-        allowed = [masks.allowed_in(batch, leak.site, row) for row in (0, 1)]
+        allowed = [leakage.allowed_in(batch, leak.site, row) for row in (0, 1)]
         forbidden = {(row, *cell) for row in (0, 1) for cell in np.argwhere(~allowed[row]).tolist()}
         assert {(row, query, key) for row, _, query, key in found} == forbidden
         where = max(found, key=lambda cell: found[cell])
@@ -172,7 +172,7 @@ def test_the_leak_test_of_a_batch_is_of_its_own_sentences(how: masks.Break, targ
         if leak.leaks:
             assert leak.where == where
             row, head = where[:2]
-            cells = masks.leaking(masks.attended(run, batch, leak.site, head, row).weights, allowed[row])
+            cells = leakage.leaking(masks.attended(run, batch, leak.site, head, row).weights, allowed[row])
             assert cells.sum() == sum(weight > 1e-9 for (b, h, _, _), weight in found.items() if (b, h) == (row, head))
     other, last = batch.target.clone(), 1 if target_pad == 0 else 4  # the first word that is another one
     other[0, 2], other[1, 3] = last, last
@@ -188,12 +188,12 @@ def test_the_leak_test_of_a_batch_is_of_its_own_sentences(how: masks.Break, targ
 
 def test_sentences_of_one_length_have_no_padding_to_test_and_a_checkpoint_is_left_as_it_was():
     made = checkpoint(model())
-    report = masks.leak_test(made, masks.Batch.of(SOURCES[:1], TARGETS[:1], 0))
+    report = leakage.leak_test(made, masks.Batch.of(SOURCES[:1], TARGETS[:1], 0))
     assert report.padding is None
     assert report.future is not None
     masks.broken(made, "no_causal")
     assert not any(module._forward_pre_hooks for module in made.model.modules())
-    assert not masks.leak_test(made).leaks
+    assert not leakage.leak_test(made).leaks
     with torch.no_grad():
         right = masks.broken(made, "right").model(BATCH.source, BATCH.target)
         assert torch.equal(right, made.model(BATCH.source, BATCH.target))
@@ -216,28 +216,28 @@ TIGHT = (recurrent, *(partial(encoder, **options) for options in (
 
 def test_every_text_architecture_can_be_tested():
     """Location attention puts weight on places past the end: the test says so."""
-    assert not any(masks.leak_test(checkpoint(made())).leaks for made in TIGHT)
-    assert masks.leak_test(checkpoint(recurrent(attention="location", max_length=9))).leaks
+    assert not any(leakage.leak_test(checkpoint(made())).leaks for made in TIGHT)
+    assert leakage.leak_test(checkpoint(recurrent(attention="location", max_length=9))).leaks
 
 
 @pytest.mark.parametrize("vocab", [3, 4, 5])
 def test_a_small_vocabulary_is_tested_too(vocab: int):
     """Where no other word is left, a special token is the other end; a leak is still found."""
     made = model(source_vocab=vocab, target_vocab=vocab, pad_id=0, bos_id=1, eos_id=2)
-    assert not masks.leak_test(checkpoint(made)).leaks
-    assert masks.leak_test(masks.broken(checkpoint(made), "no_causal")).future > 1e-6
+    assert not leakage.leak_test(checkpoint(made)).leaks
+    assert leakage.leak_test(masks.broken(checkpoint(made), "no_causal")).future > 1e-6
 
 
 def test_a_weight_that_is_no_number_leaks_and_where_nothing_is_forbidden_nothing_does():
     """Largest weights and their places are held against brute force above."""
     site, weights = Site("decoder.0.self"), np.full((2, 3, 5, 5), 0.2)
     weights[0, 0, 0, 1] = np.nan
-    leak = masks.largest_forbidden(site, weights, np.broadcast_to(np.tri(5, dtype=bool), (2, 5, 5)))
+    leak = leakage.largest_forbidden(site, weights, np.broadcast_to(np.tri(5, dtype=bool), (2, 5, 5)))
     assert (leak.largest, leak.where, leak.leaks) == (np.inf, (0, 0, 0, 1), True)
-    assert masks.largest_forbidden(site, weights, np.ones((2, 5, 5), bool)).where is None
-    assert not masks.LeakReport((), None, None).leaks
-    assert masks.LeakReport((), 0.1, None).leaks
-    assert masks.LeakReport((), None, float("nan")).leaks
+    assert leakage.largest_forbidden(site, weights, np.ones((2, 5, 5), bool)).where is None
+    assert not leakage.LeakReport((), None, None).leaks
+    assert leakage.LeakReport((), 0.1, None).leaks
+    assert leakage.LeakReport((), None, float("nan")).leaks
 
 
 @pytest.mark.parametrize("how", masks.BREAKS)
@@ -273,8 +273,8 @@ def test_damage_is_the_loss_of_the_tokens_that_the_matrices_show(how: masks.Brea
 
 
 MISTAKES = {
-    "has a vocabulary of 2, too small": lambda: masks.leak_test(checkpoint(encoder(vocab=2, pad_id=0, causal=True))),
-    "vocabulary of 2": lambda: masks.leak_test(checkpoint(model(**TWO_WORDS))),
+    "has a vocabulary of 2, too small": lambda: leakage.leak_test(checkpoint(encoder(vocab=2, pad_id=0, causal=True))),
+    "vocabulary of 2": lambda: leakage.leak_test(checkpoint(model(**TWO_WORDS))),
     "6 source sentences": lambda: masks.Batch.of(SOURCES * 3, TARGETS * 3, 0),
     "as many of one": lambda: masks.Batch.of(SOURCES, TARGETS[:1], 0),
     "has no tokenizer": lambda: masks.damage(checkpoint(model()), BATCH, "right"),

@@ -11,7 +11,7 @@ from transformer import Checkpoint, watch
 from transformer.attention.capture import Recording
 from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.errors import InputError
-from transformer.lessons import conventions, masks
+from transformer.lessons import conventions, leakage, masks
 from transformer.lessons.board import Board, Matrix
 from transformer.lessons.conventions import CONVENTIONS, HIDDEN, VISIBLE, conversion, converted, holds, part_of
 from transformer.lessons.masks import toy_batch
@@ -111,10 +111,10 @@ def _batch(shown: Example) -> masks.Batch:
 
 
 @cached()
-def _run(shown: Example, how: masks.Break) -> tuple[Recording, masks.LeakReport]:
+def _run(shown: Example, how: masks.Break) -> tuple[Recording, leakage.LeakReport]:
     """The attention of the whole batch with this mask, and its leak test; it runs once, whatever is looked at."""
     made, batch = masks.broken(shown.checkpoint, how), _batch(shown)
-    return masks.batch_run(made.model_as(Seq2Seq), batch), masks.leak_test(made, batch)
+    return masks.batch_run(made.model_as(Seq2Seq), batch), leakage.leak_test(made, batch)
 
 
 @cached()
@@ -123,9 +123,9 @@ def _damaged(shown: Example, how: masks.Break) -> masks.Damage:
 
 
 @cached()
-def _tested(revision: Revision) -> masks.LeakReport:
+def _tested(revision: Revision) -> leakage.LeakReport:
     """The leak test of a model as it is, on random sentences."""
-    return masks.leak_test(store.load(revision))
+    return leakage.leak_test(store.load(revision))
 
 
 def _row(batch: masks.Batch) -> int:
@@ -252,8 +252,8 @@ def _beside_the_right_mask(shown: Example, how: masks.Break, bar: DeltaGenerator
     batch, (run, report) = _batch(shown), _run(shown, how)
     right = masks.attended(_run(shown, "right")[0], batch, site, head, sentence).weights
     found = masks.attended(run, batch, site, head, sentence)
-    allowed = masks.allowed_in(batch, site, sentence)
-    leaks = masks.leaking(found.weights, allowed)
+    allowed = leakage.allowed_in(batch, site, sentence)
+    leaks = leakage.leaking(found.weights, allowed)
     _verdict(shown, report, (site, head, sentence))
     made = [
         _matrix("broken", "A'", found.weights, view.queries, view.keys, ~found.visible),
@@ -290,7 +290,7 @@ def _across(shown: Example, bar: DeltaGenerator) -> None:
         )  # fmt: skip
 
 
-def _verdict(shown: Example, report: masks.LeakReport, here: tuple[Site, int, int]) -> None:
+def _verdict(shown: Example, report: leakage.LeakReport, here: tuple[Site, int, int]) -> None:
     """Whether anything leaks in these sentences, and which cell most; a button leads to it, if it is not shown."""
     worst = report.worst
     if not report.leaks:
@@ -470,7 +470,7 @@ def leak_panel(bar: DeltaGenerator) -> None:
     shared.download(Board.of([]), tables={"leaks": table})
 
 
-def _changes(report: masks.LeakReport, checkpoint: Checkpoint) -> str:
+def _changes(report: leakage.LeakReport, checkpoint: Checkpoint) -> str:
     """How much outputs change where they must not, with the unit."""
     unit = "nats" if checkpoint.translates or continues(checkpoint) else "hidden"
     found = (("future", report.future), ("padding", report.padding))

@@ -23,7 +23,7 @@ from transformer.checkpoint import report
 from transformer.checkpoint.foreign.layouts.torch_layers import UNTOLD
 from transformer.checkpoint.foreign.report import Questionnaire, Report
 from transformer.errors import CheckpointError
-from transformer.lessons.masks import leak_test
+from transformer.lessons.leakage import leak_test
 from transformer.messages import say, speaking
 from transformer.runs.check import check
 
