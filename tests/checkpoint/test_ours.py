@@ -20,8 +20,8 @@ from tests.fuzzing import memory_bounded, other_json
 from transformer import Checkpoint, attention_maps, load
 from transformer.checkpoint import ReadLimits
 from transformer.checkpoint.load import convert
+from transformer.checkpoint.ours.config import RETIRED
 from transformer.checkpoint.ours.folder import (
-    RETIRED,
     described_architecture,
     load_snapshot,
     save_folder,

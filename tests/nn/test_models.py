@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transformer import Checkpoint, Intervention, intervening, run_any
 from transformer.attention.capture import recording, watch
 from transformer.checkpoint.checkpoint import ARCHITECTURES
-from transformer.checkpoint.ours.folder import RETIRED
+from transformer.checkpoint.ours.config import RETIRED
 from transformer.errors import ConfigError, InputError
 from transformer.nn.attention import AttentionConfig
 from transformer.nn.blocks import AnnotatedLayerNorm

@@ -22,7 +22,8 @@ from transformer.checkpoint.foreign.layouts.published import TUTORIALS, annotate
 from transformer.checkpoint.foreign.layouts.torch_layers import PUBLISHED, torch_encoder, torch_module
 from transformer.checkpoint.foreign.report import SETTINGS, Questionnaire, Report
 from transformer.checkpoint.foreign.vocabularies import names_inside, tokenizers_inside
-from transformer.checkpoint.ours.folder import filled, meta_shapes
+from transformer.checkpoint.ours.config import meta_shapes
+from transformer.checkpoint.ours.folder import filled
 from transformer.errors import CheckpointError, ConfigError
 from transformer.messages import Message
 from transformer.safe.contents import Contents, Shape

@@ -40,7 +40,7 @@ from transformer.checkpoint.huggingface.model import (
     Kind,
 )
 from transformer.checkpoint.huggingface.probe import FAILURES, find_places
-from transformer.checkpoint.ours.folder import SPARE_NUMBERS
+from transformer.checkpoint.ours.config import SPARE_NUMBERS
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from transformer.nn.common import share_weights_clone
