@@ -17,16 +17,8 @@ from torch import Tensor
 from tests.attention.maps import SCALE, attention, blocks, by_the_book, numbered, record_of
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import MEAN, AttentionMap, HeadOrMean
-from transformer.attention.softmax_inputs import (
-    AttentionInputs,
-    BiasTable,
-    MaskTable,
-    RelativeBias,
-    Weights,
-    WindowMask,
-    bias_of,
-    mask_of,
-)
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.tables import BiasTable, MaskTable, RelativeBias, WindowMask, bias_of, mask_of
 from transformer.attention.zoom import CLOSE, SHOWN, SIDE, Zoom
 from transformer.errors import RecordError
 from transformer.nn.masks import Mask

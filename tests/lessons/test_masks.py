@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from transformer.attention.capture import watch
-from transformer.attention.softmax_inputs import MaskTable
+from transformer.attention.tables import MaskTable
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError, InputError
 from transformer.lessons import leakage, masks

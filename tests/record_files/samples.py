@@ -10,14 +10,8 @@ from torch import Tensor
 
 from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import (
-    AttentionInputs,
-    BiasTable,
-    MaskTable,
-    RelativeBias,
-    Weights,
-    WindowMask,
-)
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.tables import BiasTable, MaskTable, RelativeBias, WindowMask
 from transformer.messages import Message, say, speaking
 from transformer.nn.masks import Mask
 from transformer.plots.axes import Axis

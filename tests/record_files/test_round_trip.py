@@ -22,7 +22,8 @@ from tests.record_files.samples import DTYPES, Samples, everything, same
 from tests.safe.hostile import safetensors as safetensors_file
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import AttentionInputs, BiasTable, Weights
+from transformer.attention.softmax_inputs import AttentionInputs, Weights
+from transformer.attention.tables import BiasTable
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError
 from transformer.messages import Message, say, speaking

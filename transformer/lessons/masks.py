@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
 from transformer.attention.capture import Recording, recording, watch
-from transformer.attention.softmax_inputs import MaskTable
+from transformer.attention.tables import MaskTable
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.lessons.sentences import BOS, EOS, MAX_TOKENS, N_SPECIAL, Sentence, typed_words, word_ids

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer import Axis, Record, RecordError, recording
-from transformer.attention.softmax_inputs import AttentionInputs, RelativeBias
+from transformer.attention.softmax_inputs import AttentionInputs
+from transformer.attention.tables import RelativeBias
 from transformer.nn import fused
 
 HEADS, QUERIES, KEYS, WIDTH = 2, 3, 5, 4

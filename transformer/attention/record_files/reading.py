@@ -28,16 +28,8 @@ from transformer.attention.record_files.fields import (
     RecordFile,
     below_infinity,
 )
-from transformer.attention.softmax_inputs import (
-    AttentionInputs,
-    Bias,
-    BiasTable,
-    MaskTable,
-    RelativeBias,
-    SoftmaxInputs,
-    Weights,
-    WindowMask,
-)
+from transformer.attention.softmax_inputs import AttentionInputs, SoftmaxInputs, Weights
+from transformer.attention.tables import Bias, BiasTable, MaskTable, RelativeBias, WindowMask
 from transformer.errors import HeedmapError, InputError
 from transformer.messages import Message
 from transformer.nn.masks import Mask

@@ -16,14 +16,8 @@ from transformer.attention.interventions.value import Donor, Intervention, writt
 from transformer.attention.record import Record
 from transformer.attention.record_files.fields import KEY, VERSION, kind_name
 from transformer.attention.record_files.reading import record_of
-from transformer.attention.softmax_inputs import (
-    Bias,
-    MaskTable,
-    RelativeBias,
-    SoftmaxInputs,
-    Weights,
-    WindowMask,
-)
+from transformer.attention.softmax_inputs import SoftmaxInputs, Weights
+from transformer.attention.tables import Bias, MaskTable, RelativeBias, WindowMask
 from transformer.messages import Message, packed_message
 from transformer.nn.masks import Mask
 from transformer.plots.axes import Axis

@@ -11,16 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer.attention.recording.paths import ModuleCall
-from transformer.attention.softmax_inputs import (
-    AttentionInputs,
-    Bias,
-    BiasTable,
-    MaskTable,
-    SoftmaxInputs,
-    Weights,
-    bias_of,
-    mask_of,
-)
+from transformer.attention.softmax_inputs import AttentionInputs, SoftmaxInputs, Weights
+from transformer.attention.tables import Bias, BiasTable, MaskTable, bias_of, mask_of
 from transformer.nn import fused
 from transformer.nn.common import in_single
 from transformer.nn.masks import Mask
