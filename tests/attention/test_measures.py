@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.attention.maps import record_of
 from transformer.attention import measures
-from transformer.attention.measures import Head, alignment, best_agreeing, compared, heads_of, on_one_axis
+from transformer.attention.alignments import Head, alignment, best_agreeing, compared, heads_of, on_one_axis
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
 from transformer.errors import RecordError

@@ -24,8 +24,8 @@ from tests.classifiers import sequence_checkpoint
 from tests.plots.examples import HOSTILE, picture
 from tests.plots.test_beams import TREE
 from transformer import plots, translate
+from transformer.attention.alignments import compared
 from transformer.attention.capture import recording, watch
-from transformer.attention.measures import compared
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.lessons.sentences import toy_recurrent, toy_transformer

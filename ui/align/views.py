@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from transformer import DecodingOptions, Record, Translation
-from transformer.attention.measures import (
+from transformer.attention.alignments import (
     AlignmentComparison,
     Head,
     alignment,

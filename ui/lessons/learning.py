@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer import DecodingOptions, Translation
-from transformer.attention.measures import alignment, heads_of
+from transformer.attention.alignments import alignment, heads_of
 from transformer.errors import InputError
 from transformer.lessons.pairs import REFERENCES, TrainingBatch, training_batch
 from transformer.plots import charts

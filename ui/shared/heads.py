@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from transformer import Translation
-from transformer.attention.measures import Head, strongest_head
+from transformer.attention.alignments import Head
+from transformer.attention.measures import strongest_head
 from transformer.runs.measures.head_agreement import HeadAgreement, head_agreement, known_agreement
 from transformer.runs.measures.importance import FILE, Importance
 from ui.store import atlases, store
