@@ -25,7 +25,8 @@ from transformer.lessons.board import KEYS, PARAMETERS, SCORES, STATES, Board, M
 from transformer.lessons.inside import input_matrices, normalised
 from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import Sentence
-from transformer.nn.recurrent import LocationAttention, Recurrent, SourceStates, StateAttention
+from transformer.nn.recurrent import Recurrent
+from transformer.nn.recurrent_attention import LocationAttention, SourceStates, StateAttention
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.sites import Site
 
