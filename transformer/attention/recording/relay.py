@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from transformer.attention.capture import current_recording
 from transformer.attention.interventions.edits import asked_at
-from transformer.attention.recording.axes import Layout
 from transformer.attention.recording.calls import Attention, in_precision
 from transformer.attention.recording.module import MOST_BYTES
+from transformer.attention.recording.products import Layout
 from transformer.attention.recording.watching import Arrival, Watching
 from transformer.attention.softmax_inputs import Weights
 from transformer.errors import RecordError

@@ -6,7 +6,7 @@ site is something else given on.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,23 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer.attention.interventions.edits import Region, changed_outputs
 from transformer.attention.interventions.value import OF_WEIGHTS, Intervention
-from transformer.attention.recording.axes import (
-    Fact,
-    Facts,
-    Labels,
-    Layout,
-    LazyFact,
-    Mixture,
-    Origin,
-    Softmax,
-    axis_of,
-    detail,
-    einsum_labels,
-    is_made,
-    matmul_labels,
-    mixture,
-    viewed,
-)
+from transformer.attention.recording.axes import Facts, LazyFact, Softmax, is_made, viewed
 from transformer.attention.recording.calls import Attention, MaskForms, four_axes, in_precision, inputs_of, with_sums
 from transformer.attention.recording.functions import (
     IN_ORDER,
@@ -50,6 +34,16 @@ from transformer.attention.recording.functions import (
     given,
 )
 from transformer.attention.recording.paths import Paths
+from transformer.attention.recording.products import (
+    Labels,
+    Layout,
+    Mixture,
+    einsum_labels,
+    matmul_labels,
+    mixture,
+    product_fact,
+    projection_fact,
+)
 from transformer.attention.softmax_inputs import Weights, changed_given, with_changes
 from transformer.errors import RecordError
 from transformer.messages import Message
@@ -140,7 +134,7 @@ class Watching(TorchFunctionMode):
             return of(left, right)
         mixed = self.attended(labels, left, right, of)
         result = of(left, right) if mixed is None else mixed
-        self.facts.follow(result, _product, (left, right), labels)
+        self.facts.follow(result, product_fact, (left, right), labels)
         return result
 
     def attended(
@@ -235,14 +229,6 @@ class Watching(TorchFunctionMode):
 # What follows runs a function, which may be attention.
 
 
-def _projected(given: Sequence[Fact], size: int) -> Fact:
-    """What a projection by a parameter makes: its last axis is the parameter's. One over heads leaves weights such."""
-    before, features = given[0], axis_of(size, Origin.PARAMETER)
-    if before.softmax is not None and before.key_axis not in (None, len(before.axes) - 1):
-        return replace(before, axes=(*before.axes[:-1], features), softmax=before.softmax.moved(None))
-    return Fact((*before.without_softmax().axes[:-1], features), before.parameter)
-
-
 def _fused(mode: Watching, run: Run) -> Any:
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
     given = {**dict(zip(names, run.args, strict=False)), **run.keywords}
@@ -275,26 +261,13 @@ def _sum(mode: Watching, run: Run) -> Any:
     return run() if mixed is None else mixed
 
 
-def _product(given: Sequence[Fact], labels: Labels) -> Fact:
-    """What a product's axes come from; a softmax's result stays one where its heads are mixed with one another."""
-    one, other = given
-    dotted = not (one.parameter or other.parameter)
-    sides = [dict(zip(labels[i], fact.axes, strict=False)) for i, fact in enumerate((one, other))]
-    axes = [max((side[label] for side in sides if side.get(label)), key=detail, default=()) for label in labels[2]]
-    found = Fact(tuple(axes), one.parameter and other.parameter, dotted)
-    carried = next((each.softmax for each in (one, other) if each.softmax is not None), None)
-    if carried is not None and found.key_axis is not None and not dotted:
-        return replace(found, softmax=carried.moved(None))
-    return found
-
-
 def _linear(mode: Watching, run: Run) -> Any:
     x, weight = run.args[:2] if len(run.args) > 1 else (given(run, 0, "input"), run.keywords["weight"])
     if not isinstance(weight, nn.Parameter):
         bias = given(run, 2, "bias")
         return mode.product(matmul_labels(x.dim(), 2), x, weight.T, lambda a, b: run.func(a, b.T, bias))
     result = run()
-    mode.facts.follow(result, _projected, [x], result.shape[-1], made_by=id(weight))
+    mode.facts.follow(result, projection_fact, [x], result.shape[-1], made_by=id(weight))
     return result
 
 
