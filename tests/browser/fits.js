@@ -14,25 +14,35 @@ async () => {
   }
 
   const above = (node) => node.assignedSlot ?? node.parentElement ?? node.getRootNode().host ?? null;
-  const chain = (node) => { const all = []; for (let at = node; at; at = above(at)) all.push(at); return all; };
+  const chain = (node) => {
+    const all = [];
+    for (let at = node; at; at = above(at)) all.push(at);
+    return all;
+  };
   const styles = new Map();
   const style = (node) => styles.get(node) ?? styles.set(node, getComputedStyle(node)).get(node);
-  const showsBar = (node) => !/^(auto|rgba\(0, 0, 0, 0\))/.test(style(node).scrollbarColor) ;
-  const frameOf = (node) => [node.dataset?.testid, node.className?.baseVal ?? node.className].filter(Boolean).join(" ").slice(0, 60);
-  const isRoot = (node) => node.matches("html, body, #root, .stApp, [data-testid=stAppViewContainer], [data-testid=stMain], [data-testid=stSidebarContent]");
+  const showsBar = (node) => !/^(auto|rgba\(0, 0, 0, 0\))/.test(style(node).scrollbarColor);
+  const frameOf = (node) => {
+    const names = [node.dataset?.testid, node.className?.baseVal ?? node.className];
+    return names.filter(Boolean).join(" ").slice(0, 60);
+  };
+  const ofTest = (...names) => names.map((name) => `[data-testid=${name}]`).join(", ");
+  const roots = `html, body, #root, .stApp, ${ofTest("stAppViewContainer", "stMain", "stSidebarContent")}`;
+  const isRoot = (node) => node.matches(roots);
   const isHeard = (node) => style(node).clipPath === "inset(50%)" || style(node).clip.startsWith("rect(");
-  const ignored = "style, script, title, noscript, canvas, .katex-mathml, [data-testid=stHeader], [data-testid=stElementToolbar]";
+  const bars = ofTest("stHeader", "stElementToolbar");
+  const ignored = `style, script, title, noscript, canvas, .katex-mathml, ${bars}`;
   const within = (node, selector) => chain(node).some((one) => one.matches?.(selector));
 
   const texts = [], cut = new Set(), small = new Set();
-  const bars = [];
+  const scrolled = [];
   const visit = (root) => {
     const walk = document.createTreeWalker(root, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
     for (let node = walk.nextNode(); node; node = walk.nextNode()) {
       if (node.shadowRoot) visit(node.shadowRoot);
       if (node.nodeType === Node.TEXT_NODE) text(node, node.parentElement ?? root.host);
-      else if (["auto", "scroll"].includes(style(node).overflowX) && !isRoot(node)) bars.push(node);
-      else if (node.matches(".katex-display")) bars.push(node);
+      else if (["auto", "scroll"].includes(style(node).overflowX) && !isRoot(node)) scrolled.push(node);
+      else if (node.matches(".katex-display")) scrolled.push(node);
     }
   };
   const text = (node, element) => {
@@ -45,23 +55,31 @@ async () => {
     const all = chain(element);
     if (all.some((one) => isHeard(one) || Number(style(one).opacity) === 0)) return;
     const seen = { left: whole.left, right: whole.right, top: whole.top, bottom: whole.bottom };
+    const katex = element.closest(".katex");
+    const isCut = (overflow, before, after) => ["hidden", "clip"].includes(overflow) && !katex && (before || after);
     for (const one of all) {
       const [x, y] = [style(one).overflowX, style(one).overflowY];
       if ((x === "visible" && y === "visible") || isRoot(one)) continue;
       if (!one.clientWidth && one instanceof SVGElement) continue;
       const box = one.getBoundingClientRect();
-      const katex = element.closest(".katex");
-      if (["hidden", "clip"].includes(x) && !katex && (whole.right > box.right + 1.5 || whole.left < box.left - 1.5)) cut.add(`“${said.slice(0, 50)}” in ${frameOf(one)}`);
-      if (["hidden", "clip"].includes(y) && !katex && (whole.bottom > box.bottom + 4 || whole.top < box.top - 4)) cut.add(`“${said.slice(0, 50)}” in ${frameOf(one)}`);
-      seen.left = Math.max(seen.left, box.left); seen.right = Math.min(seen.right, box.right);
-      seen.top = Math.max(seen.top, box.top); seen.bottom = Math.min(seen.bottom, box.bottom);
+      const wide = isCut(x, whole.left < box.left - 1.5, whole.right > box.right + 1.5);
+      const tall = isCut(y, whole.top < box.top - 4, whole.bottom > box.bottom + 4);
+      if (wide || tall) cut.add(`“${said.slice(0, 50)}” in ${frameOf(one)}`);
+      seen.left = Math.max(seen.left, box.left);
+      seen.right = Math.min(seen.right, box.right);
+      seen.top = Math.max(seen.top, box.top);
+      seen.bottom = Math.min(seen.bottom, box.bottom);
     }
     if (seen.right - seen.left < 1 || seen.bottom - seen.top < 1) return;
-    if (whole.right > innerWidth + 1 && !all.some((one) => !isRoot(one) && style(one).overflowX !== "visible")) cut.add(`“${said.slice(0, 50)}” past the window`);
-    const katex = element.closest(".katex");
+    const isPast = whole.right > innerWidth + 1;
+    if (isPast && !all.some((one) => !isRoot(one) && style(one).overflowX !== "visible")) {
+      cut.add(`“${said.slice(0, 50)}” past the window`);
+    }
     const matrix = element instanceof SVGGraphicsElement ? element.getScreenCTM() : null;
     const size = parseFloat(style(element).fontSize) * (matrix ? Math.hypot(matrix.a, matrix.b) : 1);
-    if (size < 9.95 && !katex && !element.closest("sub, sup")) small.add(`${size.toFixed(1)} px “${said.slice(0, 40)}”`);
+    if (size < 9.95 && !katex && !element.closest("sub, sup")) {
+      small.add(`${size.toFixed(1)} px “${said.slice(0, 40)}”`);
+    }
     const lines = [...range.getClientRects()].map((line) => ({
       left: Math.max(line.left, seen.left), right: Math.min(line.right, seen.right),
       top: Math.max(line.top, seen.top), bottom: Math.min(line.bottom, seen.bottom),
@@ -70,10 +88,13 @@ async () => {
   };
   visit(document.body);
 
-  for (const one of bars) {
+  for (const one of scrolled) {
     const box = one.getBoundingClientRect();
-    if (one.scrollWidth <= one.clientWidth + (one.matches(".katex-display") ? 4 : 1) || box.width < 2 || box.height < 2 || (showsBar(one) && !one.matches(".katex-display"))) continue;
-    if (!one.checkVisibility() || chain(one).some((other) => isHeard(other) || style(other).visibility !== "visible")) continue;
+    const isFormula = one.matches(".katex-display");
+    if (one.scrollWidth <= one.clientWidth + (isFormula ? 4 : 1) || box.width < 2 || box.height < 2) continue;
+    if (showsBar(one) && !isFormula) continue;
+    const isUnseen = (other) => isHeard(other) || style(other).visibility !== "visible";
+    if (!one.checkVisibility() || chain(one).some(isUnseen)) continue;
     if (one.matches("input, textarea")) continue;
     cut.add(`${one.scrollWidth} of ${one.clientWidth} px: ${frameOf(one)} ${one.textContent.trim().slice(0, 40)}`);
   }
@@ -98,29 +119,40 @@ async () => {
     }
   });
 
-  const inFirst = (box) => box.bottom > 0 && (box.top + box.bottom) / 2 < innerHeight && box.right > 0 && box.left < innerWidth;
+  const inFirst = (box) => {
+    return box.bottom > 0 && (box.top + box.bottom) / 2 < innerHeight && box.right > 0 && box.left < innerWidth;
+  };
   const main = document.querySelector("[data-testid=stMain]");
-  const operated = "button, a[href]:not(.heedmap-term), input, textarea, select, summary, [role=combobox], [role=slider], [role=checkbox], [role=switch], svg [role=button]";
-  const group = "[role=radiogroup], [data-testid=stButtonGroup], [role=tablist], [data-testid=stSlider], [data-testid=stNumberInput], [data-testid=stSelectbox], [role=group], [role=toolbar]";
-  const stops = (node) => [...node.querySelectorAll("*")].filter((one) => one.tabIndex >= 0 && one.getBoundingClientRect().width > 1).length;
+  const roles = ["combobox", "slider", "checkbox", "switch"].map((role) => `[role=${role}]`).join(", ");
+  const operated = `button, a[href]:not(.heedmap-term), input, textarea, select, summary, ${roles}, svg [role=button]`;
+  const grouping = ofTest("stButtonGroup", "stSlider", "stNumberInput", "stSelectbox");
+  const group = `[role=radiogroup], [role=tablist], [role=group], [role=toolbar], ${grouping}`;
+  const outside = `${ofTest("stSidebar", "stTextInput", "stTextArea")}, ${bars}, .modebar, .heedmap-term`;
+  const isStop = (one) => one.tabIndex >= 0 && one.getBoundingClientRect().width > 1;
+  const stops = (node) => [...node.querySelectorAll("*")].filter(isStop).length;
+  const isOne = (node) => node.matches?.(group) && (!node.matches("[role=group], [role=toolbar]") || stops(node) < 2);
   const controls = new Map();
   const explained = new Map();
   const collect = (root) => {
     for (const node of root.querySelectorAll("*")) {
       if (node.shadowRoot) collect(node.shadowRoot);
-      if (!node.matches(operated) || !node.checkVisibility() || within(node, "[data-testid=stSidebar], [data-testid=stHeader], [data-testid=stElementToolbar], [data-testid=stTextInput], [data-testid=stTextArea], .modebar, .heedmap-term")) continue;
+      if (!node.matches(operated) || !node.checkVisibility() || within(node, outside)) continue;
       const box = node.getBoundingClientRect();
       const all = chain(node);
-      const alone = all.find((one) => one.matches?.(group) && (!one.matches("[role=group], [role=toolbar]") || stops(one) < 2)) ?? all.find((one) => one.matches?.("label")) ?? node;
+      const alone = all.find(isOne) ?? all.find((one) => one.matches?.("label")) ?? node;
       const seen = box.width > 1 ? box : alone.getBoundingClientRect();
       if (seen.width < 2 || seen.height < 2 || !inFirst(seen) || style(alone).visibility !== "visible") continue;
-      controls.set(alone, (node.ariaLabel ?? node.textContent ?? "").trim().slice(0, 30) || alone.textContent.trim().slice(0, 30));
+      const named = (node.ariaLabel ?? node.textContent ?? "").trim().slice(0, 30);
+      controls.set(alone, named || alone.textContent.trim().slice(0, 30));
     }
   };
   collect(main);
+  const shown = "h1, h2, h3, svg, .katex, [role=tab], code, table";
+  const unexplaining = `${ofTest("stSidebar")}, ${operated}, label, ${group}, ${shown}`;
+  const isBlock = (one) => ["block", "list-item", "flex", "table-cell"].includes(style(one).display);
   for (const { said, element, seen } of texts) {
-    if (!inFirst(seen) || within(element, `[data-testid=stSidebar], ${operated}, label, ${group}, h1, h2, h3, svg, .katex, [role=tab], code, table`)) continue;
-    const block = chain(element).find((one) => ["block", "list-item", "flex", "table-cell"].includes(style(one).display)) ?? element;
+    if (!inFirst(seen) || within(element, unexplaining)) continue;
+    const block = chain(element).find(isBlock) ?? element;
     explained.set(block, `${explained.get(block) ?? ""} ${said}`);
   }
   const wordsOf = (said) => said.split(/\s+/).filter((word) => /\p{L}/u.test(word));
@@ -132,7 +164,8 @@ async () => {
       if (node.shadowRoot) draw(node.shadowRoot);
       if (!node.matches("canvas, svg, img, .profile")) continue; // the last: bars of elements, as on a card
       const box = node.getBoundingClientRect();
-      if (box.width >= 90 && Math.min(box.bottom, innerHeight) - Math.max(box.top, 0) >= 50) pictures.push(node.tagName);
+      const tall = Math.min(box.bottom, innerHeight) - Math.max(box.top, 0);
+      if (box.width >= 90 && tall >= 50) pictures.push(node.tagName);
     }
   };
   draw(main);

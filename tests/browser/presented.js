@@ -33,7 +33,8 @@
         if (one.matches(TOOLS)) found.push(["control", one.textContent]);
         if (one.matches(".katex") && size(one) < leastFormula) found.push(["formula", one.textContent, size(one)]);
         if (one.closest(".katex, style, script")) continue;
-        const numbers = [...one.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE && /\d/.test(node.nodeValue ?? ""));
+        const isNumber = (node) => node.nodeType === Node.TEXT_NODE && /\d/.test(node.nodeValue ?? "");
+        const numbers = [...one.childNodes].filter(isNumber);
         if (numbers.length && size(one) < least) found.push([one.tagName, one.textContent, size(one)]);
       }
     };

@@ -5,7 +5,8 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { runInNewContext } from "node:vm";
 
-const SCRIPT = ["shared/address.js", "patches/history.js"].map((name) => readFileSync(new URL(`../../ui/${name}`, import.meta.url), "utf-8")).join("");
+const sourceOf = (name) => readFileSync(new URL(`../../ui/${name}`, import.meta.url), "utf-8");
+const SCRIPT = ["shared/address.js", "patches/history.js"].map(sourceOf).join("");
 
 class Link {
   constructor(href, target = "", dataset = { testid: "stPageLink-NavLink" }) {
@@ -35,7 +36,9 @@ function browser(path) {
     },
     origin: "http://here",
   };
-  for (const part of ["pathname", "search", "hash"]) Object.defineProperty(location, part, { get: () => new URL(location.href)[part] });
+  for (const part of ["pathname", "search", "hash"]) {
+    Object.defineProperty(location, part, { get: () => new URL(location.href)[part] });
+  }
   const history = {
     pushState: (state, title, url) => entries.splice((at += 1), Infinity, url),
     replaceState: (state, title, url) => (entries[at] = url),
@@ -44,7 +47,8 @@ function browser(path) {
   const hear = (event) => listeners[event.type].forEach((told) => told(event));
   const told = [];
   const dispatchEvent = ({ type }) => (type === "popstate" ? hear({ type }) : told.push(type));
-  const context = { history, location, addEventListener, dispatchEvent, HTMLAnchorElement: Link, HTMLElement: Link, URL, URLSearchParams };
+  const context = { history, location, addEventListener, dispatchEvent, URL, URLSearchParams };
+  Object.assign(context, { HTMLAnchorElement: Link, HTMLElement: Link });
   Object.assign(context, { Event, PopStateEvent: Event });
   runInNewContext(SCRIPT, context);
   const act = (type, more = {}) => hear({ type, button: 0, composedPath: () => [], ...more });
@@ -115,7 +119,8 @@ test("what is done after Back makes an entry as ever", () => {
   one.push("/positions?screen=table");
   one.press();
   one.push("/positions?screen=rotation");
-  assert.deepEqual(one.entries, ["/masks?row=2", "/positions", "/positions?screen=table", "/positions?screen=rotation"]);
+  const expected = ["/masks?row=2", "/positions", "/positions?screen=table", "/positions?screen=rotation"];
+  assert.deepEqual(one.entries, expected);
 });
 
 test("a link is one entry, though the page that is left says something late and the new one says it twice", () => {
@@ -131,7 +136,8 @@ test("a link is one entry, though the page that is left says something late and 
 });
 
 test("a link that opens elsewhere, or is opened apart, asks for nothing here", () => {
-  for (const click of [(one) => one.click("positions", { ctrlKey: true }), (one) => one.click("positions", {}, "_blank")]) {
+  const elsewhere = (one) => one.click("positions", { ctrlKey: true });
+  for (const click of [elsewhere, (one) => one.click("positions", {}, "_blank")]) {
     const one = browser("/masks");
     click(one);
     one.push("/masks?row=2");

@@ -26,7 +26,9 @@
     const to = new URL(url ?? "", location.href);
     if (last === "moved" || (last === "left" && to.pathname !== asked)) return; // not what was asked for
     if (to.pathname !== location.pathname && byMenu) to.hash = owned.leftAt(to.pathname);
-    else if (to.pathname === location.pathname && last !== "left" && !String(url).includes("#")) to.hash = location.hash;
+    else if (to.pathname === location.pathname && last !== "left" && !String(url).includes("#")) {
+      to.hash = location.hash;
+    }
     how({}, "", `${to.pathname}${to.search}${to.hash}`);
     before = location.href;
     if (last === "left") last = "arrived";
@@ -40,7 +42,8 @@
     if (!link || link.target || link.origin !== location.origin) return;
     const to = target(link);
     [last, asked, byMenu] = ["left", to.pathname, isMenus(link)];
-    if (to.pathname === location.pathname && to.search === location.search) owned.write({}); // the page as it is at first
+    const isOwn = to.pathname === location.pathname && to.search === location.search;
+    if (isOwn) owned.write({}); // the page as it is at first
     owned.go();
     if (link.dataset.ours === undefined) return;
     event.preventDefault(); // a link in a text would load the app anew
@@ -48,7 +51,10 @@
     push({}, "", link.href);
     dispatchEvent(new PopStateEvent("popstate"));
   }
-  /** Links say where they lead before they are opened apart: the menu's to a page as it was left. @param {Event} event */
+  /**
+   * Links say where they lead before they are opened apart: the menu's to a page as it was left.
+   * @param {Event} event
+   */
   function completed(event) {
     const link = linkOf(event);
     if (link?.dataset.testid !== "stPageLink-NavLink") return;

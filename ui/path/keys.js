@@ -37,14 +37,14 @@
     for (const key of keys) canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
   };
   const TYPING = "input:not([type=radio]), textarea, select, [contenteditable=true]";
-  const MOVING = "canvas, svg, input, [role=slider], [role=tab], [role=radio], [role=grid], [role=listbox], [role=option]";
+  const MOVING =
+    "canvas, svg, input, [role=slider], [role=tab], [role=radio], [role=grid], [role=listbox], [role=option]";
   /** @param {KeyboardEvent} event */
   const done = (event) => {
     const { key } = event;
-    const at = event.composedPath().find((one) => one instanceof Element);
-    const inField = at instanceof Element && at.matches(TYPING);
-    if (inField) return false;
-    const moves = at instanceof Element && event.composedPath().some((one) => one instanceof Element && one.matches(MOVING));
+    const path = event.composedPath().filter((one) => one instanceof Element);
+    if (path[0]?.matches(TYPING)) return false;
+    const moves = path.some((one) => one.matches(MOVING));
     if (key === "ArrowLeft" || key === "ArrowRight") {
       const way = key === "ArrowLeft" ? ["path-back a", "previous button"] : ["path-next a", "next button"];
       return !moves && (press(`.st-key-${way[0]}`) || (root.dataset.view === "present" && press(`.st-key-${way[1]}`)));
@@ -52,7 +52,8 @@
     if (key === "r" || key === "R") return press(".st-key-path-reveal button");
     if (/^[0-9]$/.test(key)) {
       const field = find(`${GUESS} input`);
-      const cells = [...document.querySelectorAll(`${GUESS} *`)].map(({ shadowRoot }) => shadowRoot?.querySelector(ANSWER)).find(Boolean);
+      const canvasIn = (/** @type {Element} */ { shadowRoot }) => shadowRoot?.querySelector(ANSWER);
+      const cells = [...document.querySelectorAll(`${GUESS} *`)].map(canvasIn).find(Boolean);
       if (field) field.focus(); // the digit is typed into it
       else if (cells instanceof HTMLElement) pick(cells, Number(key) - 1);
       else press(`${GUESS} button:nth-of-type(${key})`);

@@ -16,7 +16,8 @@
     .map((name) => name.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"))
     .map((name) => (new RegExp(SPACED, "v").test(name) ? `(?<!${SPACED})${name}s?(?!${SPACED})` : name));
   const pattern = new RegExp(written.join("|"), "giv");
-  const termOf = (/** @type {string} */ name) => NAMES[name.toLowerCase()] ?? NAMES[name.toLowerCase().replace(/s$/, "")];
+  const termOf = (/** @type {string} */ name) =>
+    NAMES[name.toLowerCase()] ?? NAMES[name.toLowerCase().replace(/s$/, "")];
   /** The first place of each term in a caption. */
   const found = (/** @type {Element} */ caption) => {
     /** @type {Map<string, Range>} */
@@ -39,7 +40,8 @@
   const link = (/** @type {Element} */ caption, /** @type {string} */ term, /** @type {Range} */ range) => {
     const query = new URLSearchParams({ view: "glossary", term });
     if (document.documentElement.lang !== "en") query.set("lang", document.documentElement.lang);
-    const made = Object.assign(document.createElement("a"), { href: `./teaching?${query}`, target: "_blank", className: LINK });
+    const look = { href: `./teaching?${query}`, target: "_blank", className: LINK };
+    const made = Object.assign(document.createElement("a"), look);
     made.ariaLabel = range.toString();
     const [at, around] = [range.getBoundingClientRect(), caption.getBoundingClientRect()];
     const zoom = caption.currentCSSZoom ?? 1;

@@ -1,11 +1,11 @@
-// Keys of the address that scripts of a page own (which head is looked at): they stand behind #, and no server hears of them.
-// A link from elsewhere may name them before #, as addresses of before do: the server says so once, and drops them there.
-// What sets a key of the address by `data-sets`, such as a bar of a chart, is pressed here too.
+// Keys of the address that scripts of a page own (which head is looked at): they stand behind #, and no server hears of
+// them. A link from elsewhere may name them before #, as addresses of before do: the server says so once, and drops
+// them there. What sets a key of the address by `data-sets`, such as a bar of a chart, is pressed here too.
 
 (() => {
   /** @typedef {Record<string, string>} Values */
 
-  /** @typedef {{ session: string, arrival: number, values: Values }} Arrival As the session counts them; "" is any one. */
+  /** @typedef {{ session: string, arrival: number, values: Values }} Arrival As the session counts; "" is any one. */
 
   /** Which arrival at the page is drawn; whether the reader asked for another address since. */
   let [drawn, ahead] = [/** @type {Arrival} */ ({ session: "", arrival: 0, values: {} }), true];
@@ -25,7 +25,10 @@
     left.set(location.pathname, location.hash);
   };
 
-  /** A press on what sets a key of the address opens the address that is there by now, with that key. @param {Event} event */
+  /**
+   * A press on what sets a key of the address opens the address that is there by now, with that key.
+   * @param {Event} event
+   */
   const set = (event) => {
     const pressed = event.composedPath().find((one) => one instanceof HTMLElement && one.dataset.sets);
     if (!(pressed instanceof HTMLElement)) return;
@@ -40,8 +43,8 @@
   Object.assign(globalThis, {
     heedmapAddress: {
       /**
-       * The server has drawn the page for an arrival there; its values are owned keys that stood before #. What Streamlit
-       * draws again of a run before, while it takes it away, is no arrival.
+       * The server has drawn the page for an arrival there; its values are owned keys that stood before #. What
+       * Streamlit draws again of a run before, while it takes it away, is no arrival.
        * @param {Arrival} found
        */
       arrive(found) {

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { sceneOf, sizeOf, spoken } from "../../../ui/components/alignments/alignments.js";
+import { spoken } from "../../../ui/components/alignments/alignments.js";
+import { sceneOf, sizeOf } from "../../../ui/components/alignments/scene.js";
 import { aspect, cellSide } from "../../../transformer/plots/canvas/all_heads/all_heads.js";
 import { MASKED, marked, strongestOf, valuesOf, wholeOf } from "../../../transformer/plots/canvas/shared/cells.js";
 import { cellAt, elision, partsOf, spoken as spokenSymbol, zoomFor } from "../../../ui/components/matrices/scene.js";
@@ -33,8 +34,11 @@ const VIEW = {
   header: {
     columns: ["a", "b", "c", "d", "e"],
     same_rows: true,
-    moments: [{ panels: [{ title: "M1", rows: ["u", "v"], decided: [] }, { title: "M2", rows: ["u", "v"], decided: [] }] }],
-    words: { looks: "{word} > {looked}", compared: "{word} >> {looked}", told: "{title}: {looked}", weighted: "{word}={weight}", listed: "{before}, {after}", beside: "{before} | {after}", nothing: "-" },
+    moments: [{ panels: ["M1", "M2"].map((title) => ({ title, rows: ["u", "v"], decided: [] })) }],
+    words: {
+      looks: "{word} > {looked}", compared: "{word} >> {looked}", told: "{title}: {looked}",
+      weighted: "{word}={weight}", listed: "{before}, {after}", beside: "{before} | {after}", nothing: "-",
+    },
   },
   arrays: {
     "0.0": new Float32Array([1, 0, 0, 0, 0, 0.3, 0.1, 0.05, 0.45, 0.1]),
@@ -52,17 +56,23 @@ test("the strongest is the first of equals", () => {
   assert.deepEqual([[1], [0, 2, 2], [3, 1], [-1, -1]].map(strongestOf), [0, 1, 0, 0]);
 });
 
-test("an alignment is a scene: a box a cell, its words, the row in focus, and a ring where another word decided", () => {
+test("an alignment is a scene: a box a cell, its words, the row in focus, a ring where another word decided", () => {
   const layout = { abreast: 1, left: 30, top: 20, cell: 5, tall: 10, upright: true };
   const theme = { text: "ink", primary: "lit", masked: [1, 2, 3], hatch: [4, 5, 6] };
-  const drawn = { rows: ["u", "v"], columns: ["a", "b", "c"], decided: [[0], [2]], weights: new Float32Array([1, 0, MASKED, 0.9, 0, 0.1]), layout, theme, focused: 1, looked: new Float32Array([0.9, 0, 0.1]) };
+  const drawn = {
+    rows: ["u", "v"], columns: ["a", "b", "c"], decided: [[0], [2]],
+    weights: new Float32Array([1, 0, MASKED, 0.9, 0, 0.1]), layout, theme,
+    focused: 1, looked: new Float32Array([0.9, 0, 0.1]),
+  };
   const items = sceneOf(drawn);
   const cells = items.filter(({ kind, height }) => kind === "box" && height === 10);
   assert.deepEqual(cells.map(({ x, y }) => [x, y]), [[30, 20], [35, 20], [40, 20], [30, 30], [35, 30], [40, 30]]);
   assert.equal(cells[2].colour, "rgb(1,2,3)");
-  assert.deepEqual(items.filter(({ kind }) => kind === "text").map(({ text, bold }) => [text, bold]), [["u", false], ["v", true], ["a", true]]);
-  const frames = items.filter(({ kind, colour }) => kind === "frame" && colour !== "#000000").map(({ x, y, colour }) => [x, y, colour]);
-  assert.deepEqual(frames, [[30.5, 20.5, "#ffffff"], [40.5, 20.5, "#ffffff"], [30, 30, "#ffffff"], [40.5, 33, "#ffb26b"]]);
+  const texts = items.filter(({ kind }) => kind === "text").map(({ text, bold }) => [text, bold]);
+  assert.deepEqual(texts, [["u", false], ["v", true], ["a", true]]);
+  const frames = items.filter(({ kind, colour }) => kind === "frame" && colour !== "#000000");
+  const expected = [[30.5, 20.5, "#ffffff"], [40.5, 20.5, "#ffffff"], [30, 30, "#ffffff"], [40.5, 33, "#ffb26b"]];
+  assert.deepEqual(frames.map(({ x, y, colour }) => [x, y, colour]), expected);
   assert.deepEqual(sizeOf(layout, 2, 3), { wide: 49, tall: 54 });
 });
 
@@ -95,8 +105,10 @@ test("matrices grow until they fill the width, or the window's height", () => {
 
 test("keys move among the cells and stop at the edges", () => {
   const to = (key, row, column, ctrlKey = false) => moved({ key, ctrlKey }, [row, column], 2, 3);
-  assert.deepEqual([to("ArrowUp", 0, 1), to("ArrowDown", 1, 1), to("ArrowLeft", 1, 0), to("ArrowRight", 0, 2)], [[0, 1], [1, 1], [1, 0], [0, 2]]);
-  assert.deepEqual([to("ArrowUp", 1, 1), to("ArrowDown", 0, 1), to("ArrowLeft", 1, 2), to("ArrowRight", 0, 1)], [[0, 1], [1, 1], [1, 1], [0, 2]]);
+  const within = [to("ArrowUp", 0, 1), to("ArrowDown", 1, 1), to("ArrowLeft", 1, 0), to("ArrowRight", 0, 2)];
+  assert.deepEqual(within, [[0, 1], [1, 1], [1, 0], [0, 2]]);
+  const led = [to("ArrowUp", 1, 1), to("ArrowDown", 0, 1), to("ArrowLeft", 1, 2), to("ArrowRight", 0, 1)];
+  assert.deepEqual(led, [[0, 1], [1, 1], [1, 1], [0, 2]]);
   assert.deepEqual([to("Home", 1, 2), to("End", 1, 0), to("Tab", 0, 0)], [[1, 0], [1, 2], undefined]);
   assert.deepEqual([to("Home", 1, 2, true), to("End", 0, 0, true)], [[0, 0], [1, 2]]);
   const far = (key) => moved({ key }, [5, 5], 8, 20, 4, 10);
@@ -105,7 +117,8 @@ test("keys move among the cells and stop at the edges", () => {
 
 test("numbers are written short, with a true minus, and zero has none", () => {
   const text = (value, digits = 2) => written(value, digits, "undefined");
-  assert.deepEqual([0.5, -0.25, -0.001, 12345, -1e6].map((value) => text(value)), ["0.50", "−0.25", "0.00", "12345.00", "−1e6"]);
+  const numbers = [0.5, -0.25, -0.001, 12345, -1e6];
+  assert.deepEqual(numbers.map((value) => text(value)), ["0.50", "−0.25", "0.00", "12345.00", "−1e6"]);
   assert.deepEqual([NaN, Infinity, -Infinity].map((value) => text(value)), ["undefined", "∞", "−∞"]);
   assert.equal(text(1e-4, 4), "0.0001");
 });

@@ -3,12 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PALE } from "../../../ui/components/alignments/alignments.js";
+import { PALE } from "../../../ui/components/alignments/scene.js";
 import { colouring, FADED } from "../../../ui/components/matrices/scene.js";
 import { diverging, headColour } from "../../../transformer/plots/canvas/shared/colours.js";
 
 const hex = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
-const colour = (text) => (text.startsWith("rgb") ? text.match(/\d+/g).map(Number) : hex(text.length === 4 ? text.replace(/[0-9a-f]/g, "$&$&") : text));
+const doubled = (text) => (text.length === 4 ? text.replace(/[0-9a-f]/g, "$&$&") : text);
+const colour = (text) => (text.startsWith("rgb") ? text.match(/\d+/g).map(Number) : hex(doubled(text)));
 const over = (front, share, behind) => front.map((one, i) => one * share + behind[i] * (1 - share));
 const THEMES = {
   light: { dark: false, text: "#1b2530", background: "#fdfcf9", masked: [221, 222, 221] },
@@ -17,7 +18,8 @@ const THEMES = {
 
 /** How far two colours are apart: (lighter + 0.05) / (darker + 0.05), of their relative luminance. */
 function contrast(one, other) {
-  const linear = (channel) => (channel / 255 <= 0.04045 ? channel / 255 / 12.92 : ((channel / 255 + 0.055) / 1.055) ** 2.4);
+  const curve = (share) => (share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4);
+  const linear = (channel) => curve(channel / 255);
   const light = (rgb) => [0.2126, 0.7152, 0.0722].reduce((sum, share, i) => sum + share * linear(rgb[i]), 0);
   const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
   return (high + 0.05) / (low + 0.05);
@@ -42,6 +44,8 @@ for (const [name, theme] of Object.entries(THEMES)) {
 
   test(`words beside the one in focus can be read, and lines of heads be told from the page: ${name}`, () => {
     assert.ok(contrast(over(ink, PALE, paper), paper) >= 4.5);
-    for (let head = 0; head < 16; head++) assert.ok(contrast(hex(headColour(head, theme, 16)), paper) >= 2.9, String(head));
+    for (let head = 0; head < 16; head++) {
+      assert.ok(contrast(hex(headColour(head, theme, 16)), paper) >= 2.9, String(head));
+    }
   });
 }

@@ -7,7 +7,9 @@ import { along, blockAt, marked, MASKED, paint, weightAt } from "../../../transf
 import { told } from "../../../transformer/plots/canvas/heatmap/heatmap.js";
 import { rounded } from "../../../transformer/plots/canvas/shared/words.js";
 import { scaleOf } from "../../../transformer/plots/canvas/heatmap/scene.js";
-import { panned, seen, settled, showing, spoken, ticks, zoomed } from "../../../transformer/plots/canvas/heatmap/zoom.js";
+import {
+  panned, seen, settled, showing, spoken, ticks, zoomed,
+} from "../../../transformer/plots/canvas/heatmap/zoom.js";
 
 const SHAPE = [1000, 700];
 
@@ -34,7 +36,10 @@ test("ticks are round numbers, and the first cell is one", () => {
 });
 
 /** The whole in blocks of 2 x 3 cells, and over it the cells of rows 2 to 4 and columns 3 to 5, which have names. */
-const whole = { rows: [0, 5], columns: [0, 7], tall: 2, wide: 3, codes: new Uint8Array([0, 127, 3, 4, 254, 6, 7, 255, 9]) };
+const whole = {
+  rows: [0, 5], columns: [0, 7], tall: 2, wide: 3,
+  codes: new Uint8Array([0, 127, 3, 4, 254, 6, 7, 255, 9]),
+};
 const part = {
   rows: [2, 4], columns: [3, 5], tall: 1, wide: 1,
   values: new Float32Array([0.25, MASKED, 0, 0.5]), queries: ["q2", "q3"], keys: ["k3", "k4"],
@@ -42,7 +47,8 @@ const part = {
 
 test("a pixel shows the cell under it: of the part where there is one, else the block of the whole", () => {
   assert.deepEqual([...along(5, 0, 10, [2, 8], 2)], [-1, 0, 1, 2, -1]);
-  const look = { pixelOf: (weight) => (Number.isNaN(weight) ? 2000 : weight === MASKED ? 0 : Math.round(100 * weight) + 1), masked: 255, hatch: 1000 };
+  const code = (weight) => (weight === MASKED ? 0 : Math.round(100 * weight) + 1);
+  const look = { pixelOf: (weight) => (Number.isNaN(weight) ? 2000 : code(weight)), masked: 255, hatch: 1000 };
   const pixels = new Uint32Array(35);
   paint(pixels, 7, 5, [0, 5, 0, 7], [whole, part], 0.5, look);
   assert.deepEqual([...pixels.slice(0, 7)], [1, 1, 1, 14, 14, 14, 1]);
@@ -79,7 +85,7 @@ test("codes are square roots of shares of the largest", () => {
   assert.equal(rounded(0.123456789, 6), "0.123457");
 });
 
-test("a scale begins at 0 and ends at 1, at the largest where it is relative, and has 0 in its middle otherwise", () => {
+test("a scale begins at 0 and ends at 1, at the largest if it is relative, and has 0 in its middle otherwise", () => {
   const layers = [{ values: new Float32Array([-0.25, 0.125, MASKED, NaN]) }];
   const of = (/** @type {object} */ one) => scaleOf({ layers, header: {}, relative: false, ...one });
   assert.deepEqual(of({}), { largest: 0.125, end: 1 });
@@ -90,7 +96,8 @@ test("a scale begins at 0 and ends at 1, at the largest where it is relative, an
 });
 
 test("the cell that is said is the one of its query and key, where there are more keys than queries", () => {
-  const axes = { queries: { texts: ["a", "b"], labels: ["a", "b"] }, keys: { texts: ["x", "y", "z"], labels: ["x", "y", "z"] } };
+  const axis = (texts) => ({ texts, labels: texts });
+  const axes = { queries: axis(["a", "b"]), keys: axis(["x", "y", "z"]) };
   const said = { told: "{query} {key} {value}", masked: "masked", nan: "no number", marks: "marked" };
   const view = {
     header: { ...axes, words: said, axis: { queries: "query", keys: "key" } },
@@ -98,5 +105,6 @@ test("the cell that is said is the one of its query and key, where there are mor
     pair: [1, 0],
   };
   const cells = [[0, 2], [1, 0], [1, 1], [1, 2]];
-  assert.deepEqual(cells.map((cell) => told(view, cell)), ["a z 0.300", "b x 0.400 marked", "b y masked", "b z no number"]);
+  const texts = cells.map((cell) => told(view, cell));
+  assert.deepEqual(texts, ["a z 0.300", "b x 0.400 marked", "b y masked", "b z no number"]);
 });

@@ -4,13 +4,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { MASKED } from "../../../transformer/plots/canvas/shared/cells.js";
-import { across, chosen, dotted, legend, sceneOf, spoken, timesOf } from "../../../transformer/plots/canvas/lines/lines.js";
+import { across, chosen, dotted, sceneOf } from "../../../transformer/plots/canvas/lines/scene.js";
+import { legend, spoken, timesOf } from "../../../transformer/plots/canvas/lines/spoken.js";
 
 const words = {
   looked: "{word}: {head}: {listed}", from: "{word} < {listed} ({head})", weighted: "{word}={weight}",
-  listed: "{before}; {after}", nothing: "{word}: nothing", nobody: "{word}: nobody", solid: "solid {head}", dotted: "dotted",
-  agree: "{hits}/{decided}", none: "no word", unknown: "not known", same: "{source} too {times}", other: "but {source} {nats}", undecided: "none {times}",
-  decides: "decided {listed}", coloured: "colours", above: "from {least}",
+  listed: "{before}; {after}", nothing: "{word}: nothing", nobody: "{word}: nobody", solid: "solid {head}",
+  dotted: "dotted", agree: "{hits}/{decided}", none: "no word", unknown: "not known", same: "{source} too {times}",
+  other: "but {source} {nats}", undecided: "none {times}", decides: "decided {listed}", coloured: "colours",
+  above: "from {least}",
 };
 
 /** Three written words over four source words; the first may not see the last, the last sees nothing. */
@@ -48,7 +50,8 @@ test("lines are those of the word in focus, above a least weight", () => {
 
 test("a line leads from under the source word to above the written one, and grows with its weight", () => {
   const box = (left, top) => ({ left, top, width: 20, height: 30 });
-  const boxes = { key: [10, 60, 110, 160].map((left) => box(left, 0)), query: [100, 150, 200].map((left) => box(left, 130)) };
+  const key = [10, 60, 110, 160].map((left) => box(left, 0));
+  const boxes = { key, query: [100, 150, 200].map((left) => box(left, 130)) };
   const drawn = (focus) => sceneOf({ ...view, focus, boxes, theme: { primary: "lit", text: "ink" } });
   const strong = drawn(null).at(-1); // from b to x, of weight 0.9
   assert.deepEqual([strong.x0, strong.y0, strong.x1, strong.y1, strong.colour], [70, 30, 110, 130, "lit"]);
@@ -93,16 +96,18 @@ test("of a long sentence only strong lines are drawn, until a word is in focus",
   assert.equal(chosen(long, { side: "query", index: 3 }).length, 2);
 });
 
-test("of several heads each has lines of its own colour, the strongest last and all in lanes, and no dotted one", () => {
+test("of several heads each has lines of its own colour, the strongest last, all in lanes, and no dotted one", () => {
   const all = new Float32Array([0.5, 0.25, MASKED, 0.75, NaN, 0, 0.125, 1, 0.5, 0.25, 0.0625, 0.5]); // 2 heads, 3 x 2
   const header = { ...view.header, shape: [3, 2], decided: [[1, 2], [1, 2], [1, 2]] };
   const box = (left, top) => ({ left, top, width: 20, height: 24 });
   const boxes = { key: [0, 24].map((top) => box(200, top)), query: [0, 24, 48].map((top) => box(0, top)) };
-  const several = { ...view, all, columns: true, header, boxes, focus: null, theme: { primary: "lit", text: "ink", dark: false } };
+  const theme = { primary: "lit", text: "ink", dark: false };
+  const several = { ...view, all, columns: true, header, boxes, focus: null, theme };
   const lines = chosen(several, null);
   assert.deepEqual(lines.map(({ weight }) => weight), [NaN, 0.0625, 0.125, 0.25, 0.25, 0.5, 0.5, 0.5, 0.75, 1]);
   assert.deepEqual(lines.at(-1), { head: 1, query: 0, key: 1, weight: 1 });
-  assert.deepEqual(chosen(several, { side: "key", index: 0 }).map(({ weight }) => weight), [NaN, 0.0625, 0.125, 0.5, 0.5]);
+  const first = chosen(several, { side: "key", index: 0 });
+  assert.deepEqual(first.map(({ weight }) => weight), [NaN, 0.0625, 0.125, 0.5, 0.5]);
   const drawn = sceneOf(several);
   assert.equal(drawn.length, 10);
   assert.deepEqual([drawn[0].dash, drawn[1].dash], [[4, 4], null]);

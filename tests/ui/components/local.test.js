@@ -17,7 +17,10 @@ function record() {
     const weights = Float32Array.from({ length: 2 * 3 * size }, (_, at) => at / 100);
     return { name, sites: [`${name}.0`, `${name}.1`], heads: 3, queries, keys, weights };
   };
-  const kinds = [kind("decoder.cross", axis("ein", "a|b"), axis("one", "two", "b|c")), kind("encoder.self", axis("x", "y"), axis("x", "y"))];
+  const kinds = [
+    kind("decoder.cross", axis("ein", "a|b"), axis("one", "two", "b|c")),
+    kind("encoder.self", axis("x", "y"), axis("x", "y")),
+  ];
   return { id: "r", kinds, usual: { layer: 1, head: 2 } };
 }
 
@@ -38,11 +41,12 @@ test("an address says what differs from the defaults, and says it again as it wa
   assert.deepEqual(addressOf(choiceOf(said, one), one), said);
 });
 
-/** The same with names for layers that tell the kind too: two numbers, and one word for the place that is shown at first. */
+/** The same with names for layers that tell the kind too: two numbers, and one word for the place shown at first. */
 function named() {
   const one = record();
   const [numbered, alone] = [one.kinds[1], one.kinds[0]];
-  const single = { ...alone, name: "pooling", sites: ["pooling"], layers: ["pooling"], weights: alone.weights.slice(0, alone.weights.length / 2) };
+  const weights = alone.weights.slice(0, alone.weights.length / 2);
+  const single = { ...alone, name: "pooling", sites: ["pooling"], layers: ["pooling"], weights };
   return { ...one, kinds: [{ ...numbered, layers: ["0", "1"] }, single], usual: { kind: 1, layer: 0, head: null } };
 }
 
@@ -51,11 +55,13 @@ test("the name of a layer tells the kind, and the mean may be what is shown at f
   const said = (values) => addressOf(choiceOf(values, one), one);
   const usual = choiceOf({}, one);
   assert.deepEqual([usual.kind.name, usual.layer, usual.head], ["pooling", 0, null]);
-  for (const nothing of [{ layer: "pooling", head: "mean" }, { layer: "2", head: "3" }, { kind: "encoder.self", layer: "x" }]) assert.ok(!said(nothing).layer);
+  const unknown = [{ layer: "pooling", head: "mean" }, { layer: "2", head: "3" }, { kind: "encoder.self", layer: "x" }];
+  for (const nothing of unknown) assert.ok(!said(nothing).layer);
   assert.deepEqual(said({ layer: "pooling", head: "mean" }), {});
   const asked = choiceOf({ layer: "1", head: "0" }, one);
   assert.deepEqual([asked.kind.name, asked.layer, asked.head], ["encoder.self", 1, 0]);
-  assert.deepEqual([said({ layer: "1", head: "0" }), said({ layer: "0" })], [{ layer: "1", head: "0" }, { layer: "0" }]);
+  const both = [said({ layer: "1", head: "0" }), said({ layer: "0" })];
+  assert.deepEqual(both, [{ layer: "1", head: "0" }, { layer: "0" }]);
 });
 
 test("a grid of all kinds has numbers of its own, and a pick in it names the layer", () => {
@@ -83,7 +89,8 @@ test("the mean of a layer's heads hides what they hide", () => {
   cross.weights.set([MASKED], 12 + 2);
   const mean = weightsOf(cross, 0, null);
   assert.deepEqual([...mean].map((one) => one.toFixed(2)), ["0.06", "0.07", "-Infinity", "0.09", "0.10", "0.11"]);
-  assert.deepEqual([...weightsOf(cross, 1, 2)].map((one) => one.toFixed(2)), ["0.30", "0.31", "0.32", "0.33", "0.34", "0.35"]);
+  const weights = [...weightsOf(cross, 1, 2)].map((one) => one.toFixed(2));
+  assert.deepEqual(weights, ["0.30", "0.31", "0.32", "0.33", "0.34", "0.35"]);
 });
 
 test("thumbnails are the record's own weights of the kind that is looked at", () => {
@@ -96,10 +103,12 @@ test("thumbnails are the record's own weights of the kind that is looked at", ()
   assert.equal(grid.seen(header, one, choiceOf({ kind: "decoder.cross" }, one), {}, sent).arrays, sent);
 });
 
-test("lines are the chosen head's, of any kind, with what decides each word where that is known; in columns the mean shows all", () => {
+test("lines are the chosen head's, of any kind, with what decides a word; in columns the mean shows all", () => {
   const one = record();
   one.kinds[0].decided = [[2, 1.5], [-1, 0.5]];
-  const side = (/** @type {string} */ name) => ({ heads: [["a", "b", "c", name], ["d", "e", "f", `${name}1`]], file_names: [[], []], abouts: [] });
+  const side = (/** @type {string} */ name) => (
+    { heads: [["a", "b", "c", name], ["d", "e", "f", `${name}1`]], file_names: [[], []], abouts: [] }
+  );
   const [bitext, columns] = [localOf(false), localOf(true)];
   const header = { sides: { "decoder.cross": side("m"), "encoder.self": side("s") } };
   const cross = bitext.seen(header, one, choiceOf({ head: "mean", pair: "decoder.cross:ein|two" }, one));
@@ -120,6 +129,7 @@ test("a marked pair is told in every head: where it lies, and its weight", () =>
   const one = record();
   const { at, weights } = pairIn(one.kinds[0], [0, 1], [0, null, 1]);
   assert.deepEqual(at, [0.25, 0.5]);
-  assert.deepEqual(weights.map((row) => row.map((weight) => weight.toFixed(2))), [["0.01", "0.07", "0.13"], [], ["0.19", "0.25", "0.31"]]);
+  const written = weights.map((row) => row.map((weight) => weight.toFixed(2)));
+  assert.deepEqual(written, [["0.01", "0.07", "0.13"], [], ["0.19", "0.25", "0.31"]]);
   assert.equal(pairIn(one.kinds[0], null, [0]), null);
 });

@@ -3,16 +3,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { cornerOf, headAt, pictureRow } from "../../../ui/components/map/heads.js";
 import { bandOf, layoutOf, NARROW, STREAM, streamOf, wordsOf } from "../../../ui/components/map/layout.js";
-import { cornerOf, headAt, pictureRow, sumAt, sureAt, valueAt } from "../../../ui/components/map/scene.js";
+import { sumAt, sureAt, valueAt } from "../../../ui/components/map/numbers.js";
 
 const measure = (text) => 7 * text.length;
-const row = (more) => ({ name: "0.0", layer: 0, boxes: [1], before: [], after: [], sums: [], slim: false, crosses: false, feeds: false, ...more });
-const tower = (rows, stepped = false) => ({ title: "t", reads: 0, words: ["a", "bb"], attached: [false, false], stepped, rows });
+const row = (more) => ({
+  name: "0.0", layer: 0, boxes: [1], before: [], after: [], sums: [], slim: false, crosses: false, feeds: false,
+  ...more,
+});
+const tower = (rows, stepped = false) => (
+  { title: "t", reads: 0, words: ["a", "bb"], attached: [false, false], stepped, rows }
+);
 const steps = { labels: ["x", "y"], attached: [false, false], next: [[], []], written: true };
 
 test("rows stand from the bottom up in the order in which they run, and none covers another", () => {
-  const rows = [row({ layer: -1 }), row({ sums: [2], heads: { shape: [4, 5, 7], queries: 5, keys: 0 } }), row({}), row({ layer: 1, slim: true })];
+  const heads = { shape: [4, 5, 7], queries: 5, keys: 0 };
+  const rows = [row({ layer: -1 }), row({ sums: [2], heads }), row({}), row({ layer: 1, slim: true })];
   const { towers, height } = layoutOf({ towers: [tower(rows)], steps }, 500, measure, 0);
   const placed = towers[0].rows;
   for (let i = 1; i < placed.length; i++) assert.ok(placed[i].y + placed[i].height <= placed[i - 1].y);
@@ -30,7 +37,8 @@ test("two towers stand beside each other with their streams outside, one above t
 });
 
 test("a stream is parted by the share, and what comes back is as thick as it", () => {
-  const placed = { row: row({ sums: [5] }), y: 40, height: 30, boxes: [{ part: 1, x: 50, width: 100 }], grid: null, read: 70, merge: 40 };
+  const boxes = [{ part: 1, x: 50, width: 100 }];
+  const placed = { row: row({ sums: [5] }), y: 40, height: 30, boxes, grid: null, read: 70, merge: 40 };
   const path = streamOf({ stream: 10, mirrored: false, rows: [placed], wordsTop: 100, top: 10 }, () => 0.4);
   const narrowest = 10 + STREAM * 0.6;
   assert.ok(path.includes(`${narrowest.toFixed(1)} `));
@@ -44,7 +52,8 @@ test("words that do not fit show the lines around the step", () => {
   assert.ok(shown.some(({ index }) => index === 55) && !shown.some(({ index }) => index === 0));
   assert.equal(new Set(shown.map(({ y }) => y)).size, 3);
   const dots = shown.filter(({ text }) => text === "…");
-  assert.deepEqual([dots.length, dots[0], dots[0].index + 1], [1, shown[0], shown[1].index]); // no word after the last one is hidden
+  // No word after the last one is hidden.
+  assert.deepEqual([dots.length, dots[0], dots[0].index + 1], [1, shown[0], shown[1].index]);
   const first = wordsOf(many, many.map(() => false), { x: 0, width: 200, mirrored: false }, measure, 0);
   assert.deepEqual([first[0].text, first.at(-1).text, first.at(-1).index], ["w0", "…", first.at(-2).index + 1]);
 });
@@ -57,7 +66,8 @@ test("numbers at a step are those of the step, and means where no step is meant"
   assert.deepEqual(sureAt(arrays, "0.1", 1), { head: 1, key: 4, weight: 0.25 });
   assert.equal(sureAt(arrays, "0.1", -1), null);
   assert.equal(valueAt([2, 4, 9], -1), 5);
-  assert.deepEqual([0, 2, 3, 9, -1, 10].map((query) => pictureRow({ shape: [1, 4, 4], queries: 10 }, query)), [0, 0, 1, 3, null, null]);
+  const rowOf = (query) => pictureRow({ shape: [1, 4, 4], queries: 10 }, query);
+  assert.deepEqual([0, 2, 3, 9, -1, 10].map(rowOf), [0, 0, 1, 3, null, null]);
 });
 
 test("a click finds the head under it, and none between two", () => {

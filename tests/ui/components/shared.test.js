@@ -25,7 +25,8 @@ function message(header, parts, skip = 0) {
 
 for (const skip of [0, 1, 3]) {
   test(`a message is read wherever it begins: ${skip}`, () => {
-    const [codes, places, weights] = [new Uint8Array([1, 255, 3]), new Uint32Array([70000]), new Float32Array([0.25, NaN])];
+    const [codes, places] = [new Uint8Array([1, 255, 3]), new Uint32Array([70000])];
+    const weights = new Float32Array([0.25, NaN]);
     const arrays = [["codes", "uint8", 3], ["places", "uint32", 1], ["weights", "float32", 2]];
     const read = decode(message({ title: "é", arrays }, [codes, places, weights], skip));
     assert.equal(read.header.title, "é");
@@ -101,7 +102,8 @@ const THEME = { text: "#000", font: "sans" };
 
 test("a saved picture's title is bold and wrapped, its lines below; nothing said takes no room", () => {
   const { items, height } = titleOf({ ...ruler }, { title: "aa bb cc", lines: ["dd ee", "f"] }, 50, THEME);
-  assert.deepEqual(items.map(({ text, bold }) => [text, bold]), [["aa bb", true], ["cc", true], ["dd ee", false], ["f", false]]);
+  const written = items.map(({ text, bold }) => [text, bold]);
+  assert.deepEqual(written, [["aa bb", true], ["cc", true], ["dd ee", false], ["f", false]]);
   assert.deepEqual(items.map(({ y }) => y), [10.5, 31.5, 50.5, 67.5]);
   assert.equal(height, 2 * 21 + 2 * 17 + 10);
   assert.deepEqual(titleOf({ ...ruler }, { title: "", lines: [""] }, 50, THEME), { items: [], height: 0 });
@@ -109,12 +111,14 @@ test("a saved picture's title is bold and wrapped, its lines below; nothing said
 
 test("a legend's marks go on in a new row where they do not fit, and its height is what it paints", () => {
   const marks = ["aaaaa", "bbbbb", "ccccc"].map((name) => [name, () => []]);
-  const height = (width, some) => legendOf({ ...ruler }, { name: "", ticks: [], marks: some, note: "" }, width, THEME).height;
+  const legend = (width, some) => legendOf({ ...ruler }, { name: "", ticks: [], marks: some, note: "" }, width, THEME);
+  const height = (width, some) => legend(width, some).height;
   assert.equal(height(300, []), 0);
   assert.deepEqual([1, 2, 3].map((count) => height(151, marks.slice(0, count))), [22, 40, 58]); // 69 + 14 + 69 wide
   assert.deepEqual([1, 2, 3].map((count) => height(152, marks.slice(0, count))), [22, 22, 40]);
-  const { items, width } = legendOf({ ...ruler }, { name: "", ticks: [], marks: [["aaa bbb", () => []]], note: "" }, 60, THEME);
-  assert.deepEqual(items.map(({ text, x, y }) => [text, x, y]), [["aaa", 19, 7], ["bbb", 19, 24]]); // no meaning is cut short
+  const { items, width } = legend(60, [["aaa bbb", () => []]]);
+  // No meaning is cut short.
+  assert.deepEqual(items.map(({ text, x, y }) => [text, x, y]), [["aaa", 19, 7], ["bbb", 19, 24]]);
   assert.equal(width, 49);
 });
 

@@ -1,29 +1,21 @@
 // Alignments of one source, side by side: point at a target word, and what it looked at is marked in every one.
 // Several moments (the snapshots of a training) are played in the browser; nothing is asked of the server meanwhile.
 
-import { agreement, boxesOf, marksOf, ringsOf, rowOf, strongestOf } from "../../../transformer/plots/canvas/shared/cells.js";
+import { agreement, rowOf, strongestOf } from "../../../transformer/plots/canvas/shared/cells.js";
 import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
 import { activate, walk } from "../../../transformer/plots/canvas/shared/grid.js";
 import { button, element, say } from "../../../transformer/plots/canvas/shared/page.js";
-import { rulerOf, savePicture, showLegend, TICKS, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
-import { decidedIn, drawOn, framed, shifted } from "../../../transformer/plots/canvas/shared/scene.js";
+import { rulerOf, savePicture, showLegend, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
+import { drawOn, shifted } from "../../../transformer/plots/canvas/shared/scene.js";
 import { fill, listed } from "../../../transformer/plots/canvas/shared/words.js";
 import { makePlayer } from "../shared/player.js";
+import { GAP, layoutOf, legendFor, sceneOf, sizeOf } from "./scene.js";
 
-const FONT = 12;
-const LABEL = { row: 110, column: 128 }; // pixels for a label, at most
-const CELL = { narrow: 12, wide: 44, least: 3, tall: 22, low: 12 };
-const ABREAST = 480; // from this width on, panels stand side by side, if every source word has its room there
-const GAP = 24;
-const BAR = 14; // room below the cells for the marked source words' bars
-export const PALE = 0.65; // how strong other labels are while a word is in focus
-const STRONG = 0.1; // from this weight on, a source word counts as looked at
 const SPOKEN = { most: 3, least: 0.05 }; // source words that are named, and the weight of one
 const SAVED = 220; // pixels of width that a panel's title gets in a picture
 
 /** @typedef {import("../../../transformer/plots/canvas/shared/colours.js").Theme} Theme */
-/** @typedef {import("../../../transformer/plots/canvas/shared/scene.js").Item} Item */
 
 /** @typedef {{ title: string, note: string, rows: string[], decided: [key: number][] }} Panel */
 
@@ -38,8 +30,9 @@ const SAVED = 220; // pixels of width that a panel's title gets in a picture
  * @property {string} file_name
  * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about
  * @property {{ name: string, panels: Panel[] }[]} moments
- * @property {Record<"save_png" | "hint" | "hint_one" | "looks" | "compared" | "told" | "nothing" | "weight" | "nowhere" | "play" | "pause" |
- *   "moments" | "weighted" | "listed" | "beside" | "decided" | "agreed" | "decides", string>} words
+ * @property {Record<"save_png" | "hint" | "hint_one" | "looks" | "compared" | "told" | "nothing" | "weight" |
+ *   "nowhere" | "play" | "pause" | "moments" | "weighted" | "listed" | "beside" | "decided" | "agreed" |
+ *   "decides", string>} words
  */
 
 /** @typedef {ReturnType<typeof build>} Box One panel's elements, and what is drawn in them. */
@@ -49,7 +42,7 @@ const SAVED = 220; // pixels of width that a panel's title gets in a picture
  *   header: Header,
  *   arrays: Record<string, Float32Array<ArrayBuffer>>,
  *   theme: Theme,
- *   layout: Layout,
+ *   layout: import("./scene.js").Layout,
  *   player: import("../shared/player.js").Player,
  *   boxes: Box[],
  *   moment: number,
@@ -127,7 +120,8 @@ function show(view, box, { title, note, rows, decided }, order, focus) {
   const { columns } = header;
   const isHere = focus && (header.same_rows || focus.panel === order) && focus.row < rows.length;
   const focused = isHere ? focus.row : null;
-  const looked = focus && rowOf(arrays[`${moment}.${header.same_rows ? order : focus.panel}`], columns.length, focus.row);
+  const seen = header.same_rows ? order : focus?.panel;
+  const looked = focus && rowOf(arrays[`${moment}.${seen}`], columns.length, focus.row);
   say(box.title, title);
   const weights = arrays[`${moment}.${order}`];
   const agreed = decided.length ? agreement(decided, weights, columns.length, [header.words.agreed, "", ""]) : "";
@@ -158,7 +152,7 @@ function build(view, order) {
     title: element("b"),
     note: element("span", "note"),
     canvas,
-    drawn: /** @type {Drawn | null} */ (null),
+    drawn: /** @type {import("./scene.js").Drawn | null} */ (null),
   };
   const caption = element("figcaption");
   caption.append(box.title, box.note);
@@ -203,7 +197,8 @@ function hintOf({ header: { moments, words }, moment }) {
  */
 function focusOf({ header, moment, pointed, marked }) {
   const { panels } = header.moments[moment];
-  return [pointed, marked].find((position) => position && position.row < (panels[position.panel]?.rows.length ?? 0)) ?? null;
+  const isHere = (/** @type {Position | null} */ one) => one && one.row < (panels[one.panel]?.rows.length ?? 0);
+  return [pointed, marked].find(isHere) ?? null;
 }
 
 /**
@@ -214,117 +209,6 @@ function focusOf({ header, moment, pointed, marked }) {
 function mark(view, panel, row) {
   const same = view.marked?.panel === panel && view.marked.row === row;
   view.send("marked", same ? { none: true } : { panel, row });
-}
-
-/** @typedef {ReturnType<typeof layoutOf>} Layout */
-
-/**
- * What is drawn of one panel: `weights` are `MASKED` where there is no such key, `decided` the source word that decides each row
- * (-1: none), `focused` is the row in focus if it is this panel's, `looked` what the word in focus looked at.
- * @typedef {object} Drawn
- * @property {string[]} rows
- * @property {string[]} columns
- * @property {import("../../../transformer/plots/canvas/shared/cells.js").Decided} decided
- * @property {Float32Array} weights
- * @property {Layout} layout
- * @property {Theme} theme
- * @property {number | null} focused
- * @property {Float32Array | null} looked
- */
-
-/**
- * Where everything lies, in CSS pixels; the same for all panels, so that the source axes line up.
- * @param {Header} header
- * @param {number} moment
- * @param {Theme} theme
- * @param {number} width
- * @param {CanvasRenderingContext2D} ruler
- */
-export function layoutOf({ columns, moments }, moment, theme, width, ruler) {
-  const count = moments[moment].panels.length;
-  ruler.font = `600 ${FONT}px ${theme.font}`;
-  const widest = (/** @type {string[]} */ texts) => texts.reduce((most, label) => Math.max(most, ruler.measureText(label).width), 0);
-  const panels = moments.flatMap((one) => one.panels);
-  const left = Math.min(Math.ceil(widest(panels.flatMap((panel) => panel.rows))) + 10, LABEL.row, Math.round(width / 3));
-  const roomOf = (/** @type {number} */ number) => (width - (number - 1) * GAP) / number - left - 4;
-  const abreast = width >= ABREAST && roomOf(count) >= columns.length * CELL.narrow ? count : 1;
-  const cell = Math.min(Math.max(Math.floor(roomOf(abreast) / columns.length), CELL.least), CELL.wide);
-  const upright = widest(columns) + 6 > cell;
-  const top = upright ? Math.min(Math.ceil(widest(columns)) + 10, LABEL.column) : 22;
-  const many = panels.some(({ rows }) => rows.length > 40);
-  return { abreast, left, top, cell, tall: many ? CELL.low : CELL.tall, upright };
-}
-
-/**
- * How large a panel's picture is, in CSS pixels.
- * @param {Layout} layout
- * @param {number} rows
- * @param {number} columns
- */
-export function sizeOf(layout, rows, columns) {
-  return { wide: layout.left + columns * layout.cell + 4, tall: layout.top + rows * layout.tall + BAR };
-}
-
-/**
- * A panel's picture, its upper left corner at the origin.
- * @param {Drawn} drawn
- * @returns {Item[]}
- */
-export function sceneOf(drawn) {
-  const { columns, weights, decided, layout, theme, looked } = drawn;
-  const cells = boxesOf(weights, columns.length, layout, theme);
-  return [...cells, ...labels(drawn), ...(looked ? marks(drawn, looked) : []), ...ringsOf(decided, weights, columns.length, layout)];
-}
-
-/**
- * The words: those that belong to what is in focus are bold, others paler then. Of narrow columns every few are named.
- * @param {Drawn} drawn
- * @returns {Item[]}
- */
-function labels({ rows, columns, layout: { left, top, cell, tall, upright }, theme, focused, looked }) {
-  const look = (/** @type {boolean} */ on) => ({ bold: on, size: FONT, colour: theme.text, alpha: looked && !on ? PALE : 1 });
-  const each = Math.ceil(FONT / cell);
-  const named = columns.map((text, column) => ({ text, column, on: Boolean(looked && looked[column] >= STRONG) }));
-  return [
-    ...rows.map((text, row) => /** @type {Item} */ ({
-      kind: "text", text, x: left - 6, y: top + (row + 0.5) * tall, room: left - 10, align: "right", ...look(row === focused),
-    })),
-    ...named.filter(({ column }) => column % each === 0).map(({ text, column, on }) => /** @type {Item} */ ({
-      kind: "text", text, align: "left", upright, ...look(on),
-      ...(upright ? { x: left + (column + 0.5) * cell, y: top - 6, room: top - 10 } : { x: left + column * cell + 3, y: top - 12, room: cell - 3 }),
-    })),
-  ];
-}
-
-/**
- * The row in focus, the columns of the source words that it looked at, and a bar below for each, as long as its weight is large.
- * @param {Drawn} drawn
- * @param {Float32Array} looked
- * @returns {Item[]}
- */
-function marks({ rows, columns, layout: { left, top, cell, tall }, theme, focused }, looked) {
-  const below = top + rows.length * tall;
-  const at = (/** @type {number} */ column) => left + column * cell;
-  /** @type {Item[]} */
-  const items = [];
-  looked.forEach((weight, column) => {
-    if (weight >= STRONG) items.push({ kind: "frame", x: at(column) + 0.5, y: top + 0.5, width: cell - 1, height: below - top - 1, colour: "#ffffff", line: 1 });
-    if (weight > 0.005) items.push({ kind: "box", x: at(column) + 1, y: below + 2, width: cell - 2, height: Math.max(1, (BAR - 3) * weight), colour: theme.primary });
-  });
-  return focused === null ? items : [...items, ...framed(left, top + focused * tall, columns.length * cell, tall, "#ffffff")];
-}
-
-/**
- * What the colours mean.
- * @param {Header} header
- * @param {number} moment
- * @param {Theme} theme
- * @returns {import("../../../transformer/plots/canvas/shared/saved.js").Legend}
- */
-export function legendFor({ masked, moments, words }, moment, theme) {
-  const found = marksOf({ masked }, { masked: words.nowhere, nan: "" }, theme);
-  if (moments[moment].panels.some(({ decided }) => decided.length)) found.push([words.decided, (x, y, side) => decidedIn(x, y, side, side)]);
-  return { name: words.weight, ticks: TICKS, marks: found, note: "" };
 }
 
 /** @typedef {Pick<View, "header" | "arrays" | "moment">} Shown */
@@ -339,9 +223,10 @@ export function spoken(view, focus) {
   const { panels } = moments[view.moment];
   const compared = sameRows && panels.length > 1;
   const told = (/** @type {number} */ order) => {
-    const weights = Array.from(rowOf(view.arrays[`${view.moment}.${order}`], columns.length, focus.row)).map((weight, column) => ({ weight, column }));
-    const top = weights.filter(({ weight }) => weight >= SPOKEN.least).sort((a, b) => b.weight - a.weight).slice(0, SPOKEN.most);
-    const each = top.map(({ weight, column }) => {
+    const row = rowOf(view.arrays[`${view.moment}.${order}`], columns.length, focus.row);
+    const weights = Array.from(row, (weight, column) => ({ weight, column }));
+    const strong = weights.filter(({ weight }) => weight >= SPOKEN.least).sort((a, b) => b.weight - a.weight);
+    const each = strong.slice(0, SPOKEN.most).map(({ weight, column }) => {
       return fill(words.weighted, { word: columns[column], weight: weight.toFixed(2) });
     });
     const looked = each.length ? listed(each, words.listed) : words.nothing;
@@ -373,7 +258,8 @@ function saveAlignments({ boxes, header, layout, theme, moment }) {
   const tallest = heads + Math.max(...panels.map(({ tall }) => tall)) + GAP;
   const items = panels.flatMap(({ drawn, head }, order) => {
     const [x, y] = [(order % abreast) * (column + GAP), Math.floor(order / abreast) * tallest];
-    return [...head.items.map((item) => shifted(item, x, y)), ...sceneOf(drawn).map((item) => shifted(item, x, y + heads))];
+    const cells = sceneOf(drawn).map((item) => shifted(item, x, y + heads));
+    return [...head.items.map((item) => shifted(item, x, y)), ...cells];
   });
   const about = { ...header.about, lines: [header.moments[moment].name, ...header.about.lines] };
   const drawn = { items, height: Math.ceil(panels.length / abreast) * tallest };

@@ -14,13 +14,14 @@
  * @property {{ shape: [number, number, number], queries: number, keys: number }} [heads]
  */
 
-/** @typedef {{ title: string, reads: number, words: string[], attached: boolean[], stepped: boolean, rows: RowHeader[] }} TowerHeader */
-
-/** @typedef {{ text: string, index: number, x: number, y: number, width: number }} PlacedWord */
-
-/** @typedef {{ part: number, x: number, width: number }} PlacedBox */
-
-/** @typedef {{ side: number, gap: number, x: number, y: number, lines: number, across: number, each: number, tall: number }} Grid */
+/**
+ * @typedef {{ title: string, reads: number, words: string[], attached: boolean[], stepped: boolean,
+ *   rows: RowHeader[] }} TowerHeader
+ * @typedef {{ text: string, index: number, x: number, y: number, width: number }} PlacedWord
+ * @typedef {{ part: number, x: number, width: number }} PlacedBox
+ * @typedef {{ side: number, gap: number, x: number, y: number, lines: number, across: number, each: number,
+ *   tall: number }} Grid
+ */
 
 /**
  * `read` is where a sub-layer takes its input from the stream, `merge` where its output comes back.
@@ -68,7 +69,8 @@ export const NARROW = 620; // CSS pixels below which towers stand one above the 
 const WIDEST = 460;
 
 /**
- * @param {{ towers: TowerHeader[], steps: { labels: string[], attached: boolean[], next: unknown[][], written: boolean } }} header
+ * @param {{ towers: TowerHeader[], steps: { labels: string[], attached: boolean[], next: unknown[][],
+ *   written: boolean } }} header
  * @param {number} wide
  * @param {(text: string) => number} measure a word's width
  * @param {number} step
@@ -92,7 +94,9 @@ export function layoutOf({ towers, steps }, wide, measure, step, source = -1, is
   const heights = placed.map(({ top, bottom }) => bottom - top);
   const above = writtenTall + nextTall + 10 + TOWER_TITLE;
   const last = placed.length - 1;
-  const height = stacked ? heights[0] + heights[1] + above + 24 : Math.max(...heights.map((tall, number) => tall + (number === last ? above : 0)));
+  const height = stacked
+    ? heights[0] + heights[1] + above + 24
+    : Math.max(...heights.map((tall, number) => tall + (number === last ? above : 0)));
   placed.forEach((tower, number) => {
     const down = stacked && number === 1 ? height - heights[0] - 24 - tower.bottom : height - tower.bottom;
     shift(tower, down);
@@ -102,7 +106,8 @@ export function layoutOf({ towers, steps }, wide, measure, step, source = -1, is
   for (const word of written) word.y = nextTop - writtenTall + LINE * (word.y + 0.5) + 2;
   const free = beside ? placed[0].top - 30 : 0;
   const natural = two ? 2 * WIDEST + BETWEEN : WIDEST + 60;
-  return { wide, height, stacked, beside, natural, free, towers: placed, written, next: { x: end.x, y: nextTop, width: end.width, lines } };
+  const next = { x: end.x, y: nextTop, width: end.width, lines };
+  return { wide, height, stacked, beside, natural, free, towers: placed, written, next };
 }
 
 /** @typedef {ReturnType<typeof layoutOf>} Layout */
@@ -176,7 +181,8 @@ function gridOf([heads, rows, columns], width) {
   }
   const side = Math.max(Math.floor(best.side), 3);
   const each = Math.max(Math.round(side * aspect), 3);
-  return { side, gap, x: best.across * (side + gap) - gap, y: 0, lines: best.lines, across: best.across, each, tall: best.lines * (each + gap) - gap };
+  const [x, tall] = [best.across * (side + gap) - gap, best.lines * (each + gap) - gap];
+  return { side, gap, x, y: 0, lines: best.lines, across: best.across, each, tall };
 }
 
 /**
@@ -203,7 +209,9 @@ export function wordsOf(texts, attached, { x, width, mirrored }, measure, step) 
   });
   if (line < MOST_LINES) return found;
   const first = Math.min(Math.max((found[Math.max(step, 0)]?.y ?? 0) - 1, 0), line + 1 - MOST_LINES);
-  const shown = found.filter(({ y }) => y >= first && y < first + MOST_LINES).map((word) => ({ ...word, y: word.y - first }));
+  const shown = found
+    .filter(({ y }) => y >= first && y < first + MOST_LINES)
+    .map((word) => ({ ...word, y: word.y - first }));
   const [start, end, dots] = [shown[0], shown[shown.length - 1], { text: "…", width: measure("…") + 2 * PAD }];
   if (start.index > 0) shown.unshift({ ...dots, index: start.index - 1, x: start.x - dots.width, y: start.y });
   if (end.index < texts.length - 1) shown.push({ ...dots, index: end.index + 1, x: end.x + end.width, y: end.y });
@@ -228,14 +236,16 @@ function shift(tower, down) {
 }
 
 /**
- * The stream's outline from the bottom up: at each sum it is parted, `1 - share` of its width goes by, `share` comes back.
+ * The stream's outline from the bottom up: at each sum it is parted, `1 - share` of its width goes by, `share` comes
+ * back.
  * @param {{ stream: number, mirrored: boolean, rows: PlacedRow[], wordsTop: number, top: number }} tower
  * @param {(part: number) => number | null} shareOf
  */
 export function streamOf({ stream, mirrored, rows, wordsTop, top }, shareOf) {
   const sign = mirrored ? -1 : 1;
   const at = (/** @type {number} */ width) => (stream + sign * width).toFixed(1);
-  if (!rows.some(({ row }) => row.sums.length)) return `M${at(STREAM / 2)} ${wordsTop} V${top} h2 V${wordsTop} Z`; // nothing is added
+  // Nothing is added.
+  if (!rows.some(({ row }) => row.sums.length)) return `M${at(STREAM / 2)} ${wordsTop} V${top} h2 V${wordsTop} Z`;
   let inner = `L${at(STREAM)} ${wordsTop.toFixed(1)}`;
   for (const placed of rows) {
     const sums = placed.row.sums.length ? placed.row.sums : placed.row.slim ? [] : placed.row.boxes.slice(-1);
@@ -246,7 +256,8 @@ export function streamOf({ stream, mirrored, rows, wordsTop, top }, shareOf) {
       const width = STREAM * (1 - share);
       const [from, to] = [placed.read - place * each, placed.read - (place + 1) * each];
       const ease = Math.min(7, each / 3);
-      inner += ` L${at(STREAM)} ${from.toFixed(1)} C${at(STREAM)} ${(from - ease).toFixed(1)} ${at(width)} ${(from - ease / 2).toFixed(1)} ${at(width)} ${(from - ease).toFixed(1)}`;
+      inner += ` L${at(STREAM)} ${from.toFixed(1)} C${at(STREAM)} ${(from - ease).toFixed(1)}`;
+      inner += ` ${at(width)} ${(from - ease / 2).toFixed(1)} ${at(width)} ${(from - ease).toFixed(1)}`;
       inner += ` L${at(width)} ${(to + 1).toFixed(1)} L${at(STREAM)} ${(to + 1).toFixed(1)}`;
     });
   }
@@ -268,5 +279,7 @@ export function bandOf({ stream, mirrored }, placed, share) {
   const y = placed.merge + 1;
   const middle = (edge + near) / 2;
   const p = (/** @type {number} */ number) => number.toFixed(1);
-  return `M${p(edge)} ${p(out - thick / 2)} C${p(middle)} ${p(out - thick / 2)} ${p(near)} ${p(y + 5)} ${p(near)} ${p(y)} L${p(far)} ${p(y)} C${p(far)} ${p(y + 9)} ${p(middle)} ${p(out + thick / 2)} ${p(edge)} ${p(out + thick / 2)} Z`;
+  const there = `C${p(middle)} ${p(out - thick / 2)} ${p(near)} ${p(y + 5)} ${p(near)} ${p(y)}`;
+  const back = `C${p(far)} ${p(y + 9)} ${p(middle)} ${p(out + thick / 2)} ${p(edge)} ${p(out + thick / 2)}`;
+  return `M${p(edge)} ${p(out - thick / 2)} ${there} L${p(far)} ${p(y)} ${back} Z`;
 }

@@ -6,21 +6,27 @@ import { button, element, focusedBeside, say, shortened, svg } from "../../../tr
 import { rulerOf, savePicture } from "../../../transformer/plots/canvas/shared/saved.js";
 import { fill } from "../../../transformer/plots/canvas/shared/words.js";
 import { makePlayer } from "../shared/player.js";
+import { headAt } from "./heads.js";
 import { layoutOf } from "./layout.js";
-import { build, headAt, numbersOf } from "./scene.js";
+import { numbersOf } from "./numbers.js";
+import { build } from "./scene.js";
 
 const ABOVE = 226; // CSS pixels of the page above the map
 const PANEL = 900; // CSS pixels of the window up to which an open part stands below the map
 const SMALLEST = 0.86; // how far the map may shrink to fit the screen
-const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "font-family", "font-size", "font-weight", "image-rendering"]; // in a picture
+/** What a picture keeps of an element's style. */
+const KEPT = [
+  "fill", "fill-opacity", "stroke", "stroke-width", "font-family", "font-size", "font-weight", "image-rendering",
+];
 
 /**
  * What Python sends.
  * @typedef {object} Header
  * @property {import("./layout.js").TowerHeader[]} towers
  * @property {string[][]} axes
- * @property {import("./scene.js").PartHeader[]} parts
- * @property {{ labels: string[], attached: boolean[], next: [string, number][][], title: string, written: boolean, decided: number[][] }} steps
+ * @property {import("./numbers.js").PartHeader[]} parts
+ * @property {{ labels: string[], attached: boolean[], next: [string, number][][], title: string, written: boolean,
+ *   decided: number[][] }} steps
  * @property {string} about
  * @property {string} headline with a place for the word of the step
  * @property {string} legend
@@ -37,7 +43,7 @@ const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "font-family", "
  *   arrays: Record<string, any>,
  *   theme: import("../../../transformer/plots/canvas/shared/colours.js").Theme,
  *   layout: import("./layout.js").Layout,
- *   places: Map<number, import("./scene.js").Place>,
+ *   places: Map<number, import("./numbers.js").Place>,
  *   made: Map<number, SVGElement>,
  *   lights: number[],
  *   pinned: number | null,
@@ -53,7 +59,7 @@ const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "font-family", "
  *   short: (text: string, width: number) => string,
  * }} View
  * `current` is the part that takes part in the page's tab order; `lights` says how much each source word is looked at,
- * `source` is the one that the first tower speaks of: the one that is `pinned`, or looked at most; -1 where there is none.
+ * `source` is the one that the first tower speaks of: the one that is `pinned`, or looked at most; -1 for none.
  */
 
 export default component("map", (frame) => {
@@ -87,7 +93,8 @@ export default component("map", (frame) => {
   listen(view);
   /** @param {KeyboardEvent} event */
   const escaped = (event) => {
-    const typing = event.composedPath()[0] instanceof HTMLInputElement || event.composedPath()[0] instanceof HTMLTextAreaElement;
+    const [at] = event.composedPath();
+    const typing = at instanceof HTMLInputElement || at instanceof HTMLTextAreaElement;
     if (event.key === "Escape" && view.opened !== null && !event.defaultPrevented && !typing) view.send("closed", {});
   };
   document.addEventListener("keydown", escaped);
@@ -140,7 +147,8 @@ function draw(view) {
   view.ruler.font = `13px ${view.theme.font}`;
   const measure = (/** @type {string} */ text) => view.ruler.measureText(text).width;
   view.lights = lightsOf(view);
-  view.source = view.pinned ?? view.lights.reduce((best, light, at) => (light > (view.lights[best] ?? 0) ? at : best), -1);
+  const brightest = view.lights.reduce((best, light, at) => (light > (view.lights[best] ?? 0) ? at : best), -1);
+  view.source = view.pinned ?? brightest;
   const { layout, wide } = fitting(view, measure);
   const built = JSON.stringify([wide, view.theme, layout]);
   if (built !== view.built) {
@@ -171,7 +179,8 @@ function fitting({ header, root, opened, step, source }, measure) {
   const at = (/** @type {number} */ wide) => layoutOf(header, wide, measure, step, source, isAside);
   const layout = at(own);
   if (isAside) return { layout, wide: own };
-  const zoom = Math.min(Math.max((window.innerHeight - ABOVE) / layout.height, layout.beside ? SMALLEST : 1), Math.max(own / layout.natural, 1));
+  const fits = Math.max((window.innerHeight - ABOVE) / layout.height, layout.beside ? SMALLEST : 1);
+  const zoom = Math.min(fits, Math.max(own / layout.natural, 1));
   return zoom === 1 ? { layout, wide: own } : { layout: at(own / zoom), wide: own / zoom };
 }
 
@@ -192,9 +201,11 @@ function passFocus(view, tries = 60) {
 function updateBar(view) {
   const { header, player, step } = view;
   const { labels, written } = header.steps;
-  const moments = (written ? labels : [header.words.all, ...labels]).map((name, number) => ({ name: written ? `${number + 1}. ${name}` : name }));
+  const names = written ? labels.map((name, number) => `${number + 1}. ${name}`) : [header.words.all, ...labels];
+  const moments = names.map((name) => ({ name }));
   player.root.hidden = moments.length < 2;
-  player.update(moments, written ? step : step + 1, { play: header.words.play, pause: header.words.pause, moments: header.words.step });
+  const said = { play: header.words.play, pause: header.words.pause, moments: header.words.step };
+  player.update(moments, written ? step : step + 1, said);
   view.fold.hidden = !header.folds;
   say(view.fold, header.folds);
   say(view.save, header.words.save_png);
@@ -273,9 +284,11 @@ function open(view, part, head) {
  */
 function headUnder({ layout, sheet }, part, event) {
   const box = sheet.getBoundingClientRect();
-  const [x, y] = [((event.clientX - box.left) * layout.wide) / box.width, ((event.clientY - box.top) * layout.height) / box.height];
-  for (const { rows } of layout.towers) {
-    for (const { row, grid } of rows) if (grid && row.heads && row.boxes.includes(part)) return headAt(grid, row.heads.shape[0], x - grid.x, y - grid.y);
+  const x = ((event.clientX - box.left) * layout.wide) / box.width;
+  const y = ((event.clientY - box.top) * layout.height) / box.height;
+  for (const { row, grid } of layout.towers.flatMap(({ rows }) => rows)) {
+    if (!grid || !row.heads || !row.boxes.includes(part)) continue;
+    return headAt(grid, row.heads.shape[0], x - grid.x, y - grid.y);
   }
   return null;
 }

@@ -8,13 +8,18 @@ import { button, element, enlarged, focusedBeside, say } from "../../../transfor
 import { rulerOf, savePicture, showLegend, titleOf } from "../../../transformer/plots/canvas/shared/saved.js";
 import { drawOn, shifted } from "../../../transformer/plots/canvas/shared/scene.js";
 import { fill, written } from "../../../transformer/plots/canvas/shared/words.js";
-import { cellAt, geometry, legendFor, paints, sceneOf, sizeOf, spoken, symbolNodes, symbolOf, zoomFor } from "./scene.js";
+import {
+  cellAt, geometry, legendFor, paints, sceneOf, sizeOf, spoken, symbolNodes, symbolOf, zoomFor,
+} from "./scene.js";
 
-const SAVED = { gap: 12, least: 420, family: '"Latin Modern Math", "STIX Two Math", Cambria, Georgia, serif' }; // of a picture
+/** Of a picture. */
+const SAVED = { gap: 12, least: 420, family: '"Latin Modern Math", "STIX Two Math", Cambria, Georgia, serif' };
 
 /** @typedef {import("./scene.js").Matrix} Matrix */
 
-const LIT = /** @type {const} */ ({ sources: "sources", targets: "targets", furtherSources: "further", furtherTargets: "further" });
+const LIT = /** @type {const} */ (
+  { sources: "sources", targets: "targets", furtherSources: "further", furtherTargets: "further" }
+);
 const RELATIONS = /** @type {(keyof typeof LIT)[]} */ (Object.keys(LIT));
 
 /**
@@ -25,14 +30,16 @@ const RELATIONS = /** @type {(keyof typeof LIT)[]} */ (Object.keys(LIT));
  * @property {string} outline
  * @property {string} file_name
  * @property {boolean} elided whether large matrices leave out their middle
- * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about what a saved picture says of itself
- * @property {Record<"save_png" | "picked" | "example" | "sources" | "targets" | "further" | "undefined" | "scale" | "weights" | "visible" | "hidden", string>} words
+ * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about what a saved picture says
+ * @property {Record<"save_png" | "picked" | "example" | "sources" | "targets" | "further" | "undefined" | "scale" |
+ *   "weights" | "visible" | "hidden", string>} words
  */
 
 /** @typedef {ReturnType<typeof build>} Box One matrix's elements, and what is drawn in them. */
 
 /**
- * @typedef {import("../../../transformer/plots/canvas/shared/component.js").Frame & Record<"save" | "hint" | "legend" | "sheet" | "reading", HTMLElement> & {
+ * @typedef {import("../../../transformer/plots/canvas/shared/component.js").Frame &
+ *   Record<"save" | "hint" | "legend" | "sheet" | "reading", HTMLElement> & {
  *   header: Header,
  *   arrays: Record<string, any>,
  *   theme: import("../../../transformer/plots/canvas/shared/colours.js").Theme,
@@ -55,7 +62,9 @@ export default component("matrices", (frame) => {
   const [sheet, reading] = [element("div", "sheet"), element("div", "reading")];
   frame.root.append(reading, sheet, bar);
   /** @type {Partial<View>} */
-  const start = { boxes: new Map(), selected: null, example: false, zoom: 1, lit: {}, save, hint, legend, sheet, reading };
+  const start = {
+    boxes: new Map(), selected: null, example: false, zoom: 1, lit: {}, save, hint, legend, sheet, reading,
+  };
   const view = /** @type {View} */ (Object.assign(frame, start));
   return {
     receive: (received) => Object.assign(view, received),
@@ -74,8 +83,9 @@ export default component("matrices", (frame) => {
  * @returns {View["lit"]}
  */
 function unpacked(lit) {
-  const unpack = (/** @type {Record<string, string>} */ found) => Object.entries(found).map(([name, text]) => [name, bytesOf(text)]);
-  return Object.fromEntries(Object.entries(lit).map(([relation, found]) => [relation, Object.fromEntries(unpack(found))]));
+  const unpack = (/** @type {Record<string, string>} */ found) =>
+    Object.fromEntries(Object.entries(found).map(([name, text]) => [name, bytesOf(text)]));
+  return Object.fromEntries(Object.entries(lit).map(([relation, found]) => [relation, unpack(found)]));
 }
 
 /** @param {View} view */
@@ -107,7 +117,8 @@ function draw(view) {
  */
 function zoomOf(view) {
   const canvas = element("canvas");
-  const shapes = view.header.matrices.map((matrix) => geometry(canvas, matrix, view.theme, 1, view.header.elided ? [] : null));
+  const kept = view.header.elided ? [] : null;
+  const shapes = view.header.matrices.map((matrix) => geometry(canvas, matrix, view.theme, 1, kept));
   return zoomFor(shapes, view.root.clientWidth, window.innerHeight / enlarged());
 }
 
@@ -281,21 +292,30 @@ function read(view, box, cell) {
 function saveMatrices(view) {
   const { boxes, sheet, theme, header } = view;
   const [ruler, page] = [rulerOf(), sheet.getBoundingClientRect()];
-  const found = [...boxes.values()].map((box) => ({ box, caption: box.caption.getBoundingClientRect(), corner: box.root.getBoundingClientRect() }));
-  const width = Math.max(...found.map(({ box, corner }) => corner.left - page.left + Math.max(box.shape.wide, corner.width)), SAVED.least);
+  const found = [...boxes.values()].map((box) => (
+    { box, caption: box.caption.getBoundingClientRect(), corner: box.root.getBoundingClientRect() }
+  ));
+  const ends = found.map(({ box, corner }) => corner.left - page.left + Math.max(box.shape.wide, corner.width));
+  const width = Math.max(...ends, SAVED.least);
   const bottoms = found.map(({ box, caption, corner }) => corner.top - page.top + caption.height + 4 + box.shape.tall);
   const items = found.flatMap(({ box, caption, corner }) => {
     const [x, y] = [corner.left - page.left, corner.top - page.top];
-    const base = /** @type {const} */ ({ kind: "text", text: "", x, y: y + 12, room: Infinity, align: "left", colour: theme.text });
-    const symbol = symbolOf(ruler, box.matrix.symbol, { ...base, family: SAVED.family, italic: true, size: 17 }, theme.font);
-    const beside = found.map((other) => other.corner).filter(({ left, top }) => left > corner.left && top === corner.top);
+    const base = /** @type {const} */ (
+      { kind: "text", text: "", x, y: y + 12, room: Infinity, align: "left", colour: theme.text }
+    );
+    const look = { ...base, family: SAVED.family, italic: true, size: 17 };
+    const symbol = symbolOf(ruler, box.matrix.symbol, look, theme.font);
+    const corners = found.map((other) => other.corner);
+    const beside = corners.filter(({ left, top }) => left > corner.left && top === corner.top);
     const edge = Math.min(width, ...beside.map(({ left }) => left - page.left - SAVED.gap));
-    const name = { ...base, text: [sizeOf(box), box.matrix.title].filter(Boolean).join("  "), x: symbol.end + 8, room: edge - symbol.end - 8 };
-    const cells = sceneOf({ ...box, focused: null }, theme, view.paints).map((item) => shifted(item, x, y + caption.height + 4));
-    return [...symbol.items, name, ...cells];
+    const text = [sizeOf(box), box.matrix.title].filter(Boolean).join("  ");
+    const name = { ...base, text, x: symbol.end + 8, room: edge - symbol.end - 8 };
+    const cells = sceneOf({ ...box, focused: null }, theme, view.paints);
+    return [...symbol.items, name, ...cells.map((item) => shifted(item, x, y + caption.height + 4))];
   });
   const formulas = titleOf(ruler, { title: "", lines: header.about.formulas ?? [] }, width, theme);
-  const symbols = formulas.items.flatMap((item) => (item.kind === "text" ? symbolOf(ruler, item.text, { size: 12, ...item }, theme.font).items : []));
+  const symbols = formulas.items.flatMap((item) =>
+    (item.kind === "text" ? symbolOf(ruler, item.text, { size: 12, ...item }, theme.font).items : []));
   const drawn = [{ items: symbols, height: formulas.height }, { items, height: Math.max(...bottoms, 0) + SAVED.gap }];
   savePicture(header.file_name, theme, width, header.about, drawn, { legend: legendFor(view) });
 }

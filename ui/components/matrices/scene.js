@@ -1,4 +1,4 @@
-// One matrix on a canvas: its symbol, colours for all cells, numbers where they fit, marks for what is lit, and their legend.
+// One matrix on a canvas: its symbol, colours for all cells, numbers where they fit, marks for what is lit; its legend.
 
 import { bit } from "../../../transformer/plots/canvas/shared/blob.js";
 import { css, diverging, inkOn, NAN, scale, STOPS } from "../../../transformer/plots/canvas/shared/colours.js";
@@ -12,7 +12,7 @@ import { written } from "../../../transformer/plots/canvas/shared/words.js";
 /** @typedef {import("../../../transformer/plots/canvas/shared/scene.js").Item} Item */
 /** @typedef {import("../../../transformer/plots/canvas/shared/scene.js").Words} Words */
 /** @typedef {import("../../../transformer/plots/canvas/shared/saved.js").Legend} Legend */
-/** @typedef {{ text: string, level: -1 | 0 | 1 }} Part Letters of a symbol: on the line, above it (1) or below it (-1). */
+/** @typedef {{ text: string, level: -1 | 0 | 1 }} Part Letters of a symbol: on the line, above (1) or below (-1). */
 /** @typedef {ReturnType<typeof geometry>} Geometry */
 /** @typedef {ReturnType<typeof paints>} Paints */
 
@@ -59,7 +59,8 @@ const SMALL = 0.7; // size of raised and lowered letters of symbols such as W^Q_
 const SCALE = 64; // width of a scale of colours in the legend
 
 /**
- * Colours of the four relations, and of an outline that warns; the two directions differ in lightness too, for people who see hue differently.
+ * Colours of the four relations, and of an outline that warns; the two directions differ in lightness too, for people
+ * who see hue differently.
  * @param {Pick<Theme, "dark">} theme
  */
 export function paints(theme) {
@@ -107,7 +108,8 @@ export function geometry(canvas, matrix, theme, zoom = 1, kept = null) {
   const label = (matrix.asked ? 2 : 1) * LABEL * zoom;
   const widest = Math.max(...matrix.rows.map((row) => context.measureText(row).width));
   const widestColumn = Math.max(...matrix.columns.map((column) => context.measureText(column).width));
-  const width = numbers ? Math.round(Math.min(Math.max((matrix.narrow ? 28 : 46) * zoom, widestColumn + 6), 76 * zoom)) : 6;
+  const wanted = Math.max((matrix.narrow ? 28 : 46) * zoom, widestColumn + 6);
+  const width = numbers ? Math.round(Math.min(wanted, 76 * zoom)) : 6;
   const height = numbers ? Math.round((matrix.asked && rows > 8 ? 18 : 26) * zoom) : rows > 40 ? 5 : 16;
   const left = numbers || rows <= 40 ? Math.ceil(Math.min(widest, label)) + 6 : 4;
   const line = Math.round(LINE * zoom);
@@ -138,7 +140,8 @@ export function cellAt({ shape }, x, y) {
 export function zoomFor(shapes, width, height) {
   const [gap, most] = [26, 1.8];
   const together = shapes.reduce((sum, { wide }) => sum + wide, 0) + gap * (shapes.length - 1);
-  const [widest, tallest] = [Math.max(1, ...shapes.map(({ wide }) => wide)), Math.max(1, ...shapes.map(({ tall }) => tall))];
+  const widest = Math.max(1, ...shapes.map(({ wide }) => wide));
+  const tallest = Math.max(1, ...shapes.map(({ tall }) => tall));
   const beside = together <= width ? width / together : Math.min(width / widest, width / 700);
   const least = Math.max(0.84, Math.min(1, width / widest)); // letters of 10 pixels
   return Math.max(least, Math.min(most, beside * 0.99, (0.62 * height) / tallest));
@@ -180,12 +183,14 @@ export function sceneOf({ matrix, values, hidden, outlined, shape, relation, fad
     const faded = fades && relation && !how;
     const alpha = faded ? FADED.fill : fades && how === "further" ? 0.75 : 1;
     const isHidden = bit(hidden, index);
-    const [fill, ink] = isHidden && !Number.isNaN(values[index]) ? [css(theme.masked), theme.text] : colour(values[index]);
+    const isMasked = isHidden && !Number.isNaN(values[index]);
+    const [fill, ink] = isMasked ? [css(theme.masked), theme.text] : colour(values[index]);
     items.push({ kind: "box", x, y, width, height, colour: fill, alpha });
     if (isHidden) items.push({ ...cellOf(MASKED, x, y, width, height, theme)[1], alpha: alpha / 2 });
     if (shape.numbers && !(matrix.asked && values[index] < 1)) {
       const text = written(values[index], room(values[index], digits), "?");
-      items.push({ ...base, text, x: middle, y: centre, alpha: faded ? FADED.ink : 1, colour: faded ? theme.text : ink });
+      const look = { alpha: faded ? FADED.ink : 1, colour: faded ? theme.text : ink };
+      items.push({ ...base, text, x: middle, y: centre, ...look });
     }
     if (how) marks.push(outline(x, y, shape, colours[how], lineOf(how)));
     if (bit(outlined, index)) rings.push(outline(x, y, shape, colours.outlined, lineOf("outlined")));
@@ -207,9 +212,14 @@ function labels(matrix, { rowsAt, columnsAt, left, top, width, height, numbers, 
   const base = /** @type {const} */ ({ kind: "text", colour: theme.text, size });
   const text = (/** @type {string[]} */ names, /** @type {number} */ i) => (i < 0 ? "⋯" : names[i]);
   /** @type {Item[]} */
-  const rows = rowsAt.map((row, i) => ({ ...base, text: text(matrix.rows, row), x: left - 4, y: top + (i + 0.5) * height, room: label, align: "right" }));
+  const rows = rowsAt.map((row, i) => (
+    { ...base, text: text(matrix.rows, row), x: left - 4, y: top + (i + 0.5) * height, room: label, align: "right" }
+  ));
   /** @type {Item[]} */
-  const columns = columnsAt.map((column, i) => ({ ...base, text: text(matrix.columns, column), x: left + (i + 0.5) * width, y: line / 2, room: width - 2, align: "center" }));
+  const columns = columnsAt.map((column, i) => {
+    const x = left + (i + 0.5) * width;
+    return { ...base, text: text(matrix.columns, column), x, y: line / 2, room: width - 2, align: "center" };
+  });
   return [...(numbers || matrix.rows.length <= 40 ? rows : []), ...(numbers ? columns : [])];
 }
 
@@ -241,7 +251,9 @@ export function colouring(matrix, values, theme) {
     if (matrix.asked && !(value > 0)) return [value === 0 ? theme.background : css(theme.masked), theme.text];
     if (Number.isNaN(value)) return [NAN, "#000"];
     if (Math.abs(value) >= 1e5) return [css(theme.masked), theme.text];
-    const channels = matrix.mask || matrix.asked ? visible(theme) : colourOf(value, matrix.weights ? 1 : largest, !matrix.weights, theme);
+    const end = matrix.weights ? 1 : largest;
+    const isMask = matrix.mask || matrix.asked;
+    const channels = isMask ? visible(theme) : colourOf(value, end, !matrix.weights, theme);
     return [css(channels), inkOn(channels)];
   };
 }
@@ -255,9 +267,15 @@ export function colouring(matrix, values, theme) {
 function grid({ rowsAt, columnsAt, left, top, width, height, numbers }, { border: colour }) {
   const [wide, tall] = [columnsAt.length * width, rowsAt.length * height];
   const rule = /** @type {const} */ ({ kind: "rule", colour, width: 1, alpha: 0.6 });
-  const down = columnsAt.slice(1).map((_, i) => left + (i + 1) * width + 0.5).map((x) => ({ ...rule, x0: x, y0: top, x1: x, y1: top + tall }));
-  const across = rowsAt.slice(1).map((_, i) => top + (i + 1) * height + 0.5).map((y) => ({ ...rule, x0: left, y0: y, x1: left + wide, y1: y }));
-  return [{ kind: "frame", x: left - 0.5, y: top - 0.5, width: wide + 1, height: tall + 1, colour, line: 1 }, ...(numbers ? [...down, ...across] : [])];
+  const down = columnsAt.slice(1).map((_, i) => left + (i + 1) * width + 0.5);
+  const across = rowsAt.slice(1).map((_, i) => top + (i + 1) * height + 0.5);
+  const lines = [
+    ...down.map((x) => ({ ...rule, x0: x, y0: top, x1: x, y1: top + tall })),
+    ...across.map((y) => ({ ...rule, x0: left, y0: y, x1: left + wide, y1: y })),
+  ];
+  /** @type {Item} */
+  const frame = { kind: "frame", x: left - 0.5, y: top - 0.5, width: wide + 1, height: tall + 1, colour, line: 1 };
+  return [frame, ...(numbers ? lines : [])];
 }
 
 /**
@@ -281,7 +299,8 @@ export function lineOf(name) {
 function outline(x, y, shape, colour, { line: wanted, dash }) {
   const line = shape.width < 12 ? 1 : wanted;
   const inset = shape.width < 12 ? 0.5 : line / 2 + 0.5;
-  return { kind: "frame", x: x + inset, y: y + inset, width: shape.width - 2 * inset, height: shape.height - 2 * inset, colour, line, dash };
+  const [width, height] = [shape.width - 2 * inset, shape.height - 2 * inset];
+  return { kind: "frame", x: x + inset, y: y + inset, width, height, colour, line, dash };
 }
 
 /**
@@ -295,11 +314,14 @@ export function legendFor({ header, theme, paints: colours, selected, example })
   const masks = matrices.some(({ mask }) => mask);
   const bar = (/** @type {number[][]} */ stops) => (/** @type {number} */ x, /** @type {number} */ y) =>
     barOf((share) => scale(share, stops), x, y + 2, SCALE, 10);
-  const ring = (/** @type {keyof Paints} */ name) => (/** @type {number} */ x, /** @type {number} */ y) =>
-    [/** @type {const} */ ({ kind: "frame", x: x + 1, y: y + 1, width: 11, height: 11, colour: colours[name], ...lineOf(name) })];
+  const ring = (/** @type {keyof Paints} */ name) => (/** @type {number} */ x, /** @type {number} */ y) => {
+    const box = { x: x + 1, y: y + 1, width: 11, height: 11 };
+    return [/** @type {const} */ ({ kind: "frame", ...box, colour: colours[name], ...lineOf(name) })];
+  };
+  const isPlain = matrices.some(({ weights, mask, asked }) => !weights && !mask && !asked);
   /** @type {[there: boolean, ...mark: Legend["marks"][number]][]} */
   const all = [
-    [matrices.some(({ weights, mask, asked }) => !weights && !mask && !asked), words.scale, bar(diverging(theme)), SCALE],
+    [isPlain, words.scale, bar(diverging(theme)), SCALE],
     [matrices.some(({ weights }) => weights), words.weights, bar(STOPS), SCALE],
     [masks, words.visible, bar([visible(theme), visible(theme)]), SCALE],
     [masks, words.hidden, bar([theme.masked, theme.masked]), SCALE],

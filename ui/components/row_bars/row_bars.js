@@ -104,8 +104,8 @@ function draw(view) {
 }
 
 /**
- * `parts` brought to whole thousandths that sum to `whole`, in their proportions; alike where all are 0. Each ends at what
- * those up to it are together, rounded.
+ * `parts` brought to whole thousandths that sum to `whole`, in their proportions; alike where all are 0. Each ends at
+ * what those up to it are together, rounded.
  * @param {ArrayLike<number>} parts
  * @param {number} whole
  * @returns {number[]}

@@ -1,5 +1,5 @@
-// What Streamlit calls with a component's numbers, once a run: it hands them to the component's script, now or once that
-// has arrived. It travels with the numbers, so it is short.
+// What Streamlit calls with a component's numbers, once a run: it hands them to the component's script, now or once
+// that has arrived. It travels with the numbers, so it is short.
 
 import { withScript } from "./arrivals.js";
 

@@ -10,7 +10,7 @@ const TALL = { stems: 220, steps: 220, bars: 130, boxes: 16 };
 const CELLS = { all: 116, least: 12, most: 28 };
 const [TITLE, NAME, GAP, FONT] = [20, 18, 12, 12];
 const TICK = 70; // pixels between two numbers of letters, at least
-const LETTER = { least: 4.5, apart: 9 }; // pixels from which on letters are written, by turns lower and higher, or in one line
+const LETTER = { least: 4.5, apart: 9 }; // pixels from which on letters are written, in two lines by turns, or in one
 const REACH = 24; // pixels from the pointer to what it reads, at most
 const CHOSEN = 3; // the colour of what is pointed out, which no series has
 
@@ -24,7 +24,7 @@ const CHOSEN = 3; // the colour of what is pointed out, which no series has
 
 /** @typedef {{ x0: number, x1: number, y0: number, y1: number, place: number, value: number, said: string }} Point */
 
-/** @typedef {{ points: Point[], pull: number }} Lane Points in one row; those that `pull` are read before others as near. */
+/** @typedef {{ points: Point[], pull: number }} Lane Points in one row; those that `pull` are read before others. */
 
 /**
  * One track while it is drawn: from `top`, `tall` pixels, with each series' numbers.
@@ -72,7 +72,8 @@ export function sceneOf({ header, arrays, theme, ruler }, width) {
   const items = [];
   /** @type {Lane[]} */
   const lanes = [];
-  const text = /** @type {const} */ ({ kind: "text", room: width - SIDE.left, align: "left", colour: theme.text, size: FONT });
+  const room = width - SIDE.left;
+  const text = /** @type {const} */ ({ kind: "text", room, align: "left", colour: theme.text, size: FONT });
   let bottom = spans.length ? NAME : 0;
   const rows = tracks.map((track, order) => {
     if (track.title) items.push({ ...text, text: track.title, x: SIDE.left, y: bottom + TITLE / 2 });
@@ -80,10 +81,14 @@ export function sceneOf({ header, arrays, theme, ruler }, width) {
     const tall = track.form === "cells" ? track.series.length * cellOf(track) : TALL[track.form];
     const [low, high] = track.ends;
     const up = (/** @type {number} */ value) => top + 4 + ((tall - 8) * (high - value)) / (high - low);
-    const series = track.series.map((one, number) => ({ ...one, places: arrays[`${order}.${number}.places`], values: arrays[`${order}.${number}.values`] }));
+    const series = track.series.map((one, number) => {
+      const [places, values] = ["places", "values"].map((name) => arrays[`${order}.${number}.${name}`]);
+      return { ...one, places, values };
+    });
     const said = (/** @type {number} */ place, /** @type {string} */ name, /** @type {number} */ value) => {
       const letter = `${axis.letterOf(place)} ${counted(place)}`.trim();
-      return fill(track.form === "cells" ? words.cell : words.value, { place: letter, name, value: value.toFixed(3).replace("-", "−") });
+      const number = value.toFixed(3).replace("-", "−");
+      return fill(track.form === "cells" ? words.cell : words.value, { place: letter, name, value: number });
     };
     DRAW[track.form]({ track, series, axis, theme, top, tall, up, said, items, lanes });
     bottom = top + tall + GAP;
@@ -96,9 +101,13 @@ export function sceneOf({ header, arrays, theme, ruler }, width) {
   const touch = (/** @type {number} */ one, /** @type {number} */ other) => Math.abs(one - other) < axis.each / 2;
   for (const { name, x, end } of framed) {
     const colour = colourOf(-1, theme);
-    for (const { top, tall } of rows) items.push({ kind: "frame", x, y: top, width: end - x, height: tall, colour, line: 1.5 });
-    const align = framed.some((one) => touch(one.x, end)) ? "right" : framed.some((one) => touch(one.end, x)) ? "left" : "center";
-    items.push({ ...text, text: name, x: { left: x + 3, center: (x + end) / 2, right: end - 3 }[align], y: NAME / 2, align, colour });
+    for (const { top, tall } of rows) {
+      items.push({ kind: "frame", x, y: top, width: end - x, height: tall, colour, line: 1.5 });
+    }
+    const free = framed.some((one) => touch(one.end, x)) ? "left" : "center";
+    const align = framed.some((one) => touch(one.x, end)) ? "right" : free;
+    const at = { left: x + 3, center: (x + end) / 2, right: end - 3 }[align];
+    items.push({ ...text, text: name, x: at, y: NAME / 2, align, colour });
   }
   bottom += letters(items, axis, bottom - GAP, text) - GAP;
   items.push({ ...text, text: asked.title, x: (axis.left + axis.right) / 2, y: bottom + NAME / 2, align: "center" });
@@ -120,12 +129,14 @@ function letters(items, axis, top, look) {
   const named = axis.each >= LETTER.least && axis.letterOf(axis.low);
   const lower = axis.each < LETTER.apart ? 10 : 0;
   for (let place = axis.low; named && place <= axis.high; place++) {
-    items.push({ ...text, text: axis.letterOf(place), x: axis.at(place), y: top + 9 + lower * (place % 2), size: lower ? 10 : FONT });
+    const placed = { ...text, y: top + 9 + lower * (place % 2), size: lower ? 10 : FONT };
+    items.push({ ...placed, text: axis.letterOf(place), x: axis.at(place) });
   }
   const y = top + (named ? 16 + lower : 0);
   for (const place of ticksOf(axis.low, axis.high, (axis.right - axis.left) / TICK, 1)) {
-    items.push({ kind: "rule", x0: axis.at(place), y0: y + 1, x1: axis.at(place), y1: y + 4, colour: text.colour, width: 1 });
-    items.push({ ...text, text: counted(place), x: Math.min(axis.at(place), axis.right - 12), y: y + 11 });
+    const x = axis.at(place);
+    items.push({ kind: "rule", x0: x, y0: y + 1, x1: x, y1: y + 4, colour: text.colour, width: 1 });
+    items.push({ ...text, text: counted(place), x: Math.min(x, axis.right - 12), y: y + 11 });
   }
   return y + 20 - top;
 }
@@ -141,7 +152,9 @@ function stems(row) {
   const { axis, items, up } = row;
   scaled(row, (one, place, value, colour) => {
     const [x, y] = [axis.at(place), up(value)];
-    if (Math.abs(y - up(0)) > 1) items.push({ kind: "rule", x0: x, y0: up(0), x1: x, y1: y, colour, width: 1.5, dash: dashOf(one) });
+    if (Math.abs(y - up(0)) > 1) {
+      items.push({ kind: "rule", x0: x, y0: up(0), x1: x, y1: y, colour, width: 1.5, dash: dashOf(one) });
+    }
     items.push({ kind: "box", x: x - 1.5, y: y - 1.5, width: 3, height: 3, colour });
     return { x0: x, x1: x, y0: y, y1: y };
   });
@@ -154,8 +167,8 @@ function stems(row) {
 function steps(row) {
   const { axis, items, up } = row;
   scaled(row, (one, place, value, colour, index) => {
-    const half = (/** @type {number} */ from, /** @type {number} */ to) => axis.at(axis.kept((one.places[from] + (one.places[to] ?? one.places[from])) / 2));
-    const [x0, x1, y] = [half(index, index - 1), half(index, index + 1), up(value)];
+    const half = (/** @type {number} */ to) => axis.at(axis.kept((place + (one.places[to] ?? place)) / 2));
+    const [x0, x1, y] = [half(index - 1), half(index + 1), up(value)];
     const line = { colour, width: 1.5, dash: dashOf(one) };
     items.push({ kind: "rule", x0, x1, y0: y, y1: y, ...line });
     const next = one.values[index + 1];
@@ -166,16 +179,20 @@ function steps(row) {
 }
 
 /**
- * Values along a scale with its ticks, drawn by `paint`, which says where a point is; and marks, arrows and lines above.
+ * Values along a scale with its ticks, drawn by `paint`, which says where a point is; and marks, arrows and lines
+ * above.
  * @param {Row} row
- * @param {(one: Row["series"][number], place: number, value: number, colour: string, index: number) => Omit<Point, "place" | "value" | "said">} paint
+ * @param {(one: Row["series"][number], place: number, value: number, colour: string, index: number) =>
+ *   Omit<Point, "place" | "value" | "said">} paint
  */
 function scaled({ track, series, axis, theme, up, said, items, lanes }, paint) {
   const [low, high] = track.ends;
   for (const tick of ticksOf(low, high, 4)) {
     const text = rounded(Math.abs(tick), 6);
-    items.push({ kind: "rule", x0: axis.left, y0: up(tick), x1: axis.right, y1: up(tick), colour: tick ? theme.border : css(theme.hatch), width: 1 });
-    items.push({ kind: "text", text, x: axis.left - 6, y: up(tick), room: axis.left - 6, align: "right", colour: theme.text, size: FONT });
+    const [y, colour] = [up(tick), tick ? theme.border : css(theme.hatch)];
+    items.push({ kind: "rule", x0: axis.left, y0: y, x1: axis.right, y1: y, colour, width: 1 });
+    const room = axis.left - 6;
+    items.push({ kind: "text", text, x: room, y, room, align: "right", colour: theme.text, size: FONT });
   }
   const found = series.map((one) => {
     /** @type {Point[]} */
@@ -189,20 +206,26 @@ function scaled({ track, series, axis, theme, up, said, items, lanes }, paint) {
     return { points, pull: 0 };
   });
   for (const line of track.lines) {
-    items.push({ kind: "rule", x0: axis.left, y0: up(line), x1: axis.right, y1: up(line), colour: theme.text, width: 1, dash: [2, 3], alpha: 0.7 });
+    const look = { colour: theme.text, width: 1, dash: [2, 3], alpha: 0.7 };
+    items.push({ kind: "rule", x0: axis.left, y0: up(line), x1: axis.right, y1: up(line), ...look });
   }
   const arrows = track.arrows.filter(({ place }) => axis.holds(place)).map(({ place, before, after, said: told }) => {
     const [x, y0, y1, colour] = [axis.at(place), up(before), up(after), colourOf(-1, theme)];
     const back = y1 < y0 ? 8 : -8;
-    for (const [x1, y] of [[x, y0], [x - 5, y1 + back], [x + 5, y1 + back]]) items.push({ kind: "rule", x0: x, y0: y1, x1, y1: y, colour, width: 3 });
+    for (const [x1, y] of [[x, y0], [x - 5, y1 + back], [x + 5, y1 + back]]) {
+      items.push({ kind: "rule", x0: x, y0: y1, x1, y1: y, colour, width: 3 });
+    }
     return { x0: x, x1: x, y0: Math.min(y0, y1), y1: Math.max(y0, y1), place, value: after, said: told };
   });
-  const marks = track.marks.filter(({ place }) => axis.holds(place)).map(({ place, value, said: told, colour: own, full, chosen }) => {
+  const held = track.marks.filter(({ place }) => axis.holds(place));
+  const marks = held.map(({ place, value, said: told, colour: own, full, chosen }) => {
     const [x, y, radius, colour] = [axis.at(place), up(value), chosen ? 8 : 4.5, colourOf(own, theme)];
-    items.push({ kind: "dot", x, y, radius, colour: full ? colour : theme.background, edge: chosen ? colourOf(-1, theme) : colour });
+    const edge = chosen ? colourOf(-1, theme) : colour;
+    items.push({ kind: "dot", x, y, radius, colour: full ? colour : theme.background, edge });
     return { x0: x - radius, x1: x + radius, y0: y - radius, y1: y + radius, place, value, said: told };
   });
-  lanes.push(...[{ points: marks, pull: 6 }, { points: arrows, pull: 3 }, ...found].filter(({ points }) => points.length));
+  const all = [{ points: marks, pull: 6 }, { points: arrows, pull: 3 }, ...found];
+  lanes.push(...all.filter(({ points }) => points.length));
 }
 
 /**
@@ -232,12 +255,17 @@ function cells({ track, series, axis, theme, top, said, items, lanes }) {
     /** @type {Point[]} */
     const points = [];
     const y = top + order * high;
-    items.push({ kind: "text", text: one.name, x: axis.left - 6, y: y + high / 2, room: axis.left, align: "right", colour: theme.text, size: FONT });
+    const look = /** @type {const} */ ({ align: "right", colour: theme.text, size: FONT });
+    items.push({ kind: "text", text: one.name, x: axis.left - 6, y: y + high / 2, room: axis.left, ...look });
     one.places.forEach((place, index) => {
       const value = one.values[index];
       const [x, x1] = [-0.5, 0.5].map((half) => Math.round(axis.at(place) + half * axis.each));
-      if (Number.isNaN(value)) return items.push({ kind: "dot", x: axis.at(place), y: y + high / 2, radius: Math.min(1.5, axis.each / 2), colour: css(theme.hatch) });
-      items.push({ kind: "box", x, y, width: Math.max(x1 - x, 1), height: high, colour: css(between(value / limit, theme)) });
+      const colour = css(Number.isNaN(value) ? theme.hatch : between(value / limit, theme));
+      if (Number.isNaN(value)) {
+        const radius = Math.min(1.5, axis.each / 2);
+        return items.push({ kind: "dot", x: axis.at(place), y: y + high / 2, radius, colour });
+      }
+      items.push({ kind: "box", x, y, width: Math.max(x1 - x, 1), height: high, colour });
       return points.push({ x0: x, x1, y0: y, y1: y + high, place, value, said: said(place, one.said, value) });
     });
     if (points.length) lanes.push({ points, pull: 0 });
@@ -253,7 +281,8 @@ function boxes({ track, axis, theme, top, tall, items, lanes }) {
     const shown = group.filter(({ first, last }) => last >= axis.low && first <= axis.high);
     const [from, to] = [group[0].first, group[group.length - 1].last].map((place) => axis.at(axis.kept(place)));
     const colour = css(theme.hatch);
-    if (to > from) items.push({ kind: "rule", x0: from, y0: top + tall / 2, x1: to, y1: top + tall / 2, colour, width: 1 });
+    const y = top + tall / 2;
+    if (to > from) items.push({ kind: "rule", x0: from, y0: y, x1: to, y1: y, colour, width: 1 });
     const points = shown.map(({ first, last, name }) => {
       const [x0, x1] = [axis.at(axis.kept(first)) - axis.each / 2, axis.at(axis.kept(last)) + axis.each / 2];
       items.push({ kind: "box", x: x0, y: top + 2, width: Math.max(x1 - x0, 1), height: tall - 4, colour });
@@ -300,9 +329,14 @@ function meanings(tracks, theme, words) {
   }));
   if (!centred) return { name: "", ticks: [], marks, note: "" };
   const limit = centred.ends[1];
-  marks.push([words.given, (x, y, side) => [{ kind: "dot", x: x + side / 2, y: y + side / 2, radius: 2, colour: css(theme.hatch) }]]);
+  const hatch = css(theme.hatch);
+  marks.push([words.given, (x, y, side) => (
+    [{ kind: "dot", x: x + side / 2, y: y + side / 2, radius: 2, colour: hatch }]
+  )]);
   const text = rounded(limit, 2);
-  return { name: words.unit, ticks: [[`−${text}`, 0], ["0", 0.5], [`+${text}`, 1]], colour: (share) => between(2 * share - 1, theme), marks, note: "" };
+  /** @type {Legend["ticks"]} */
+  const ticks = [[`−${text}`, 0], ["0", 0.5], [`+${text}`, 1]];
+  return { name: words.unit, ticks, colour: (share) => between(2 * share - 1, theme), marks, note: "" };
 }
 
 /** @param {Track} track */

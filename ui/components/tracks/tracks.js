@@ -1,4 +1,5 @@
-// Tracks over the letters of a sequence: point at a value or walk to it by keys to read it, click a call, drag over letters.
+// Tracks over the letters of a sequence: point at a value or walk to it by keys to read it, click a call, drag over
+// letters.
 
 import { themeOf } from "../../../transformer/plots/canvas/shared/colours.js";
 import { component } from "../../../transformer/plots/canvas/shared/component.js";
@@ -33,7 +34,8 @@ const DRAG = 6; // pixels from which on a press is no click
  * @property {Stretch[]} spans
  * @property {string} file_name
  * @property {import("../../../transformer/plots/canvas/shared/saved.js").About} about
- * @property {Record<"save_png" | "save_svg" | "hint" | "hint_calls" | "value" | "cell" | "given" | "unit", string>} words
+ * @property {Record<"save_png" | "save_svg" | "hint" | "hint_calls" | "value" | "cell" | "given" |
+ *   "unit", string>} words
  */
 
 /**
@@ -68,7 +70,8 @@ export default component("tracks", (frame) => {
 function parts() {
   const [sheet, focus, foot, reading] = ["sheet", "focus", "foot", "reading"].map((name) => element("div", name));
   const buttons = [button("", () => {}), button("", () => {})];
-  return { sheet, focus, foot, reading, buttons, canvas: element("canvas", "", null, { tabindex: "0", role: "listbox" }), ruler: rulerOf() };
+  const canvas = element("canvas", "", null, { tabindex: "0", role: "listbox" });
+  return { sheet, focus, foot, reading, buttons, canvas, ruler: rulerOf() };
 }
 
 /** @param {View} view */
@@ -97,12 +100,14 @@ function read(view) {
   focus.hidden = !place;
   focus.classList.toggle("band", Boolean(band));
   if (place) {
-    const [left, top, width, tall] = [place.x0, place.y0, place.x1 - place.x0, place.y1 - place.y0].map((one) => `${one}px`);
+    const { x0, x1, y0, y1 } = place;
+    const [left, top, width, tall] = [x0, y0, x1 - x0, y1 - y0].map((one) => `${one}px`);
     Object.assign(focus.style, { left, top, width, height: tall });
   }
   say(view.reading, point?.said ?? (view.hears("picked") ? words.hint_calls : words.hint));
-  const lane = lanes[at?.[0] ?? 0];
-  if (point) activate(canvas, "option", point.said, { "aria-posinset": at[1] + 1, "aria-setsize": lane.points.length, "aria-selected": "false" });
+  if (!point) return;
+  const order = { "aria-posinset": at[1] + 1, "aria-setsize": lanes[at[0]].points.length };
+  activate(canvas, "option", point.said, { ...order, "aria-selected": "false" });
 }
 
 /**
@@ -121,10 +126,13 @@ function listen(view) {
     canvas.setPointerCapture(event.pointerId);
   };
   const nearby = (/** @type {MouseEvent} */ { offsetX, offsetY }) => nearest(view.scene.lanes, offsetX, offsetY);
-  const now = () => view.at ?? /** @type {[number, number]} */ ([Math.max(view.scene.lanes.findIndex(({ pull }) => pull), 0), -1]);
+  const pulling = () => Math.max(view.scene.lanes.findIndex(({ pull }) => pull), 0);
+  const now = () => view.at ?? /** @type {[number, number]} */ ([pulling(), -1]);
   walk(canvas, {
     at(event) {
-      if (view.pressed !== null && Math.abs(event.offsetX - view.pressed) > DRAG) view.dragged = [view.pressed, event.offsetX];
+      if (view.pressed !== null && Math.abs(event.offsetX - view.pressed) > DRAG) {
+        view.dragged = [view.pressed, event.offsetX];
+      }
       return view.dragged ? null : nearby(event);
     },
     size: () => [view.scene.lanes.length, view.scene.lanes[now()[0]]?.points.length ?? 0],

@@ -11,7 +11,7 @@ import { fill, written } from "../shared/words.js";
 
 const THUMBNAIL = 96; // pixels along a thumbnail's longer side, or one a cell where there are more cells
 const WIDEST = 104; // CSS pixels along a thumbnail's longer side, at most
-const SAVED = { longest: 110, side: 84, top: 28, gap: 6, least: 460 }; // of a picture: thumbnails, names of rows and columns
+const SAVED = { longest: 110, side: 84, top: 28, gap: 6, least: 460 }; // of a picture: thumbnails, names beside them
 
 /** @typedef {[layers: number, heads: number, queries: number, keys: number]} Shape */
 
@@ -26,10 +26,11 @@ const SAVED = { longest: 110, side: 84, top: 28, gap: 6, least: 460 }; // of a p
  * @property {string} file_name
  * @property {string[][]} [roles] what each head does; empty where that is not known
  * @property {import("../shared/saved.js").About} about
- * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes" | "off" | "marked", string>} words
+ * @property {Record<"save_png" | "name" | "empty" | "layer" | "scale" | "masked" | "nan" | "axes" | "off" |
+ *   "marked", string>} words
  */
 
-/** @typedef {{ at: number[], weights: number[][] }} Pair Where a marked pair lies in every thumbnail, and its weight by row and head. */
+/** @typedef {{ at: number[], weights: number[][] }} Pair Where it lies in each thumbnail, and weights by row, head. */
 
 /** @typedef {import("../shared/local.js").Kind} Kind */
 /** @typedef {[kind: number, layer: number]} Place What a row of a grid of all kinds shows. */
@@ -52,15 +53,17 @@ const SAVED = { longest: 110, side: 84, top: 28, gap: 6, least: 460 }; // of a p
  */
 
 /**
- * The grid of the page's record: every head of the kind that is looked at, or of all kinds, which has numbers of its own.
+ * The grid of the page's record: every head of the kind that is looked at, or of all kinds, which has its own numbers.
  * @type {import("../shared/local.js").Local}
  */
 export const local = {
   seen(header, record, { kind, layer, head, pair }, _, arrays) {
     if (header.places) {
-      const layers = header.places.map((/** @type {Place} */ place) => (record.kinds[place[0]] === kind ? place[1] : null));
+      const layerOfRow = (/** @type {Place} */ [number, own]) => (record.kinds[number] === kind ? own : null);
+      const layers = header.places.map(layerOfRow);
       const row = layers.indexOf(layer);
-      return { header, arrays, options: { selected: head === null || row < 0 ? null : [row, head], pair: pairIn(kind, pair, layers) } };
+      const selected = head === null || row < 0 ? null : [row, head];
+      return { header, arrays, options: { selected, pair: pairIn(kind, pair, layers) } };
     }
     const { sites, heads, queries, keys, name } = kind;
     if (!header.grids[name]) return null; // another kind's thumbnails are on their way
@@ -70,11 +73,14 @@ export const local = {
         ...header,
         ...header.grids[name],
         shape: [sites.length, heads, ...(size ?? [queries.texts.length, keys.texts.length])],
-        rows: sites.map((_site, order) => [numberOf(kind, order)].filter(Boolean).map((number) => `L${number}`).join("")),
+        rows: sites.map((_site, order) => numberOf(kind, order)).map((number) => number && `L${number}`),
         columns: Array.from({ length: heads }, (_none, order) => `H${order}`),
       },
       arrays: size ? arrays : { weights: kind.weights },
-      options: { selected: head === null ? null : [layer, head], pair: pairIn(kind, pair, sites.map((_site, order) => order)) },
+      options: {
+        selected: head === null ? null : [layer, head],
+        pair: pairIn(kind, pair, sites.map((_site, order) => order)),
+      },
     };
   },
   acted(_, { layer, head }, _choice, { kinds }, header) {
@@ -84,7 +90,7 @@ export const local = {
 };
 
 /**
- * A marked pair in the thumbnails: where, as shares of their sides; weights are below 0 where masked, none where not here.
+ * A marked pair in the thumbnails: where, as shares of their sides; weights: below 0 where masked, none where not here.
  * @param {Kind} kind
  * @param {[number, number] | null} pair
  * @param {(number | null)[]} layers the layer of each row, null for one of another kind
@@ -96,7 +102,8 @@ export function pairIn(kind, pair, layers) {
   const [rows, columns] = [kind.queries.texts.length, kind.keys.texts.length];
   const weights = layers.map((layer) => {
     const found = layer === null ? null : layerOf(kind, layer);
-    return Array.from({ length: found ? kind.heads : 0 }, (_, head) => found?.[(head * rows + query) * columns + key] ?? NaN);
+    const weightOf = (/** @type {number} */ head) => found?.[(head * rows + query) * columns + key] ?? NaN;
+    return Array.from({ length: found ? kind.heads : 0 }, (_, head) => weightOf(head));
   });
   return { at: [(query + 0.5) / rows, (key + 0.5) / columns], weights };
 }
@@ -106,9 +113,11 @@ export default component("all-heads", (frame) => {
   const start = { selected: null, off: [], pair: null, current: [0, 0], built: "", cells: [], parts: null };
   const view = /** @type {View} */ (Object.assign(frame, start));
   return {
-    receive: ({ header, arrays }) => Object.assign(view, { header, weights: arrays.weights ?? valuesOf(arrays.codes, arrays.nan) }),
+    receive: ({ header, arrays }) =>
+      Object.assign(view, { header, weights: arrays.weights ?? valuesOf(arrays.codes, arrays.nan) }),
     // Where the server begins to draw what the browser drew, what it said of that may come first: it chose nothing.
-    adopt: (options) => Object.assign(view, { selected: options.selected ?? null, off: options.off ?? [], pair: options.pair ?? null }),
+    adopt: ({ selected, off, pair }) =>
+      Object.assign(view, { selected: selected ?? null, off: off ?? [], pair: pair ?? null }),
     draw: () => draw(view),
   };
 }, local);
@@ -174,7 +183,8 @@ function build(view) {
   const at = (/** @type {Event} */ { target }) => {
     const cell = /** @type {HTMLElement} */ (target).closest(".cell");
     const layer = view.cells.findIndex((row) => row.some((one) => one === cell));
-    return layer < 0 ? null : /** @type {[number, number]} */ ([layer, view.cells[layer].findIndex((one) => one === cell)]);
+    if (layer < 0) return null;
+    return /** @type {[number, number]} */ ([layer, view.cells[layer].findIndex((one) => one === cell)]);
   };
   walk(grid, {
     at,
@@ -205,7 +215,8 @@ function markSelected(view) {
       one.setAttribute("aria-selected", String(selected?.[0] === layer && selected[1] === head));
       const weight = drawPair(view, one, layer, head);
       const told = weight ? [fill(header.words.marked, { weight })] : [];
-      one.setAttribute("aria-label", [name, ...(way === undefined ? [] : [fill(header.words.off, { way })]), ...told].join(", "));
+      const without = way === undefined ? [] : [fill(header.words.off, { way })];
+      one.setAttribute("aria-label", [name, ...without, ...told].join(", "));
       one.classList.toggle("off", way !== undefined);
     }),
   );
@@ -298,15 +309,18 @@ function gridPng({ header, weights, theme, look, selected }) {
   const base = /** @type {const} */ ({ kind: "text", colour: theme.text });
   const left = (/** @type {number} */ head) => SAVED.side + head * (width + SAVED.gap);
   const top = (/** @type {number} */ layer) => SAVED.top + layer * (height + SAVED.gap);
+  const above = /** @type {const} */ ({ ...base, y: SAVED.top - 12, room: width, align: "center" });
+  const beside = /** @type {const} */ ({ ...base, x: 0, room: SAVED.side - 8, align: "left" });
   /** @type {import("../shared/scene.js").Item[]} */
   const items = [
-    ...header.columns.map((text, head) => ({ ...base, text, x: left(head) + width / 2, y: SAVED.top - 12, room: width, align: /** @type {const} */ ("center") })),
-    ...header.rows.map((text, layer) => ({ ...base, text, x: 0, y: top(layer) + height / 2, room: SAVED.side - 8, align: /** @type {const} */ ("left") })),
+    ...header.columns.map((text, head) => ({ ...above, text, x: left(head) + width / 2 })),
+    ...header.rows.map((text, layer) => ({ ...beside, text, y: top(layer) + height / 2 })),
   ];
   for (let head = 0; head < layers * heads; head++) {
     const image = element("canvas");
     paint(image, weights, shape, head, look, 2 * Math.max(width, height));
-    items.push({ kind: "image", image, x: left(head % heads), y: top(Math.floor(head / heads)), width, height, crisp: true });
+    const [x, y] = [left(head % heads), top(Math.floor(head / heads))];
+    items.push({ kind: "image", image, x, y, width, height, crisp: true });
   }
   if (selected) {
     const [y, x] = [top(selected[0]) - 2, left(selected[1]) - 2];

@@ -87,8 +87,10 @@ function draw(view) {
   const called = layersOf(record.kinds);
   const { groups } = view;
   groups[0].box.hidden = called.length > 0;
-  if (called.length) show(view, 1, called.map((one) => layers.names[one] ?? one), called.indexOf(kind.layers?.[layer] ?? ""));
-  else {
+  if (called.length) {
+    const names = called.map((one) => layers.names[one] ?? one);
+    show(view, 1, names, called.indexOf(kind.layers?.[layer] ?? ""));
+  } else {
     show(view, 0, record.kinds.map(({ name }) => kinds.names[name] ?? name), record.kinds.indexOf(kind));
     groups[1].box.hidden = kind.numbers?.length === 1;
     show(view, 1, kind.sites.map((_, order) => numberOf(kind, order)), layer);
@@ -106,7 +108,9 @@ function drawKnown(view) {
   const written = JSON.stringify(header.known);
   if (known.dataset.written !== written) {
     known.dataset.written = written;
-    said.replaceChildren(...Object.entries(header.known).flatMap(([site, each]) => each.map((one, at) => toldOf(one, `${site} ${at}`, header.words.help))));
+    const texts = Object.entries(header.known).flatMap(([site, each]) =>
+      each.map((one, at) => toldOf(one, `${site} ${at}`, header.words.help)));
+    said.replaceChildren(...texts);
   }
   for (const one of /** @type {HTMLElement[]} */ ([...said.children])) {
     one.style.visibility = one.dataset.head === `${kind.sites[layer]} ${head}` ? "visible" : "hidden";

@@ -18,8 +18,10 @@ const LEAST = 460; // CSS pixels of width that a title and the facts get in a pi
 /**
  * A matrix and what is said of it.
  * @typedef {object} Header
- * @property {Record<"save_png" | "save_svg" | "empty" | "name" | "told" | "masked" | "nan" | "marks" | "hint" | "hint_read" |
- *   "hint_long" | "decided" | "agree" | "none" | "unknown" | "relative" | "unit" | "ends" | "nothing" | "nearer" | "farther" | "whole" | "shown" | "blocks" | "cells" | "named" | "cell" | "cell_about" | "block", string>} words
+ * @property {Record<"save_png" | "save_svg" | "empty" | "name" | "told" | "masked" | "nan" | "marks" | "hint" |
+ *   "hint_read" | "hint_long" | "decided" | "agree" | "none" | "unknown" | "relative" | "unit" | "ends" | "nothing" |
+ *   "nearer" | "farther" | "whole" | "shown" | "blocks" | "cells" | "named" | "cell" | "cell_about" |
+ *   "block", string>} words
  * @property {string} title
  * @property {string} file_name
  * @property {import("../shared/local.js").Axis} queries
@@ -27,7 +29,8 @@ const LEAST = 460; // CSS pixels of width that a title and the facts get in a pi
  * @property {string} unit what the numbers are
  * @property {boolean} centred whether the scale has its middle at 0
  * @property {{ queries: string, keys: string, notes: string, facts: string[], edges: [number[], number[]] }} axis
- * @property {boolean} [table] whether rows and columns are called as their axes, and cells are as tall as they have room
+ * @property {boolean} [table] whether rows and columns are called as their axes, and cells are as tall as they have
+ *   room
  * @property {boolean} dense whether cells shrink until the map fits its room, and not each query and key is named
  * @property {number | null} [end] where the colours end, if maps share a scale
  * @property {boolean} [fixed] whether the scale is not the reader's to change
@@ -58,8 +61,8 @@ const LEAST = 460; // CSS pixels of width that a title and the facts get in a pi
  *   asked: import("./zoom.js").Window[],
  *   rests: ReturnType<typeof setTimeout> | undefined,
  * }} View
- * `pair` is the marked cell, `current` the one where the keyboard stands, `pointed` the one under the pointer. Of a long
- * map, `told` is the window that Python last had, `asked` those that it was asked for and has not answered.
+ * `pair` is the marked cell, `current` the one where the keyboard stands, `pointed` the one under the pointer. Of a
+ * long map, `told` is the window that Python last had, `asked` those that it was asked for and has not answered.
  */
 
 /** @type {import("../shared/local.js").Local} */
@@ -81,7 +84,10 @@ const local = {
     const said = [header.axes[name].notes, notes[order], kind.decided?.length ? words.decided : "", agreed];
     const axis = { ...header.axes[name], notes: said.filter(Boolean).join(" ") };
     return {
-      header: { ...header, kind, layer, queries, keys, axis, title: titles[order], file_name: file_names[order], unit: words.unit },
+      header: {
+        ...header, kind, layer, queries, keys, axis,
+        title: titles[order], file_name: file_names[order], unit: words.unit,
+      },
       arrays: { weights },
       options: { pair, relative },
     };
@@ -140,12 +146,16 @@ function build(root) {
  * @param {Record<string, any>} arrays
  */
 function receive(view, header, arrays) {
-  const shape = /** @type {[number, number]} */ (header.long ? header.shape : [header.queries.texts.length, header.keys.texts.length]);
+  const { long, queries, keys } = header;
+  const shape = /** @type {[number, number]} */ (long ? header.shape : [queries.texts.length, keys.texts.length]);
   const isNew = !view.header || !same(view.header.shape, shape) || header.long !== view.header.long;
   view.header = { ...header, shape, centred: header.centred ?? false };
   const [rows, columns] = shape;
+  const arraysOf = (/** @type {number} */ order) => (
+    { codes: arrays[`codes_${order}`], nan: arrays[`nan_${order}`], values: arrays[`values_${order}`] }
+  );
   view.layers = header.long
-    ? header.layers.map((layer, order) => ({ ...layer, codes: arrays[`codes_${order}`], nan: arrays[`nan_${order}`], values: arrays[`values_${order}`] }))
+    ? header.layers.map((layer, order) => ({ ...layer, ...arraysOf(order) }))
     : [wholeOf(arrays.weights, rows, columns)];
   if (isNew || !header.long) view.window = all(view);
   if (isNew) Object.assign(view, { told: null, asked: [], pair: null });
@@ -168,11 +178,13 @@ function draw(view) {
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   canvas.dataset.cells = [left, top, cell, tall].join(" "); // for whoever measures
   root.dataset.map = JSON.stringify([left, top, across, down]);
-  paintScene(context, [...sceneOf(view, context.getTransform().a), ...(isWalked(canvas) ? around(view, view.current, "#ffffff", "#000000") : [])], view.theme.font);
+  const cursor = isWalked(canvas) ? around(view, view.current, "#ffffff", "#000000") : [];
+  paintScene(context, [...sceneOf(view, context.getTransform().a), ...cursor], view.theme.font);
   say(view.title, header.title);
   say(view.notes, header.axis.notes);
-  [...view.zooms, view.relativeSwitch, ...view.buttons].forEach((one, order) =>
-    say(one, [words.nearer, words.farther, words.whole, words.relative, words.save_png, words.save_svg, header.save_csv][order]));
+  const zooms = [words.nearer, words.farther, words.whole, words.relative];
+  const said = [...zooms, words.save_png, words.save_svg, header.save_csv];
+  [...view.zooms, view.relativeSwitch, ...view.buttons].forEach((one, order) => say(one, said[order]));
   view.relativeSwitch.setAttribute("aria-checked", String(view.relative));
   view.relativeSwitch.hidden = header.centred || Boolean(header.fixed);
   view.buttons[1].hidden = Boolean(header.long);
@@ -195,7 +207,8 @@ function drawWindow(view) {
   if (!header.long) return;
   say(view.block, seen(view));
   const part = view.layers[view.layers.length - 1];
-  Object.assign(root.dataset, { window: JSON.stringify(view.window.map(Math.round)), block: `${part.tall}x${part.wide}` });
+  const block = `${part.tall}x${part.wide}`;
+  Object.assign(root.dataset, { window: JSON.stringify(view.window.map(Math.round)), block });
 }
 
 /**
@@ -205,14 +218,16 @@ function drawWindow(view) {
 function describe(view) {
   const { header, canvas, current, pointed, reading, pair } = view;
   const { words, shape: [queries, keys] } = header;
-  canvas.setAttribute("aria-label", fill(words.name, { title: header.title, queries: counted(queries), keys: counted(keys) }));
+  const name = fill(words.name, { title: header.title, queries: counted(queries), keys: counted(keys) });
+  canvas.setAttribute("aria-label", name);
   canvas.setAttribute("aria-rowcount", String(queries));
   canvas.setAttribute("aria-colcount", String(keys));
   const isMarked = pair !== null && same(pair, current);
   const attributes = { "aria-colindex": current[1] + 1, "aria-selected": String(isMarked) };
   activate(canvas, "gridcell", told(view, current), attributes, ["row", { "aria-rowindex": current[0] + 1 }]);
   const here = pointed ?? (isWalked(canvas) ? current : header.long ? null : pair);
-  say(reading, here ? told(view, here) : header.long ? words.hint_long : view.hears("picked") && !header.scores ? words.hint : words.hint_read);
+  const short = view.hears("picked") && !header.scores ? words.hint : words.hint_read;
+  say(reading, here ? told(view, here) : header.long ? words.hint_long : short);
 }
 
 /**
@@ -302,7 +317,8 @@ function saveNumbers({ header, layers }) {
   const cell = (/** @type {string} */ text) => `"${text.replaceAll('"', '""')}"`;
   const rows = queries.labels.map((label, row) => {
     const here = rowOf(layers[0].values ?? new Float32Array(), keys.labels.length, row);
-    return [cell(label), ...Array.from(here, (weight) => (weight === MASKED ? "" : String(Number(weight.toPrecision(9)))))];
+    const numbers = Array.from(here, (weight) => (weight === MASKED ? "" : String(Number(weight.toPrecision(9)))));
+    return [cell(label), ...numbers];
   });
   const lines = [["", ...keys.labels.map(cell)], ...rows].map((one) => one.join(","));
   save(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }), `${header.file_name}.csv`);

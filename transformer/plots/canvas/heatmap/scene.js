@@ -52,7 +52,9 @@ function whole({ header, theme }, room) {
   const { queries, keys } = header;
   const ruler = rulerOf();
   ruler.font = `600 ${LETTERS}px ${theme.font}`;
-  const longest = (/** @type {string[]} */ texts) => Math.min(texts.reduce((most, text) => Math.max(most, ruler.measureText(text).width), 0) + 6, LABEL);
+  const longest = (/** @type {string[]} */ texts) => {
+    return Math.min(texts.reduce((most, text) => Math.max(most, ruler.measureText(text).width), 0) + 6, LABEL);
+  };
   const [rows, columns] = [longest(queries.texts), longest(keys.texts)];
   const left = Math.round(AXIS + rows + 4);
   const wide = (room - left - 12) / keys.texts.length;
@@ -62,7 +64,8 @@ function whole({ header, theme }, room) {
   const tall = header.table ? Math.max(2, fitting(TABLE)) : header.dense ? Math.max(cell, fitting(TALLEST / 3)) : cell;
   const upright = columns + 4 > cell;
   const top = Math.round(AXIS + (upright ? columns : LETTERS + 4) + 4);
-  return { left, top, cell, tall, upright, named: true, rows, columns, across: cell * keys.texts.length, down: tall * queries.texts.length };
+  const [across, down] = [cell * keys.texts.length, tall * queries.texts.length];
+  return { left, top, cell, tall, upright, named: true, rows, columns, across, down };
 }
 
 /**
@@ -79,7 +82,8 @@ function windowed({ header, window: [above, bottom, before, right], layers }, ro
   const { rows, columns } = named ? NAMED : NUMBERED;
   const across = Math.max(120, room - AXIS - rows - 12);
   const [cell, tall] = [across / (right - before), down / (bottom - above)];
-  return { left: AXIS + rows, top: AXIS + columns + 4, cell, tall, upright: named, named, rows: rows - 6, columns, across, down };
+  const [left, top] = [AXIS + rows, AXIS + columns + 4];
+  return { left, top, cell, tall, upright: named, named, rows: rows - 6, columns, across, down };
 }
 
 /**
@@ -87,9 +91,12 @@ function windowed({ header, window: [above, bottom, before, right], layers }, ro
  * @param {Pick<View, "header" | "layers" | "relative">} shown
  */
 export function scaleOf({ header, layers, relative }) {
-  const larger = (/** @type {number} */ most, /** @type {number} */ one) => (one > most && Number.isFinite(one) ? one : most);
+  const larger = (/** @type {number} */ most, /** @type {number} */ one) =>
+    (one > most && Number.isFinite(one) ? one : most);
   const size = header.centred ? Math.abs : (/** @type {number} */ one) => one;
-  const largest = header.long ? header.largest : (layers[0].values ?? new Float32Array()).reduce((found, one) => larger(found, size(one)), 0);
+  const largest = header.long
+    ? header.largest
+    : (layers[0].values ?? new Float32Array()).reduce((found, one) => larger(found, size(one)), 0);
   return { largest, end: header.end ?? ((relative || header.centred) && largest > 0 ? largest : 1) };
 }
 
@@ -107,13 +114,20 @@ export function sceneOf(shown, ratio) {
   const look = lookOf(scale.end, header.centred, theme);
   if (ratio) paintOn(image, Math.round(across * ratio), Math.round(down * ratio), window, layers, scale.largest, look);
   /** @type {Item[]} */
-  const items = ratio ? [{ kind: "image", image, x: left, y: top, width: across, height: down }] : boxesOf(values, header.keys.texts.length, measures, theme, scale.end, header.centred);
-  const inside = (/** @type {number[]} */ places, /** @type {number} */ side, /** @type {number} */ room) => places.map((place) => place * side).filter((at) => at > 0 && at < room);
+  const items = ratio
+    ? [{ kind: "image", image, x: left, y: top, width: across, height: down }]
+    : boxesOf(values, header.keys.texts.length, measures, theme, scale.end, header.centred);
+  const inside = (/** @type {number[]} */ places, /** @type {number} */ side, /** @type {number} */ room) =>
+    places.map((place) => place * side).filter((at) => at > 0 && at < room);
   const [above, before] = header.axis.edges;
   for (const [colour, line] of /** @type {const} */ ([["#000000", 3], ["#ffffff", 1]])) {
     const rule = /** @type {const} */ ({ kind: "rule", colour, width: line });
-    for (const y of inside(above.map((row) => row - window[0]), tall, down)) items.push({ ...rule, x0: left, y0: top + y, x1: left + across, y1: top + y });
-    for (const x of inside(before.map((column) => column - window[2]), cell, across)) items.push({ ...rule, x0: left + x, y0: top, x1: left + x, y1: top + down });
+    for (const y of inside(above.map((row) => row - window[0]), tall, down)) {
+      items.push({ ...rule, x0: left, y0: top + y, x1: left + across, y1: top + y });
+    }
+    for (const x of inside(before.map((column) => column - window[2]), cell, across)) {
+      items.push({ ...rule, x0: left + x, y0: top, x1: left + x, y1: top + down });
+    }
   }
   items.push(...labels(shown), ...bar(shown, scale));
   if (header.kind?.decided) items.push(...ringsOf(header.kind.decided, values, header.keys.texts.length, measures));
@@ -153,10 +167,14 @@ function labels(shown) {
     const bold = pair?.[1] === order;
     const x = left + (order + 0.5 - window[2]) * cell;
     if (upright) items.push({ ...base, text, x, y: top - 5, room: columns, bold, upright });
-    else items.push({ ...base, text, x: x - Math.min(cell / 2, 14) + 2, y: top - LETTERS / 2 - 4, room: Math.max(cell - 2, header.long ? 60 : 0), bold });
+    else {
+      const room = Math.max(cell - 2, header.long ? 60 : 0);
+      items.push({ ...base, text, x: x - Math.min(cell / 2, 14) + 2, y: top - LETTERS / 2 - 4, room, bold });
+    }
   }
   items.push({ ...base, text: header.axis.keys, x: left, y: AXIS / 2, room: wide, size: 13 });
-  items.push({ ...base, text: header.axis.queries, x: AXIS / 2, y: top + down, room: down + top - AXIS, size: 13, upright: true });
+  const aside = { x: AXIS / 2, y: top + down, room: down + top - AXIS, upright: true };
+  items.push({ ...base, text: header.axis.queries, ...aside, size: 13 });
   return items;
 }
 
@@ -172,7 +190,8 @@ function namesOf({ header, layers, pair, window, measures }, axis) {
   if (!header.long) {
     const each = side < LETTERS ? Math.ceil((LETTERS + 2) / side) : 1;
     const chosen = each > 1 ? pair?.[axis] : undefined; // those around a marked one make room for it
-    const isNamed = (/** @type {number} */ order) => (chosen !== undefined && Math.abs(order - chosen) < each ? order === chosen : order % each === 0);
+    const isNamed = (/** @type {number} */ order) =>
+      (chosen !== undefined && Math.abs(order - chosen) < each ? order === chosen : order % each === 0);
     return [...(axis ? header.keys : header.queries).texts.entries()].filter(([order]) => isNamed(order));
   }
   const part = layers.at(-1);
@@ -192,7 +211,8 @@ function namesOf({ header, layers, pair, window, measures }, axis) {
  */
 function bar({ header, theme, relative, layers, measures: { left, top, down, wide } }, { largest, end }) {
   const { words, centred, unit } = header;
-  const said = !relative || centred ? "" : largest > 0 ? fill(words.ends, { largest: rounded(largest, 3) }) : words.nothing;
+  const ends = largest > 0 ? fill(words.ends, { largest: rounded(largest, 3) }) : words.nothing;
+  const said = !relative || centred ? "" : ends;
   const y = top + down + BAR.gap;
   const weightOf = (/** @type {number} */ share) => (centred ? 2 * share - 1 : share) * end;
   /** @type {import("../shared/saved.js").Legend} */
@@ -205,6 +225,9 @@ function bar({ header, theme, relative, layers, measures: { left, top, down, wid
   };
   const { items } = legendOf(rulerOf(), legend, wide, theme, wide);
   /** @type {Item} */
-  const name = { kind: "text", text: [unit, said].filter(Boolean).join(" · "), x: left, y: y + BAR.line / 2, room: wide, align: "left", colour: theme.text, size: LETTERS };
+  const name = {
+    kind: "text", text: [unit, said].filter(Boolean).join(" · "), x: left, y: y + BAR.line / 2, room: wide,
+    align: "left", colour: theme.text, size: LETTERS,
+  };
   return [name, ...items.map((item) => shifted(item, left, y + BAR.line))];
 }

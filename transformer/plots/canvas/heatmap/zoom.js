@@ -67,7 +67,8 @@ function move(view, to) {
  */
 export function listenForZoom(view, cellAt) {
   const { canvas, zooms: [nearer, farther, whole] } = view;
-  const by = (/** @type {number} */ factor, across = 0.5, down = 0.5) => move(view, zoomed(view.window, view.header.shape, factor, across, down));
+  const by = (/** @type {number} */ factor, across = 0.5, down = 0.5) =>
+    move(view, zoomed(view.window, view.header.shape, factor, across, down));
   nearer.onclick = () => by(STEP);
   farther.onclick = () => by(1 / STEP);
   whole.onclick = () => move(view, all(view));
@@ -79,7 +80,8 @@ export function listenForZoom(view, cellAt) {
     return /** @type {const} */ ([inside((offsetX - left) / across), inside((offsetY - top) / down)]);
   };
   canvas.addEventListener("wheel", (event) => {
-    if (!view.header.long || (focusedBeside(canvas) !== canvas && !event.ctrlKey)) return; // the page scrolls until the map was clicked
+    // The page scrolls until the map was clicked.
+    if (!view.header.long || (focusedBeside(canvas) !== canvas && !event.ctrlKey)) return;
     event.preventDefault();
     const units = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
     by(Math.exp(-units * WHEEL), ...share(event));
@@ -114,8 +116,8 @@ export function listenForZoom(view, cellAt) {
 }
 
 /**
- * What a key does: the cursor moves by a cell (by a block while there are such), or the window comes nearer, goes farther,
- * shows the whole; false for any other key.
+ * What a key does: the cursor moves by a cell (by a block while there are such), or the window comes nearer, goes
+ * farther, shows the whole; false for any other key.
  * @param {View} view
  * @param {KeyboardEvent} event
  */
@@ -131,10 +133,13 @@ function press(view, event) {
   }
   /** @type {Record<string, number>} */
   const factors = { "+": STEP, "=": STEP, Enter: 2 * STEP, "-": 1 / STEP, _: 1 / STEP };
-  const inside = (/** @type {number} */ at, /** @type {number} */ from, /** @type {number} */ end) => Math.min(Math.max((at + 0.5 - from) / (end - from), 0), 1);
+  const inside = (/** @type {number} */ at, /** @type {number} */ from, /** @type {number} */ end) =>
+    Math.min(Math.max((at + 0.5 - from) / (end - from), 0), 1);
   if (key === "0" || key === "Escape") move(view, all(view));
-  else if (factors[key]) move(view, zoomed(view.window, shape, factors[key], inside(column, left, right), inside(row, top, bottom)));
-  else return false;
+  else if (factors[key]) {
+    const [across, down] = [inside(column, left, right), inside(row, top, bottom)];
+    move(view, zoomed(view.window, shape, factors[key], across, down));
+  } else return false;
   return true;
 }
 
@@ -155,7 +160,12 @@ export function spoken({ header, layers }, cell) {
   const { words, largest, axis } = header;
   const here = blockAt(layers, largest, cell);
   if (!here) return "";
-  const name = (/** @type {number[]} */ spans, /** @type {string[] | undefined} */ names, /** @type {number[]} */ covered) =>
+  /**
+   * @param {number[]} spans
+   * @param {string[] | undefined} names
+   * @param {number[]} covered
+   */
+  const name = (spans, names, covered) =>
     (names?.length ? fill(words.named, { place: span(spans), name: names[spans[0] - covered[0]] }) : span(spans));
   const { layer } = here;
   const fields = {
@@ -178,8 +188,12 @@ export function spoken({ header, layers }, cell) {
 export function seen({ header: { words, shape }, layers, window }) {
   const { tall, wide } = layers[layers.length - 1];
   const [top, bottom, left, right] = settled(window, shape);
-  const spans = { first_row: counted(top + 1), last_row: counted(bottom), first_column: counted(left + 1), last_column: counted(right) };
-  return `${fill(words.shown, spans)} ${tall * wide === 1 ? words.cells : fill(words.blocks, { tall: counted(tall), wide: counted(wide) })}`;
+  const spans = {
+    first_row: counted(top + 1), last_row: counted(bottom),
+    first_column: counted(left + 1), last_column: counted(right),
+  };
+  const block = tall * wide === 1 ? words.cells : fill(words.blocks, { tall: counted(tall), wide: counted(wide) });
+  return `${fill(words.shown, spans)} ${block}`;
 }
 
 /**
@@ -205,7 +219,13 @@ function within(start, length, count) {
  * @returns {Window}
  */
 export function zoomed([top, bottom, left, right], [rows, columns], factor, across, down) {
-  const side = (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ count, /** @type {number} */ share) => {
+  /**
+   * @param {number} from
+   * @param {number} to
+   * @param {number} count
+   * @param {number} share
+   */
+  const side = (from, to, count, share) => {
     const size = Math.min(Math.max((to - from) / factor, Math.min(LEAST, count)), count);
     return within(from + share * (to - from) - share * size, size, count);
   };

@@ -1,29 +1,28 @@
-// Two sequences of words joined by the lines of a head: who looks at whom. They are sentences, keys above queries (bitext),
-// or two columns of tokens, queries beside keys (head view). Point at a word to see its lines alone; a click keeps a query.
+// Two sequences of words joined by the lines of a head: who looks at whom. They are sentences, keys above queries
+// (bitext), or two columns of tokens, queries beside keys (head view). Point at a word to see its lines alone; a click
+// keeps a query.
 
-import { agreement, decidedElsewhere, MASKED, rowOf, strongestOf } from "../shared/cells.js";
-import { headColour, NAN, rgb, themeOf } from "../shared/colours.js";
+import { MASKED, rowOf, strongestOf } from "../shared/cells.js";
+import { rgb, themeOf } from "../shared/colours.js";
 import { component } from "../shared/component.js";
 import { layerOf, toggled, weightsOf } from "../shared/local.js";
 import { button, element, explained, say, svg, toolbar } from "../shared/page.js";
 import { rulerOf, savePicture, showLegend } from "../shared/saved.js";
 import { nodeOf } from "../shared/scene.js";
-import { counted, fill, listed, same, written } from "../shared/words.js";
+import { fill, same, written } from "../shared/words.js";
+import { across, coloursOf, sceneOf, weightsAcross } from "./scene.js";
+import { legend, spoken } from "./spoken.js";
 
-const LEAST = 0.04; // weight of the thinnest line
-const STRONG = { from: 24, least: 0.25 }; // so many queries show strong lines alone while no word is in focus
-const LINES = 1500; // at most
-const SPOKEN = { most: 3, least: 0.1 }; // words that are named, and the weight of a further one
 const ROW = 24; // CSS pixels of a token in a column
-const LANES = 14; // CSS pixels over which the lines of several heads spread at a token
 
-/** @typedef {"query" | "key"} Side */
-/** @typedef {{ side: Side, index: number }} Position A word. */
+/** @typedef {import("./scene.js").Side} Side */
+/** @typedef {import("./scene.js").Position} Position */
 /** @typedef {{ left: number, top: number, width: number, height: number }} Box */
-/** @typedef {{ head: number, query: number, key: number, weight: number }} Line */
-/** @typedef {import("../shared/scene.js").Item} Item */
 
-/** @typedef {{ texts: string[], name: string, attached: boolean[], special: boolean[] }} Words `name` is a language or a column */
+/**
+ * `name` is a language or a column.
+ * @typedef {{ texts: string[], name: string, attached: boolean[], special: boolean[] }} Words
+ */
 
 /**
  * What Python sends.
@@ -38,9 +37,10 @@ const LANES = 14; // CSS pixels over which the lines of several heads spread at 
  * @property {import("../shared/saved.js").About} about
  * @property {string} how how that was found
  * @property {string} file_name
- * @property {Record<"save_png" | "save_svg" | "masked" | "nan" | "empty" | "solid" | "coloured" | "dotted" | "above" | "agree" | "none" | "unknown" |
- *   "point" | "help" | "source" | "target" | "looked" | "looked_within" | "from" | "from_within" | "weighted" | "listed" | "nothing" |
- *   "nobody" | "same" | "other" | "undecided" | "decides", string>} words
+ * @property {Record<"save_png" | "save_svg" | "masked" | "nan" | "empty" | "solid" | "coloured" | "dotted" | "above" |
+ *   "agree" | "none" | "unknown" | "point" | "help" | "source" | "target" | "looked" | "looked_within" | "from" |
+ *   "from_within" | "weighted" | "listed" | "nothing" | "nobody" | "same" | "other" | "undecided" |
+ *   "decides", string>} words
  */
 
 /**
@@ -58,8 +58,8 @@ const LANES = 14; // CSS pixels over which the lines of several heads spread at 
  *   boxes: Record<Side, Box[]>,
  *   isNew: boolean,
  * }} View
- * `all` are the weights of each head where the mean is looked at in columns, `selected` is the query that is kept, `focus`
- * the word that is lit; `isNew` until what was received is drawn.
+ * `all` are the weights of each head where the mean is looked at in columns, `selected` is the query that is kept,
+ * `focus` the word that is lit; `isNew` until what was received is drawn.
  */
 
 export const bitext = component("lines", (frame) => mounted(frame, false), localOf(false));
@@ -125,7 +125,10 @@ function mounted(frame, columns) {
  * @param {boolean} columns
  */
 function build(root, columns) {
-  const rows = { key: element("div", "source", null, { role: "group" }), query: element("div", "target", null, { role: "group" }) };
+  const rows = {
+    key: element("div", "source", null, { role: "group" }),
+    query: element("div", "target", null, { role: "group" }),
+  };
   for (const row of Object.values(rows)) row.classList.add("words");
   const lines = svg("svg", { "aria-hidden": "true" });
   const parts = ["titles", "scroller", "sheet", "foot", "how", "legend"].map((name) => element("div", name));
@@ -164,8 +167,9 @@ function receive(view, { header, arrays }) {
 function makeWords(view, side) {
   const { texts, attached, special } = view.header[side];
   view.made[side] = texts.map((text, index) => {
-    const made = element(side === "query" ? "button" : "span", "word", null, { "data-side": side, "data-index": index });
-    made.setAttribute(side === "query" ? "type" : "role", side === "query" ? "button" : "img");
+    const isQuery = side === "query";
+    const made = element(isQuery ? "button" : "span", "word", null, { "data-side": side, "data-index": index });
+    made.setAttribute(isQuery ? "type" : "role", isQuery ? "button" : "img");
     if (view.columns) made.title = text;
     made.append(element("span", "text", text, { dir: "auto" }), ...(view.columns ? [element("span", "number")] : []));
     made.classList.toggle("attached", Boolean(attached[index]));
@@ -194,7 +198,9 @@ function draw(view) {
   drawWords(view);
   if (view.isNew && first) scroller.scrollTop = first - scroller.clientHeight / 2;
   view.isNew = false;
-  const box = (/** @type {HTMLElement} */ made) => ({ left: made.offsetLeft, top: made.offsetTop, width: made.offsetWidth, height: made.offsetHeight });
+  const box = (/** @type {HTMLElement} */ made) => (
+    { left: made.offsetLeft, top: made.offsetTop, width: made.offsetWidth, height: made.offsetHeight }
+  );
   view.boxes = { key: view.made.key.map(box), query: view.made.query.map(box) };
   drawLines(view);
   say(view.reading, view.focus ? spoken(view, view.focus) : `${legend(view)} ${words.point}`);
@@ -220,7 +226,8 @@ function drawWords(view) {
       made.classList.toggle("focus", focus?.side === side && focus.index === index);
       made.tabIndex = index === view.current[side] ? 0 : -1;
       made.setAttribute("aria-label", index === view.current[side] ? spoken(view, { side, index }) : texts[index]);
-      if (columns) say(made.children[1], lit ? (weight === MASKED ? words.masked : written(weight, 3, words.nan)) : "");
+      const number = weight === MASKED ? words.masked : written(weight, 3, words.nan);
+      if (columns) say(made.children[1], lit ? number : "");
       if (side === "query") made.setAttribute("aria-pressed", String(view.selected === index));
     });
   }
@@ -292,200 +299,13 @@ function move(view, { side, index }, key) {
   const [back, on, toQuery, toKey] = view.columns ? [up, down, left, right] : [left, right, down, up];
   const last = view.made[side].length - 1;
   const within = { [back]: index - 1, [on]: index + 1, Home: 0, End: last }[key];
-  /** @type {Side | undefined} */
-  const other = key === toKey && side === "query" ? "key" : key === toQuery && side === "key" ? "query" : undefined;
-  if (other) {
+  const other = side === "query" ? "key" : "query";
+  const crosses = key === (side === "query" ? toKey : toQuery);
+  if (crosses) {
     const most = across(view, { side, index })[0]?.index ?? Math.min(index, view.made[other].length - 1);
     view.made[other][most].focus();
   } else if (within !== undefined) view.made[side][Math.min(Math.max(within, 0), last)].focus();
-  return other !== undefined || within !== undefined;
-}
-
-/** @typedef {Pick<View, "header" | "weights"> & Partial<Pick<View, "all" | "columns">>} Shown */
-
-/**
- * The weights between a word and each word across.
- * @param {Shown} view
- * @param {Position} position
- */
-function weightsAcross({ header: { shape: [queries, keys] }, weights }, { side, index }) {
-  if (side === "query") return rowOf(weights, keys, index);
-  return Float32Array.from({ length: queries }, (_, query) => weights[query * keys + index]);
-}
-
-/**
- * The words across from a position with their weights, the strongest first; what is masked or no number is left out.
- * @param {Shown} view
- * @param {Position} position
- */
-export function across(view, position) {
-  const all = Array.from(weightsAcross(view, position), (weight, index) => ({ index, weight }));
-  return all.filter(({ weight }) => weight >= 0).sort((a, b) => b.weight - a.weight);
-}
-
-/**
- * The weight from which on a line is drawn.
- * @param {Shown} view
- * @param {Position | null} focus
- */
-function leastOf({ header: { shape: [queries] } }, focus) {
-  return queries > STRONG.from && !focus ? STRONG.least : LEAST;
-}
-
-/**
- * Whether a line is one of the word in focus, where there is one.
- * @param {{ query: number, key: number }} line
- * @param {Position | null} focus
- */
-function belongs(line, focus) {
-  return !focus || line[focus.side] === focus.index;
-}
-
-/**
- * The lines to draw, the strongest last, those that are no number before them: all, or those of the word in focus.
- * @param {Shown} view
- * @param {Position | null} focus
- */
-export function chosen(view, focus) {
-  const [queries, keys] = view.header.shape;
-  const least = leastOf(view, focus);
-  /** @type {Line[]} */
-  const lines = [];
-  (view.all ?? view.weights).forEach((weight, at) => {
-    if (weight < least) return;
-    const line = { head: Math.floor(at / (queries * keys)), query: Math.floor(at / keys) % queries, key: at % keys, weight };
-    if (belongs(line, focus)) lines.push(line);
-  });
-  const rank = (/** @type {Line} */ { weight }) => (Number.isNaN(weight) ? 0 : weight);
-  return lines.sort((a, b) => rank(a) - rank(b)).slice(-LINES);
-}
-
-/**
- * The dotted lines: from each query that a key decides to that one, where one head is shown that looks at another most.
- * @param {Shown} view
- * @param {Position | null} focus
- */
-export function dotted({ header, weights, all }, focus) {
-  return all ? [] : decidedElsewhere(header.decided, weights, header.shape[1]).filter((line) => belongs(line, focus));
-}
-
-/**
- * All lines, in the sheet's own coordinates: from under a key to above a query, or from a query across to a key. They grow
- * with their weight, and are fainter while no word is in focus, since then all are there.
- * @param {Shown & Pick<View, "focus" | "boxes" | "theme">} view
- * @returns {Item[]}
- */
-export function sceneOf(view) {
-  const { header: { shape: [queries, keys] }, focus, boxes, theme, columns, all } = view;
-  const heads = all ? all.length / (queries * keys) : 1;
-  const line = (/** @type {{ query: number, key: number, head?: number }} */ { query, key, head = 0 }) => {
-    const [source, target] = [boxes.key[key], boxes.query[query]];
-    if (!columns) {
-      const from = { x0: source.left + source.width / 2, y0: source.top + source.height };
-      return /** @type {const} */ ({ kind: "line", down: true, ...from, x1: target.left + target.width / 2, y1: target.top });
-    }
-    const lane = ((head + 0.5) / heads - 0.5) * (heads > 1 ? LANES : 0);
-    const from = { x0: target.left + target.width, y0: target.top + target.height / 2 + lane };
-    return /** @type {const} */ ({ kind: "line", ...from, x1: source.left, y1: source.top + source.height / 2 + lane });
-  };
-  const [least, growth] = focus ? [0.25, 0.75] : [0.08, 0.62];
-  return [
-    ...chosen(view, focus).map((one) => {
-      if (Number.isNaN(one.weight)) return { ...line(one), colour: NAN, alpha: 0.6, width: 2, dash: [4, 4] };
-      const weight = Math.min(one.weight, 1);
-      const width = (1 + 4 * weight) * (columns ? 0.6 : 1);
-      return { ...line(one), colour: headColour(one.head, theme, heads), alpha: least + growth * weight, width, dash: null };
-    }),
-    ...dotted(view, focus).map((one) => ({ ...line(one), colour: theme.text, alpha: 0.85, width: 3, dash: [0.1, 7] })),
-  ];
-}
-
-/**
- * Which colour is which head's, where there are several.
- * @param {View} view
- * @returns {import("../shared/saved.js").Legend}
- */
-function coloursOf({ header: { shape: [queries, keys] }, all, theme }) {
-  const heads = all ? all.length / (queries * keys) : 0;
-  /** @type {import("../shared/saved.js").Legend["marks"]} */
-  const marks = Array.from({ length: heads }, (_, head) => [
-    `H${head}`, (x, y, side) => [{ kind: "box", x, y, width: side, height: side, colour: headColour(head, theme, heads) }],
-  ]);
-  return { name: "", ticks: [], marks, note: "" };
-}
-
-/**
- * What the lines are, and how often the head looked where it is decided.
- * @param {Shown} view
- */
-export function legend(view) {
-  const { head, words, decided, asked, shape } = view.header;
-  const agreed = asked ? agreement(decided, view.weights, shape[1], [words.agree, words.none, words.unknown]) : "";
-  const solid = view.all ? words.coloured : fill(words.solid, { head });
-  const left = view.columns ? fill(words.above, { least: leastOf(view, null) }) : "";
-  return [solid, left, dotted(view, null).length ? words.dotted : "", agreed].filter(Boolean).join(" ");
-}
-
-/**
- * One sentence about a position, and one about what decided it, where that is known.
- * @param {Shown} view
- * @param {Position} position
- */
-export function spoken(view, position) {
-  const decided = (position.side === "query" ? decides : decidedBy)(view, position.index);
-  return [looked(view, position), decided].filter(Boolean).join(" ");
-}
-
-/**
- * @param {Shown} view
- * @param {Position} position
- */
-function looked(view, position) {
-  const { words, head, within, query, key } = view.header;
-  const other = position.side === "query" ? key : query;
-  const found = across(view, position).filter(({ weight }, order) => weight >= SPOKEN.least || (!order && position.side === "query"));
-  const each = found.slice(0, SPOKEN.most).map(({ index, weight }) => {
-    return fill(words.weighted, { word: other.texts[index], weight: weight.toFixed(2) });
-  });
-  const word = view.header[position.side].texts[position.index];
-  if (!each.length) return fill(position.side === "query" ? words.nothing : words.nobody, { word, head });
-  const said = { word, head, listed: listed(each, words.listed) };
-  if (position.side === "key") return fill(within ? words.from_within : words.from, said);
-  return fill(within ? words.looked_within : words.looked, said);
-}
-
-/**
- * Which key decides a query: the one that was looked at most, another one, or none.
- * @param {Shown} view
- * @param {number} query
- */
-function decides(view, query) {
-  const { words, decided, key: source, query: target } = view.header;
-  if (!decided[query] || target.special[query]) return "";
-  const [key, nats] = decided[query];
-  const said = { word: target.texts[query], nats: nats.toFixed(2), times: timesOf(nats) };
-  if (key < 0) return fill(words.undecided, said);
-  const most = across(view, { side: "query", index: query })[0]?.index;
-  return fill(most === key ? words.same : words.other, { ...said, source: source.texts[key] });
-}
-
-/**
- * Which queries a key decides.
- * @param {Shown} view
- * @param {number} key
- */
-function decidedBy({ header: { words, decided, query: target } }, key) {
-  const found = decided.flatMap(([one], query) => (one === key ? [target.texts[query]] : []));
-  return found.length ? fill(words.decides, { listed: listed(found, words.listed) }) : "";
-}
-
-/**
- * How many times less likely a word is that loses so many nats.
- * @param {number} nats
- */
-export function timesOf(nats) {
-  const times = Math.exp(Math.max(nats, 0));
-  return times < 10 ? times.toFixed(1) : counted(Number(times.toPrecision(2)));
+  return crosses || within !== undefined;
 }
 
 /**

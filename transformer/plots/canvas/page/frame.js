@@ -1,5 +1,5 @@
-// What a notebook runs for a cell's frame, once that is loaded: it makes the frame as high as its page, and tells the page
-// whether the notebook's letters are light. The page cannot see the notebook, and the notebook need know nothing of it.
+// What a notebook runs for a cell's frame, once that is loaded: it makes the frame as high as its page, and tells the
+// page whether the notebook's letters are light. The page cannot see the notebook, and it need not know the page.
 
 const TALLEST = 4000; // CSS pixels: no page makes its frame higher than this
 

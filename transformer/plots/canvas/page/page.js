@@ -16,7 +16,10 @@ import { button, element } from "../shared/page.js";
 
 /** @typedef {import("../shared/local.js").Values} Values */
 
-/** @typedef {(run: { data: any, parentElement: HTMLElement, setTriggerValue: (name: string, value: unknown) => void }) => () => void} Draw */
+/**
+ * @typedef {{ data: any, parentElement: HTMLElement, setTriggerValue: (name: string, value: unknown) => void }} Run
+ * @typedef {(run: Run) => () => void} Draw
+ */
 
 /**
  * Draw the record that stands in the page.
@@ -31,7 +34,8 @@ export function showRecord(draws) {
   const { page, places } = build(header);
   document.body.append(page);
   for (const [name, place] of Object.entries(places)) {
-    if (header.views[name]) draws[name]({ data: { header: header.views[name], arrays: {} }, parentElement: place, setTriggerValue: () => {} });
+    const data = { header: header.views[name], arrays: {} };
+    if (header.views[name]) draws[name]({ data, parentElement: place, setTriggerValue: () => {} });
   }
   followTheme();
   tellHeight(page);
@@ -51,12 +55,14 @@ function build({ title, facts, views, record, words }) {
     heatmap: element("div", "", null, { id: "map", role: "tabpanel" }),
     head_view: element("div", "", null, { id: "lines", role: "tabpanel" }),
   };
-  places.all_heads.style.setProperty("--most", String(Math.max(...record.kinds.map((/** @type {{ heads: number }} */ kind) => kind.heads))));
+  const most = Math.max(...record.kinds.map((/** @type {{ heads: number }} */ kind) => kind.heads));
+  places.all_heads.style.setProperty("--most", String(most));
   const tabs = element("div", "tabs", null, { role: "tablist", "aria-label": words.views });
   const panels = [places.heatmap, places.head_view];
   const made = panels.map((panel, order) => {
     const tab = button([words.map, words.lines][order], () => open(order));
-    for (const [name, value] of Object.entries({ role: "tab", "aria-controls": panel.id })) tab.setAttribute(name, value);
+    tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-controls", panel.id);
     panel.setAttribute("aria-label", tab.textContent ?? "");
     tab.onkeydown = ({ key }) => {
       if (key !== "ArrowLeft" && key !== "ArrowRight") return;
@@ -100,14 +106,17 @@ function followTheme() {
  */
 function tellHeight(page) {
   if (window === window.parent) return;
-  const tell = () => window.parent.postMessage({ heedmap: { height: Math.ceil(page.getBoundingClientRect().height) } }, "*");
+  const tell = () => {
+    const height = Math.ceil(page.getBoundingClientRect().height);
+    window.parent.postMessage({ heedmap: { height } }, "*");
+  };
   new ResizeObserver(tell).observe(page);
   addEventListener("message", ({ source }) => source === window.parent && tell());
 }
 
 /**
- * Bring the address of a page that has no server. A saved page keeps what is looked at behind # in its own address, so that a
- * link shows the same picture and Back undoes; a notebook's cell has no address, and keeps it to itself.
+ * Bring the address of a page that has no server. A saved page keeps what is looked at behind # in its own address, so
+ * that a link shows the same picture and Back undoes; a notebook's cell has no address, and keeps it to itself.
  * @returns {import("../shared/local.js").AddressBar}
  */
 function bringAddress() {

@@ -63,7 +63,8 @@ export function colourOf(weight, end, centred, theme) {
 export function lookOf(end, centred, theme, steps = 1024) {
   const pixel = (/** @type {number[]} */ [red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
   const from = centred ? -1 : 0;
-  const table = Uint32Array.from({ length: steps + 1 }, (_, step) => pixel(colourOf(from + (step / steps) * (1 - from), 1, centred, theme)));
+  const colourAt = (/** @type {number} */ share) => colourOf(from + share * (1 - from), 1, centred, theme);
+  const table = Uint32Array.from({ length: steps + 1 }, (_, step) => pixel(colourAt(step / steps)));
   const nan = pixel(rgb(NAN));
   return {
     pixelOf: (weight) => {
@@ -114,7 +115,8 @@ export function along(count, from, to, span, length) {
 export function paint(pixels, width, height, [top, bottom, left, right], layers, largest, look) {
   for (const layer of layers) {
     const n = blocks(layer.columns, layer.wide);
-    const colours = Uint32Array.from({ length: n * blocks(layer.rows, layer.tall) }, (_, index) => look.pixelOf(weightAt(layer, index, largest)));
+    const count = n * blocks(layer.rows, layer.tall);
+    const colours = Uint32Array.from({ length: count }, (_, at) => look.pixelOf(weightAt(layer, at, largest)));
     const down = along(height, top, bottom, layer.rows, layer.tall);
     const across = along(width, left, right, layer.columns, layer.wide);
     for (let y = 0; y < height; y++) {
@@ -169,14 +171,17 @@ export function wholeOf(values, rows, columns) {
  * @returns {import("./scene.js").Item[]}
  */
 export function cellOf(weight, x, y, width, height, theme, end = 1, centred = false) {
-  if (weight !== MASKED) return [{ kind: "box", x, y, width, height, colour: Number.isNaN(weight) ? NAN : css(colourOf(weight, end, centred, theme)) }];
+  if (weight !== MASKED) {
+    const colour = Number.isNaN(weight) ? NAN : css(colourOf(weight, end, centred, theme));
+    return [{ kind: "box", x, y, width, height, colour }];
+  }
   return [
     { kind: "box", x, y, width, height, colour: css(theme.masked) },
     { kind: "rule", x0: x, y0: y + height, x1: x + width, y1: y, colour: css(theme.hatch), width: 1 },
   ];
 }
 
-/** @typedef {{ left: number, top: number, cell: number, tall: number }} Corner Of all cells, and a cell's width and height. */
+/** @typedef {{ left: number, top: number, cell: number, tall: number }} Corner Of all cells; a cell's width, height. */
 
 /**
  * The cells of a map one by one.
@@ -188,7 +193,10 @@ export function cellOf(weight, x, y, width, height, theme, end = 1, centred = fa
  * @param {boolean} [centred]
  */
 export function boxesOf(values, columns, { left, top, cell, tall }, theme, end, centred) {
-  return Array.from(values).flatMap((weight, at) => cellOf(weight, left + (at % columns) * cell, top + Math.floor(at / columns) * tall, cell, tall, theme, end, centred));
+  return Array.from(values).flatMap((weight, at) => {
+    const [x, y] = [left + (at % columns) * cell, top + Math.floor(at / columns) * tall];
+    return cellOf(weight, x, y, cell, tall, theme, end, centred);
+  });
 }
 
 /**
@@ -203,7 +211,7 @@ export function rowOf(values, columns, row) {
 }
 
 /**
- * Weights that stand as codes, a byte each: shares of 254, 255 where masked; `nan` has a bit a cell, where there is one.
+ * Weights that stand as codes, a byte each: shares of 254, 255 where masked; `nan` has a bit a cell, if there is one.
  * @param {Uint8Array} codes
  * @param {Uint8Array} [nan]
  */
@@ -218,7 +226,8 @@ export function valuesOf(codes, nan) {
  * @param {[number, number]} cell
  */
 export function blockAt(layers, largest, [row, column]) {
-  const layer = layers.findLast(({ rows, columns }) => row >= rows[0] && row < rows[1] && column >= columns[0] && column < columns[1]);
+  const layer = layers.findLast(({ rows, columns }) =>
+    row >= rows[0] && row < rows[1] && column >= columns[0] && column < columns[1]);
   if (!layer) return null;
   const { rows, columns, tall, wide, values } = layer;
   const [down, across] = [Math.floor((row - rows[0]) / tall), Math.floor((column - columns[0]) / wide)];
@@ -252,7 +261,9 @@ export function marked(layers) {
 export function marksOf({ masked, nan }, words, theme) {
   /** @type {[there: boolean | undefined, mark: number, text: string][]} */
   const kinds = [[masked, MASKED, words.masked], [nan, NaN, words.nan]];
-  return kinds.filter(([there]) => there).map(([, mark, text]) => [text, (x, y, side) => cellOf(mark, x, y, side, side, theme)]);
+  return kinds
+    .filter(([there]) => there)
+    .map(([, mark, text]) => [text, (x, y, side) => cellOf(mark, x, y, side, side, theme)]);
 }
 
 /** @typedef {[key: number, nats?: number][]} Decided For each query the key that decides it, -1 where none does. */
@@ -281,7 +292,8 @@ export function agrees(row, key) {
  * @param {number} keys
  */
 export function decidedElsewhere(decided, weights, keys) {
-  return decided.flatMap(([key], query) => (key < 0 || agrees(rowOf(weights, keys, query), key) ? [] : [{ query, key }]));
+  return decided.flatMap(([key], query) =>
+    (key < 0 || agrees(rowOf(weights, keys, query), key) ? [] : [{ query, key }]));
 }
 
 /**
@@ -306,5 +318,6 @@ export function agreement(decided, weights, keys, [agree, none, unknown]) {
  * @param {Corner} corner
  */
 export function ringsOf(decided, weights, keys, { left, top, cell, tall }) {
-  return decidedElsewhere(decided, weights, keys).flatMap(({ query, key }) => decidedIn(left + key * cell, top + query * tall, cell, tall));
+  return decidedElsewhere(decided, weights, keys).flatMap(({ query, key }) =>
+    decidedIn(left + key * cell, top + query * tall, cell, tall));
 }

@@ -55,7 +55,8 @@ export function between(share, theme) {
  * @param {number[]} channels red, green and blue
  */
 export function inkOn(channels) {
-  const [red, green, blue] = channels.map((one) => one / 255).map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
+  const linear = (/** @type {number} */ one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+  const [red, green, blue] = channels.map((one) => linear(one / 255));
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000" : "#fff";
 }
 
@@ -91,11 +92,13 @@ export function rgb(colour) {
  */
 export function themeOf(element) {
   const style = getComputedStyle(element);
-  const value = (/** @type {string} */ name, /** @type {string} */ otherwise) => style.getPropertyValue(`--st-${name}`).trim() || otherwise;
+  const value = (/** @type {string} */ name, /** @type {string} */ otherwise) =>
+    style.getPropertyValue(`--st-${name}`).trim() || otherwise;
   const background = value("background-color", "#ffffff");
   const text = value("text-color", "#222222");
   const [paper, ink] = [rgb(background), rgb(text)];
-  const mixed = (/** @type {number} */ share) => paper.map((channel, i) => Math.round(channel + (ink[i] - channel) * share));
+  const mixed = (/** @type {number} */ share) =>
+    paper.map((channel, i) => Math.round(channel + (ink[i] - channel) * share));
   return {
     background,
     text,

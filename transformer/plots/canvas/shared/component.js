@@ -22,14 +22,14 @@ import { element, onOptions } from "./page.js";
  * @property {() => void} [close] the component leaves the page
  */
 
-/** @typedef {Uint8Array<ArrayBuffer> | import("./blob.js").Received} Message What it is sent: bytes, or what was in them. */
+/** @typedef {Uint8Array<ArrayBuffer> | import("./blob.js").Received} Message Bytes, or what was in them. */
 
 /**
  * A component as Streamlit calls it, once a run: `mount` builds it, the hooks that it returns do the rest.
  *
  * Streamlit ends a late run after newer ones have begun, so only the newest run's end ends the instance.
  *
- * With `local`, it may be sent words alone, and takes its numbers from the record of the page, by what the address says.
+ * With `local`, it may be sent words alone, and takes its numbers from the page's record, by what the address says.
  * @param {string} className
  * @param {(frame: Frame) => Hooks} mount
  * @param {import("./local.js").Local | null} local
@@ -74,14 +74,20 @@ function open(className, mount, parent, local) {
     const start = performance.now();
     hooks.draw();
     const draws = String(Number(root.dataset.draws ?? 0) + 1);
-    Object.assign(root.dataset, { draws, drawMilliseconds: (performance.now() - start).toFixed(1) }); // for whoever measures
+    const drawMilliseconds = (performance.now() - start).toFixed(1);
+    Object.assign(root.dataset, { draws, drawMilliseconds }); // for whoever measures
     const around = root.getRootNode();
-    if (around instanceof ShadowRoot) around.host.closest("[class*=-canvas]")?.setAttribute("data-drawn", ""); // what is below has its place
+    if (around instanceof ShadowRoot) {
+      around.host.closest("[class*=-canvas]")?.setAttribute("data-drawn", ""); // what is below has its place
+    }
   };
-  const tell = (/** @type {string} */ name, /** @type {unknown} */ value) => events.includes(name) && trigger(name, value);
+  const tell = (/** @type {string} */ name, /** @type {unknown} */ value) =>
+    events.includes(name) && trigger(name, value);
   const here = local && locally(local, take, tell);
   const hears = (/** @type {string} */ name) => Boolean(here?.isOpen()) || events.includes(name);
-  const hooks = mount({ root, draw, hears, send: (name, value) => (here?.isOpen() ? here.act(name, value) : tell(name, value)) });
+  const send = (/** @type {string} */ name, /** @type {unknown} */ value) =>
+    (here?.isOpen() ? here.act(name, value) : tell(name, value));
+  const hooks = mount({ root, draw, hears, send });
   const resized = new ResizeObserver(() => {
     if (root.clientWidth === width) return;
     width = root.clientWidth;

@@ -1,10 +1,10 @@
-// A grid of cells on a canvas: pointer and keyboard walk it, and a screen reader finds the cell where the keyboard stands.
+// A grid of cells on a canvas: pointer and keyboard walk it, and a screen reader finds the cell where the keyboard is.
 
 import { element } from "./page.js";
 
 /**
- * Where a key leads from a cell, staying inside; undefined for any other key. With Ctrl, or in one column, Home and End lead
- * to the first and the last cell of all; arrows go `down` and `across` so many cells.
+ * Where a key leads from a cell, staying inside; undefined for any other key. With Ctrl, or in one column, Home and End
+ * lead to the first and the last cell of all; arrows go `down` and `across` so many cells.
  * @param {{ key: string, ctrlKey: boolean }} event
  * @param {[number, number]} current
  * @param {number} rows
@@ -28,8 +28,9 @@ export function moved({ key, ctrlKey }, [row, column], rows, columns, down = 1, 
 /** @typedef {[row: number, column: number]} Cell */
 
 /**
- * What walks a grid: `at` finds the cell at an event, `current` is where the keyboard stands; then what happens where the
- * pointer is over another cell or over none, where the keyboard has led to one, and where one is clicked or entered.
+ * What walks a grid: `at` finds the cell at an event, `current` is where the keyboard stands; then what happens where
+ * the pointer is over another cell or over none, where the keyboard has led to one, and where one is clicked or
+ * entered.
  * @typedef {object} Walked
  * @property {(event: MouseEvent) => Cell | null} at
  * @property {() => [rows: number, columns: number]} size

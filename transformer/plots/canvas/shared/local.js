@@ -10,7 +10,8 @@ export const ADDRESS = "heedmap-address";
 export const MEAN = "mean";
 
 /**
- * One kind of attention: all layers' and heads' weights, `MASKED` where the mask hides a cell, in the form that the page shows.
+ * One kind of attention: the weights of all layers and heads, `MASKED` where the mask hides a cell, in the form
+ * that the page shows.
  * @typedef {object} Kind
  * @property {string} name
  * @property {string[]} sites one a layer
@@ -28,8 +29,8 @@ export const MEAN = "mean";
 /** @typedef {{ name: string, labels: string[], texts: string[] }} Axis */
 
 /**
- * The record of the page: its kinds, and the place (the first kind, unless it has a number) and the head (null: the mean)
- * that are shown unless the address says otherwise.
+ * The record of the page: its kinds, and the place (the first kind, unless it has a number) and the head (null: the
+ * mean) that are shown unless the address says otherwise.
  * @typedef {{ kind?: number, layer: number, head: number | null }} Usual
  * @typedef {{ id: string, kinds: Kind[], usual: Usual }} RecordOfPage
  */
@@ -38,7 +39,9 @@ export const MEAN = "mean";
 
 /**
  * What is looked at; `head` is null for the mean.
- * @typedef {{ kind: Kind, layer: number, head: number | null, pair: [number, number] | null, relative: boolean }} Choice
+ * @typedef {{
+ *   kind: Kind, layer: number, head: number | null, pair: [number, number] | null, relative: boolean,
+ * }} Choice
  */
 
 /** @typedef {{ header: any, arrays: Record<string, any>, options: any }} Seen What a component is given to draw. */
@@ -46,9 +49,12 @@ export const MEAN = "mean";
 /**
  * What a component draws of a record, and what an event of it changes in the address (null: nothing).
  * @typedef {object} Local
- * @property {(header: any, record: RecordOfPage, choice: Choice, allowed: any, arrays: Record<string, any>) => Seen | null} seen
- *   null while what is chosen is not here yet
- * @property {(name: string, value: any, choice: Choice, record: RecordOfPage, header: any) => Partial<Said> | null} acted
+ * @property {(
+ *   header: any, record: RecordOfPage, choice: Choice, allowed: any, arrays: Record<string, any>,
+ * ) => Seen | null} seen null while what is chosen is not here yet
+ * @property {(
+ *   name: string, value: any, choice: Choice, record: RecordOfPage, header: any,
+ * ) => Partial<Said> | null} acted
  * @property {boolean} [owns] whether it says the choice again in the address, as it was read
  */
 
@@ -71,7 +77,10 @@ export function numberOf({ numbers }, layer) {
  * @param {import("./blob.js").Received} received
  */
 export function keepRecord({ header, arrays }) {
-  const kinds = header.kinds.map((/** @type {any} */ kind, /** @type {number} */ order) => ({ ...kind, weights: arrays[`weights_${order}`] }));
+  const withWeights = (/** @type {any} */ kind, /** @type {number} */ order) => (
+    { ...kind, weights: arrays[`weights_${order}`] }
+  );
+  const kinds = header.kinds.map(withWeights);
   const [found, mine] = [kept("heedmapRecords"), { ...header, kinds }];
   found.set(header.id, mine);
   window.dispatchEvent(new Event(RECORD));
@@ -180,7 +189,8 @@ export function choiceOf(values, { kinds, usual }) {
   const numbered = oneOf(values.layer, kind.sites.length) ?? Math.min(usual.layer, kind.sites.length - 1);
   const layer = called?.layers?.indexOf(values.layer) ?? numbered;
   const head = values.head === MEAN ? null : (oneOf(values.head, kind.heads) ?? usualHead(usual, kind));
-  return { kind, layer, head, pair: pairOf(values.pair ?? "", kind), relative: values.relative?.toLowerCase() === "true" };
+  const relative = values.relative?.toLowerCase() === "true";
+  return { kind, layer, head, pair: pairOf(values.pair ?? "", kind), relative };
 }
 
 /**

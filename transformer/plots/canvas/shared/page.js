@@ -188,6 +188,9 @@ export function shortened(ruler, text, width) {
   return `${characters.slice(0, low).join("")}…`;
 }
 
+/** A word, or a Chinese character, with the spaces before it and the marks that may not begin a line behind it. */
+const PIECE = / *(?:[\u2e80-\u9fff\uff00-\uffef]|[^ \u2e80-\u9fff\uff00-\uffef]+)[，。：；、！？）”]*/g;
+
 /**
  * `text` in lines of at most `width` units in the ruler's font. A line breaks at a space, or before or after a Chinese
  * character; a longer word is shortened.
@@ -198,7 +201,7 @@ export function shortened(ruler, text, width) {
 export function wrapped(ruler, text, width) {
   /** @type {string[]} */
   const lines = [];
-  for (const piece of text.match(/ *(?:[\u2e80-\u9fff\uff00-\uffef](?:[，。：；、！？）”]*)|[^ \u2e80-\u9fff\uff00-\uffef]+[，。：；、！？）”]*)/g) ?? []) {
+  for (const piece of text.match(PIECE) ?? []) {
     const longer = `${lines.at(-1) ?? ""}${piece}`;
     if (lines.length && ruler.measureText(longer).width <= width) lines[lines.length - 1] = longer;
     else lines.push(shortened(ruler, piece.trimStart(), width));

@@ -21,11 +21,11 @@ export const TICKS = [0, 0.25, 0.5, 0.75, 1].map((weight) => [String(weight), we
 
 /** @typedef {{ items: Item[], height: number }} Block What is drawn from its upper left corner, and how high it is. */
 
-/** @typedef {{ title: string, lines: string[], formulas?: string[] }} About What Python says of the picture: About in about.py. */
+/** @typedef {{ title: string, lines: string[], formulas?: string[] }} About Python writes it: About in about.py. */
 
 /**
- * What the colours mean: a name, ticks from 0 to 1 along a bar of the `colour` at each share, marks that are no weights,
- * `wide` where they are not as high as wide, and a last sentence. There is no bar without ticks.
+ * What the colours mean: a name, ticks from 0 to 1 along a bar of the `colour` at each share, marks that are no
+ * weights, `wide` where they are not as high as wide, and a last sentence. There is no bar without ticks.
  * @typedef {object} Legend
  * @property {string} name
  * @property {(share: number) => number[]} [colour]
@@ -51,7 +51,8 @@ export function titleOf(ruler, { title, lines }, width, theme) {
     const { size, line } = bold ? TITLE : LINE;
     ruler.font = `${bold ? "600 " : ""}${size}px ${theme.font}`;
     for (const text of wrapped(ruler, said, width)) {
-      items.push({ kind: "text", text, x: 0, y: y + line / 2, room: width, align: "left", colour: theme.text, size, bold });
+      const look = { room: width, colour: theme.text, size, bold };
+      items.push({ kind: "text", text, x: 0, y: y + line / 2, align: "left", ...look });
       y += line;
     }
   }
@@ -66,14 +67,17 @@ export function titleOf(ruler, { title, lines }, width, theme) {
  * @param {Theme} theme
  * @returns {Block & { width: number }}
  */
-export function legendOf(ruler, { name, colour = scale, ticks, marks, note }, width, theme, wide = Math.min(BAR.wide, width)) {
+export function legendOf(
+  ruler, { name, colour = scale, ticks, marks, note }, width, theme, wide = Math.min(BAR.wide, width),
+) {
   ruler.font = `${LINE.size}px ${theme.font}`;
   const said = /** @type {const} */ ({ kind: "text", align: "left", room: width, colour: theme.text, size: LINE.size });
   const bar = (/** @type {number} */ left, /** @type {number} */ top) => [
     ...barOf(colour, left, top, wide, BAR.tall, BAR.steps),
     ...ticks.map(([text, position]) => {
       const own = ruler.measureText(text).width;
-      return { ...said, text, x: left + Math.min(Math.max(wide * position - own / 2, 0), wide - own), y: top + BAR.tall + 9 };
+      const x = left + Math.min(Math.max(wide * position - own / 2, 0), wide - own);
+      return { ...said, text, x, y: top + BAR.tall + 9 };
     }),
   ];
   const isApart = !ticks.length || wide + 5 + ruler.measureText(name).width > width;
@@ -95,7 +99,9 @@ export function legendOf(ruler, { name, colour = scale, ticks, marks, note }, wi
     const taken = from + Math.max(0, ...lines.map((line) => ruler.measureText(line).width));
     if (x && x + taken > width) [x, y, row] = [0, y + row + 4, 0];
     items.push(...paint(x, y, MARK));
-    for (const [order, line] of lines.entries()) items.push({ ...said, text: line, x: x + from, y: y + MARK / 2 + order * LINE.line });
+    for (const [order, line] of lines.entries()) {
+      items.push({ ...said, text: line, x: x + from, y: y + MARK / 2 + order * LINE.line });
+    }
     row = Math.max(row, tall, MARK + (lines.length - 1) * LINE.line);
     most = Math.max(most, x + taken);
     x += taken + APART;
@@ -144,7 +150,8 @@ export function showLegend(box, legend, room, theme) {
 export function savePicture(name, theme, width, about, drawn, { legend, notes = [], kind = "png" } = {}) {
   const ruler = rulerOf();
   const meanings = legend ? [legendOf(ruler, legend, width, theme)] : [];
-  const blocks = [titleOf(ruler, about, width, theme), ...drawn, ...meanings, titleOf(ruler, { title: "", lines: notes }, width, theme)];
+  const [head, foot] = [about, { title: "", lines: notes }].map((one) => titleOf(ruler, one, width, theme));
+  const blocks = [head, ...drawn, ...meanings, foot];
   const [wide, high] = [width + 2 * PAD, blocks.reduce((sum, { height }) => sum + height, 2 * PAD)];
   /** @type {Item[]} */
   const items = [{ kind: "box", x: 0, y: 0, width: wide, height: high, colour: theme.background }];

@@ -3,14 +3,14 @@
 import { element, pen, resized, screenRatio, shortened, svg } from "./page.js";
 
 /**
- * @typedef {{ kind: "line", x0: number, y0: number, x1: number, y1: number, colour: string, alpha: number, width: number,
- *   dash: number[] | null, down?: boolean }} Stroke from left to right, or `down`
+ * @typedef {{ kind: "line", x0: number, y0: number, x1: number, y1: number, colour: string, alpha: number,
+ *   width: number, dash: number[] | null, down?: boolean }} Stroke from left to right, or `down`
  * @typedef {{ kind: "box", x: number, y: number, width: number, height: number, colour: string, alpha?: number }} Box
- * @typedef {{ kind: "text", text: string, x: number, y: number, room: number, align: "left" | "center" | "right", colour: string,
- *   bold?: boolean, italic?: boolean, size?: number, family?: string, alpha?: number, upright?: boolean }} Words
- *   `upright` ones read from below
- * @typedef {{ kind: "rule", x0: number, y0: number, x1: number, y1: number, colour: string, width: number, alpha?: number,
- *   dash?: number[] }} Rule
+ * @typedef {{ kind: "text", text: string, x: number, y: number, room: number, align: "left" | "center" | "right",
+ *   colour: string, bold?: boolean, italic?: boolean, size?: number, family?: string, alpha?: number,
+ *   upright?: boolean }} Words `upright` ones read from below
+ * @typedef {{ kind: "rule", x0: number, y0: number, x1: number, y1: number, colour: string, width: number,
+ *   alpha?: number, dash?: number[] }} Rule
  * @typedef {{ kind: "dot", x: number, y: number, radius: number, colour: string, edge?: string, alpha?: number }} Dot
  * @typedef {{ kind: "frame", x: number, y: number, width: number, height: number, colour: string, line: number,
  *   alpha?: number, dash?: number[] }} Edges
@@ -69,7 +69,8 @@ export function paintScene(context, items, font) {
       context.imageSmoothingEnabled = !item.crisp;
       context.drawImage(item.image, item.x, item.y, item.width, item.height);
     } else if (item.kind === "text") {
-      Object.assign(context, { font: fontOf(item, font), fillStyle: item.colour, textAlign: item.align, textBaseline: "middle" });
+      const look = { fillStyle: item.colour, textAlign: item.align, textBaseline: "middle" };
+      Object.assign(context, { font: fontOf(item, font), ...look });
       const text = shortened(context, item.text, item.room);
       if (item.upright) {
         context.save();
@@ -89,7 +90,8 @@ export function paintScene(context, items, font) {
  */
 function paintShape(context, item) {
   const { colour, width, dash, cap } = penOf(item);
-  Object.assign(context, { fillStyle: item.colour, strokeStyle: colour ?? item.colour, lineWidth: width, lineCap: cap });
+  const look = { fillStyle: item.colour, strokeStyle: colour ?? item.colour, lineWidth: width, lineCap: cap };
+  Object.assign(context, look);
   if (item.kind === "box") return context.fillRect(item.x, item.y, item.width, item.height);
   context.setLineDash(dash);
   if (item.kind === "frame") return context.strokeRect(item.x, item.y, item.width, item.height);
@@ -128,14 +130,19 @@ export function nodeOf(item, measure, font) {
     const { colour, width, dash, cap } = penOf(item);
     const line = colour && { stroke: colour, "stroke-width": short(width), "stroke-linecap": cap };
     const dashes = dash.length && { "stroke-dasharray": dash.join(" ") };
-    const look = { fill: item.kind === "box" || item.kind === "dot" ? item.colour : "none", opacity, ...line, ...dashes };
+    const fill = item.kind === "box" || item.kind === "dot" ? item.colour : "none";
+    const look = { fill, opacity, ...line, ...dashes };
     if (item.kind === "dot") return svg("circle", { cx: short(item.x), cy: short(item.y), r: item.radius, ...look });
     if (!("x" in item)) return svg("path", { d: wayOf(item), ...look });
-    return svg("rect", { x: short(item.x), y: short(item.y), width: short(item.width), height: short(item.height), ...look });
+    const size = { width: short(item.width), height: short(item.height) };
+    return svg("rect", { x: short(item.x), y: short(item.y), ...size, ...look });
   }
   measure.font = fontOf(item, font);
   const [x, y] = [short(item.x), short(item.y)];
-  const look = { x, y, fill: item.colour, "font-size": item.size ?? 13, "text-anchor": ANCHORS[item.align], "dominant-baseline": "central", opacity };
+  const look = {
+    x, y, fill: item.colour, opacity,
+    "font-size": item.size ?? 13, "text-anchor": ANCHORS[item.align], "dominant-baseline": "central",
+  };
   const made = svg("text", look, printable(shortened(measure, item.text, item.room)));
   if (item.upright) made.setAttribute("transform", `rotate(-90 ${x} ${y})`);
   if (item.bold) made.setAttribute("font-weight", "600");
@@ -203,5 +210,7 @@ export function decidedIn(x, y, wide, tall) {
  * @returns {Item[]}
  */
 export function framed(x, y, width, height, colour, outer = "#000000") {
-  return [[outer, 4], [colour, 2]].map(([one, line]) => /** @type {Item} */ ({ kind: "frame", x, y, width, height, colour: one, line }));
+  return [[outer, 4], [colour, 2]].map(([one, line]) => (
+    /** @type {Item} */ ({ kind: "frame", x, y, width, height, colour: one, line })
+  ));
 }
