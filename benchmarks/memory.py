@@ -28,11 +28,11 @@ from transformer.lessons.attention import Recipe
 from transformer.runs import memory
 from ui.lessons.attention_steps import shipped_layer
 from ui.lessons.inside_layer import run_of
-from ui.map.runs import shown
+from ui.map import shown
 from ui.sequences.source import classification
 from ui.store import cache, limits, runs, store
 from ui.store.cache import RESULTS
-from ui.what_if import runs as what_if
+from ui.what_if import changed as what_if
 
 ROOT = Path(__file__).parents[1]
 SECTION = "Memory: what is counted of results, and what they take (glibc)"
@@ -97,8 +97,8 @@ KINDS: Mapping[str, Callable[[], object]] = {
     "texts of a beam": lambda: runs.hypothesis_texts(TRANSLATOR, words(), OPTIONS),
     "an attribution": attributed,
     "a run of any model": lambda: runs.any_run(TRANSLATOR, words(), OPTIONS, None),
-    "a map": lambda: shown(TRANSLATOR, words()),
-    "a map of a sequence": lambda: shown(CLASSIFIER, letters()),
+    "a map": lambda: shown.run_of(TRANSLATOR, words()),
+    "a map of a sequence": lambda: shown.run_of(CLASSIFIER, letters()),
     "a classification": lambda: classification(CLASSIFIER, letters(), None),
     "a changed run": lambda: what_if.on_same_target(store.revision(TRANSLATOR), (words(), OPTIONS, None), CHANGE),
     "a run in float64": lambda: run_of(TRANSLATOR, text := words(), text)(),
@@ -135,7 +135,7 @@ def act(number: int) -> None:
     elif number % 4 == 1:
         runs.translation(TRANSLATOR, words(), DecodingOptions(beam=5, max_length=30), None)
     else:
-        shown(TRANSLATOR, words())
+        shown.run_of(TRANSLATOR, words())
 
 
 def while_used() -> dict[str, int]:

@@ -6,10 +6,10 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.checkpoints import attention, bring, inspection, recorded
 from ui.shared import address, controls
 from ui.store import store
 from ui.texts import t
+from ui.your_model import attention, bring, inspection, recorded
 
 shell.heading(t("your_model.title"), t("your_model.intro"))
 with st.container(key="bring-area"):

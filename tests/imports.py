@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("app.py", "transformer", "ui", "pages", "tools")
 
-UI = ("translate", "align", "atlas", "sequences", "checkpoints", "lessons", "map", "what_if", "path")
+UI = ("translate", "align", "atlas", "sequences", "your_model", "lessons", "map", "what_if", "path")
 
 FLOORS = (
     ("transformer.messages", "ui.patches"),

@@ -18,7 +18,7 @@ from tests.browser.visiting import ROOT, start_server
 from tests.checkpoint.originals.drawn import annotated_weights
 from tests.waiting import PATIENCE
 from transformer import Record, attention_maps, load
-from ui.checkpoints.bring import EXAMPLE
+from ui.your_model.bring import EXAMPLE
 
 pytestmark = pytest.mark.browser
 

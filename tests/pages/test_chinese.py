@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import opened
 from tests.views import VIEWS
-from ui.checkpoints import bring, inspection
+from ui.your_model import bring, inspection
 
 pytestmark = pytest.mark.usefixtures("models")
 

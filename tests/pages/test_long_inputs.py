@@ -19,8 +19,8 @@ from transformer.plots.canvas.blob import unpack
 from transformer.runs.any_model import run_any
 from transformer.runs.pace import Cost, Pace
 from transformer.safe.limits import MEGABYTE
-from ui.checkpoints import attention, inspection
 from ui.store import runs, store
+from ui.your_model import attention, inspection
 
 TEXT = "the dog runs. " * 200
 """More than 512 tokens: a run of it is measured first, and its maps are seen through a window."""

@@ -32,8 +32,8 @@ from ui.shared.changes import DONOR, Changes, in_force
 from ui.shared.files import Provenance
 from ui.store import cache as results
 from ui.store.store import CHECKPOINTS
-from ui.what_if import runs
-from ui.what_if.runs import Sweep
+from ui.what_if import changed as changed_runs
+from ui.what_if.changed import Sweep
 from ui.what_if.views import effects_table
 
 NAME = "multi30k-en-de"
@@ -367,7 +367,7 @@ def test_a_sweep_that_fails_says_why_keeps_what_it_has_and_goes_on_no_more(monke
         yield next(iter(source_sweep(checkpoint, before)))
         raise InputError("no_tokens")
 
-    monkeypatch.setattr(runs, "source_sweep", failing)
+    monkeypatch.setattr(changed_runs, "source_sweep", failing)
     results.clear()
     page = opened("what_if", text="Two dogs run.", sweep="source", do=OFF)
     for _ in range(2):  # it is said again, and nothing begins anew

@@ -46,7 +46,7 @@ from transformer.nn.stacks import Decoder, DecoderConfig
 from transformer.runs.any_model import ModelRun
 from transformer.runs.what_if import logit_effects, read_under, scores, state_effects
 from transformer.safe import zips
-from ui.map import runs as map_runs
+from ui.map import shown as map_runs
 from ui.shared.subject import word_at
 from ui.store import runs, store
 from ui.store.upload_guard import LEDGER

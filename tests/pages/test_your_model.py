@@ -36,9 +36,9 @@ from tests.pages.opening import (
 from tests.pages.test_chinese import english
 from transformer import AttentionMap, Intervention, Record, intervening, recording
 from transformer.attention.record_files import is_record
-from ui.checkpoints.bring import EXAMPLE
 from ui.store import live, store
 from ui.store.upload_guard import LEDGER
+from ui.your_model.bring import EXAMPLE
 
 WORDS = ("the", "<b>red</b>", "$x$", "dog", "runs")
 D, HEADS = 14, 2

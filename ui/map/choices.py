@@ -11,8 +11,7 @@ from transformer.runs.any_model import continues, sample_text
 from transformer.runs.continuing import mask_of
 from transformer.text.tokenizers import IdTokenizer
 from ui.components.map.component import ALL
-from ui.map import runs
-from ui.map.runs import Shown
+from ui.map.shown import Shown, continued, run_of
 from ui.shared import address, controls, subject, writing
 from ui.shared.address import line
 from ui.shared.subject import TEXT, WORD, letters, show
@@ -53,10 +52,10 @@ def run(name: str, checkpoint: Checkpoint, text: str) -> Shown:
     if not continues(checkpoint):
         if mask_of(checkpoint):
             writing.words_to_hide(checkpoint, text, take)
-        return runs.shown(name, text)
+        return run_of(name, text)
     options = writing.options_form()
     address.belong_to((name, text, options), STEP, WORD, PIECE)
-    return runs.continued(name, text, options)
+    return continued(name, text, options)
 
 
 def step(shown: Shown) -> int:

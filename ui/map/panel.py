@@ -21,7 +21,7 @@ from transformer.runs.continuing import chances
 from ui.components.map.component import Part
 from ui.map import choices
 from ui.map.drawing import Drawing
-from ui.map.runs import TOP, Shown, names_of, read_ids
+from ui.map.shown import TOP, Shown, names_of, read_ids
 from ui.shared import controls, files, writing
 from ui.shared.address import choice, tenths
 from ui.shared.files import Provenance, bars, head_prefix

@@ -33,8 +33,8 @@ from ui.shared.part import in_page, part
 from ui.shared.record_views import matrix
 from ui.store.refs import Revision
 from ui.texts import plain, t
-from ui.what_if import runs, views
-from ui.what_if.runs import Asked, Done, Sweep
+from ui.what_if import changed, views
+from ui.what_if.changed import Asked, Done, Sweep
 
 PATCH, PATCH_HEADS = "patch", "patch-heads"
 """The query parameters of what is put in, and of which heads."""
@@ -49,9 +49,9 @@ HEADS: Final = ("one", "layer", "kind")
 def donor_panel(revision: Revision, asked: Asked, done: Done, selected: Selection, donor: str) -> None:
     """The donor's run beside this one; what can be put in, and what that did to the answer."""
     st.markdown(f"**{t('what_if.donor_panel')}**", help=t("what_if.donor_help"))
-    before = runs.before(revision, asked)
+    before = changed.before(revision, asked)
     try:
-        other = runs.before(revision, (donor, asked[1], None))
+        other = changed.before(revision, (donor, asked[1], None))
     except HeedmapError as error:
         controls.explain(error)
         return
@@ -64,7 +64,7 @@ def donor_panel(revision: Revision, asked: Asked, done: Done, selected: Selectio
     with st.expander(t("what_if.donor_put"), icon=":material/move_down:"):
         part(partial(_put_in, revision, asked, donor, selected), PATCH, PATCH_HEADS)
     try:
-        odds = runs.odds(revision, asked, done, donor)
+        odds = changed.odds(revision, asked, done, donor)
     except HeedmapError:  # told above: the same changes do not fit this sentence
         return
     _odds_panel(odds)
@@ -90,7 +90,7 @@ def _side_by_side(base: Translation, other: Translation, selected: Selection) ->
 
 def _put_in(revision: Revision, asked: Asked, donor: str, selected: Selection) -> None:
     """Controls for what is put in, and the button; or why it cannot be."""
-    base, other = runs.before(revision, asked), runs.before(revision, (donor, asked[1], None))
+    base, other = changed.before(revision, asked), changed.before(revision, (donor, asked[1], None))
     group = Site(selected.site).group
     step = parting(base, other)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -164,7 +164,7 @@ def sweep_panel(revision: Revision, asked: Asked, before: Translation, action: s
     if wanted == "none":
         return False
     in_page()
-    sweep = runs.sweep(revision, asked, "source" if wanted == "source" else action)
+    sweep = changed.sweep(revision, asked, "source" if wanted == "source" else action)
     try:
         if sweep.going:
             sweep.advance()

@@ -32,8 +32,8 @@ from ui.shared.part import part
 from ui.store import runs as store_runs
 from ui.store import store
 from ui.texts import plain, t
-from ui.what_if import below, runs, views
-from ui.what_if.runs import Asked
+from ui.what_if import below, changed, views
+from ui.what_if.changed import Asked
 from ui.what_if.screen import Places, Screen
 
 MOST_WINDOWS = 600
@@ -78,11 +78,11 @@ class Translating(Screen):
     @property
     def before(self) -> Translation:
         """What the model writes as it is."""
-        return runs.before(self.revision, self.target)
+        return changed.before(self.revision, self.target)
 
     def same_target(self, changes: Changes) -> what_if.SameTarget:
         """What was written, read as the model is and under changes."""
-        return runs.on_same_target(self.revision, self.target, runs.done_by(changes))
+        return changed.on_same_target(self.revision, self.target, changed.done_by(changes))
 
     def run(self, changes: Changes) -> Translation:
         """What was written, read under changes."""
@@ -91,8 +91,8 @@ class Translating(Screen):
     def tried(self, example: ChangedExample) -> None:
         """The sentence before and after."""
         asked: Asked = (example.text, self.options, None)
-        after = runs.again(self.revision, asked, (example.change, example.donor))
-        views.texts(" small", read=example.text, was=runs.before(self.revision, asked).text, now=after.text)
+        after = changed.again(self.revision, asked, (example.change, example.donor))
+        views.texts(" small", read=example.text, was=changed.before(self.revision, asked).text, now=after.text)
 
     def hidden(self, changes: Changes) -> Sequence[Group]:
         """The words of the source: one that is pressed is hidden from everybody."""
@@ -120,7 +120,7 @@ class Translating(Screen):
     def steps(self, changes: Changes, origin: Provenance, effects: DeltaGenerator) -> None:
         """What became of every written token, and of one of them closely."""
         found = self.same_target(changes)
-        owner = (self.name, *self.target, runs.done_by(changes))
+        owner = (self.name, *self.target, changed.done_by(changes))
         step = views.step_choice(found.steps, owner, written=found.before.axes.written)
         with effects:
             st.markdown(f"**{t('what_if.same_target')}**", help=t("what_if.same_target_help"))
@@ -134,7 +134,7 @@ class Translating(Screen):
             return None
 
         def search(some: Changes) -> Translation:
-            return runs.again(self.revision, self.target, runs.done_by(some))
+            return changed.again(self.revision, self.target, changed.done_by(some))
 
         force = changes_.in_force(changes, search)
         for _, error in force.void:
@@ -143,8 +143,8 @@ class Translating(Screen):
 
     def more(self, changes: Changes, choice: Selection, action: str) -> bool:
         """The second sentence, sweeps, and what was measured on a corpus."""
-        if runs.donor():
-            below.donor_panel(self.revision, self.target, runs.done_by(changes), choice, runs.donor())
+        if changed.donor():
+            below.donor_panel(self.revision, self.target, changed.done_by(changes), choice, changed.donor())
         goes_on = below.sweep_panel(self.revision, self.target, self.before, action)
         with st.container():
             part(partial(below.corpus_panel, self.name, changes), below.CORPUS, below.MEASURE)
@@ -182,7 +182,7 @@ class Classifying(Screen):
 
     def classified(self, changes: Changes) -> Classification:
         """What the model makes of the sequence under changes."""
-        return runs.classified(self.revision, self.text, to_text(changes))
+        return changed.classified(self.revision, self.text, to_text(changes))
 
     def run(self, changes: Changes) -> ModelRun:
         """The record of the windows."""
@@ -191,7 +191,7 @@ class Classifying(Screen):
     def tried(self, example: ChangedExample) -> None:
         """What a change worth trying does to the class."""
         letters = "".join(record.sequence for record in parse_fasta(example.text.split("\n")))
-        both = (runs.classified(self.revision, letters, change) for change in ("", example.change))
+        both = (changed.classified(self.revision, letters, change) for change in ("", example.change))
         was, now = (f"{one.classes[one.predicted]} {one.probabilities[one.predicted]:.2f}" for one in both)
         views.texts(was=was, now=now)
 
@@ -257,8 +257,8 @@ class Reading(Screen):
         """The text under changes; with what the unchanged model writes after it, where it is asked to write on."""
         done = to_text(changes)
         if self.options is None:
-            return runs.read(self.revision, self.text, done)
-        return runs.continued(self.revision, self.text, self.options, done)
+            return changed.read(self.revision, self.text, done)
+        return changed.continued(self.revision, self.text, self.options, done)
 
     @property
     def origin(self) -> str:
@@ -432,13 +432,13 @@ def _gaps(checkpoint: Checkpoint, before: ModelRun, after: ModelRun, origin: Pro
     if not found:
         st.caption(t("writing.gaps_none", mask=mask_of(checkpoint)))
         return
-    was, now, changed = (plain(f"what_if.{name}") for name in ("class_before", "class_after", "gap_change"))
+    was, now, apart = (plain(f"what_if.{name}") for name in ("class_before", "class_after", "gap_change"))
     tables = []
     for number, gap in enumerate(found, 1):
         words = [writing.readable(word) for word in gap.words]
         change = np.log(gap.after) - np.log(gap.before)
-        rows = pd.DataFrame({plain("what_if.gap_word"): words, was: gap.before, now: gap.after, changed: change})
+        rows = pd.DataFrame({plain("what_if.gap_word"): words, was: gap.before, now: gap.after, apart: change})
         st.markdown(f"**{t('writing.gap', number=number)}**")
-        table(rows, formats={changed: "%+.3f"}, key=f"gap-{number}", column_config=bars((was, now), 4))
+        table(rows, formats={apart: "%+.3f"}, key=f"gap-{number}", column_config=bars((was, now), 4))
         tables.append(rows.assign(**{plain("what_if.gap"): number}))
     views.table_file(pd.concat(tables), origin, "gaps")

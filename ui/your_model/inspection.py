@@ -19,7 +19,6 @@ from transformer.runs.concurrency import forward_slot, letting_others
 from transformer.safe.arrays import ARRAY_LIMITS
 from transformer.safe.contents import Contents, shape_text
 from transformer.safe.limits import MEGABYTE
-from ui.checkpoints.bring import uploader
 from ui.shared import controls
 from ui.shared.files import table
 from ui.store import store, upload_guard
@@ -28,6 +27,7 @@ from ui.store.progress import with_progress
 from ui.store.refs import CheckpointRef
 from ui.store.upload_guard import CountedBytes
 from ui.texts import as_text, plain, said, t
+from ui.your_model.bring import uploader
 
 QUICK = 10**7
 """Numbers that are looked through without a bar: under a second."""

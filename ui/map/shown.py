@@ -96,7 +96,7 @@ class Shown:
 
 
 @of_checkpoint(spinner="store.running")
-def shown(revision: Revision, text: str) -> Shown:
+def run_of(revision: Revision, text: str) -> Shown:
     """What a checkpoint of any kind did with a text; it runs once, whatever is looked at.
 
     Raises:

@@ -14,12 +14,12 @@ from transformer.messages import Message
 from transformer.plots.picture import UNSURE, Picture, Quantity
 from transformer.runs.any_model import MAX_POSITIONS, ModelRun
 from transformer.runs.what_if import map_difference
-from ui.checkpoints import attention as heads
-from ui.checkpoints import bring
 from ui.shared import address, changes, controls, files, record_views
 from ui.shared.files import Provenance, head_prefix
 from ui.store import live, store
 from ui.texts import as_text, plain, said, t
+from ui.your_model import attention as heads
+from ui.your_model import bring
 
 OTHER = "other"
 """The query parameter of the records that are seen beside the chosen one."""
