@@ -191,18 +191,20 @@ def test_a_pair_with_a_vocabulary_each():
     assert not problems(page)
 
 
-def test_a_norm_that_nothing_places_is_refused_until_it_is_answered():
+def test_a_norm_that_no_name_places_is_refused_with_the_lines_that_record_it():
     layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 3, 17, 0.0), 2, enable_nested_tensor=False)
-    parts = {"token": nn.Embedding(23, 12), "norm": nn.LayerNorm(12), "encoder": layers}
-    weights = scramble(Around(parts, ["norm"], scaled=True, positions=True)).state_dict()
-    page = shown_as(saved(weights))
-    assert page.error
-    assert not page.success
-    assert "norm.weight" in {name for one in page.dataframe for name in one.value.iloc[:, 0]}
-    assert any("nothing tells whether it acts before" in text.value for text in page.text)
-    assert not answered(page, others_after=True).error
-    fine(with_heads(page, 2))
-    assert pressed(page, "confirm-answers").success
+    parts = {"embedding": nn.Embedding(23, 12), "transformer_encoder": layers}
+    for name, said in (
+        ("embedding", "its name does not say how"),
+        ("words", "the names around these layers (d_model=12)"),
+    ):
+        state = scramble(Around(parts | {"norm": nn.LayerNorm(12)}, ["norm"])).state_dict()
+        page = shown_as(saved({key.replace("embedding.", f"{name}."): tensor for key, tensor in state.items()}))
+        assert page.error
+        assert not page.success
+        assert "norm.weight" in {name for one in page.dataframe for name in one.value.iloc[:, 0]}
+        assert any(said in text.value for text in page.text)
+        assert any("with recording(model) as seen" in code.value for code in page.code)
 
 
 def forked(**beside: Any) -> bytes:

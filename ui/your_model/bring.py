@@ -333,7 +333,7 @@ def questions_panel(name: str, found: Bundle, report: Report, *, is_wrong: bool)
     taken = ", ".join(f"{one.name}={_option(now[one.name])}" for one in usual)
     title = t("checkpoints.questions", count=len(usual), taken=taken) if usual else t("checkpoints.questions_none")
     key = f"questions.{found.fingerprint[:16]}"
-    is_open = is_wrong or not report.is_ready or bool(report.doubt)
+    is_open = is_wrong or not report.is_ready
 
     def ask(question: Question) -> None:
         label = t(f"checkpoints.ask_{question.name}")

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from tests.checkpoint.originals import drawn, torch_modules
-from tests.checkpoint.originals.common import Maps, same, scramble
+from tests.checkpoint.originals.common import Maps, same, scramble, table
 from tests.checkpoint.originals.drawn import IDS, Drawn, Fork, Sizes, fork
 from tests.checkpoint.originals.torch_modules import Around, translator
 from tests.checkpoint.references import REFERENCE, heads, reference_file
@@ -83,18 +83,21 @@ def gpt(s: Sizes) -> Made:
 
 
 NAMES = (
-    ("src_embed", "tgt_embed", "transformer", "generator"), ("source_tok_emb", "target_tok_emb", "net", "fc_out"),
-    ("emb_in", "emb_out", "core", "to_vocab"), ("words", "words", "t", "o"),
+    ("src_embed", "tgt_embed", "transformer", "generator"), ("src_emb", "tgt_emb", "net", "to_vocab"),
+    ("src_tok_emb.embedding", "tgt_tok_emb.embedding", "transformer", "generator"),
 )  # fmt: skip
+"""Those of the references, those of PyTorch's tutorial, and some whose scores are told by their bias."""
+
+TABLE = "positional_encoding.pos_embedding"
 
 
 def torch_module(s: Sizes) -> Made:
     names, norm_first, activation = s.draw.choice(NAMES), s.draw.random() < 0.5, s.draw.choice(["relu", "gelu"])
-    target = s.source if names[0] == names[1] else s.target
     options = dict(activation=activation, norm_first=norm_first, names=names)
-    options |= dict(bias=s.draw.random() < 0.5, stored=s.draw.random() < 0.5)
-    depths, inputs = (s.layers, s.draw.choice([1, 2])), (ids(s.source, 11, 3), ids(target, 7, 2))
-    made = ran(translator(s.source, target, depths, s.d_model, s.heads, s.d_ff, **options), *inputs)
+    options |= dict(bias=names[3] == "to_vocab" or s.draw.random() < 0.5)
+    options |= dict(stored=s.draw.choice(["", TABLE]) if "tok" not in names[0] else TABLE)
+    depths, inputs = (s.layers, s.draw.choice([1, 2])), (ids(s.source, 11, 3), ids(s.target, 7, 2))
+    made = ran(translator(s.source, s.target, depths, s.d_model, s.heads, s.d_ff, **options), *inputs)
     return *made, inputs, dict(n_heads=s.heads, activation=activation, norm_first=norm_first, scale_embedding=True)
 
 
@@ -104,15 +107,24 @@ def encoder_only(s: Sizes) -> Made:
     return *made, (read,), {"n_heads": s.heads, "scale_embedding": False}
 
 
-def classifier(s: Sizes) -> Made:
-    norm_first, reads = s.draw.random() < 0.5, s.draw.choice(["each", "mean", "first", "last"])
+LANGUAGE_MODELS = (("embedding", "linear"), ("encoder", "decoder"), ("input_emb", "to_words"))
+"""What embeds and what scores in PyTorch's tutorial, now and before, and in a module of one's own."""
+
+
+def language_model(s: Sizes) -> Made:
+    norm_first, causal, (token, scores) = s.draw.random() < 0.5, s.draw.random() < 0.5, s.draw.choice(LANGUAGE_MODELS)
+    layer = nn.TransformerEncoderLayer(s.d_model, s.heads, s.d_ff, 0.0, "gelu", batch_first=True, norm_first=norm_first)
+    norm, rows = nn.LayerNorm(s.d_model) if s.draw.random() < 0.5 else None, table(30, s.d_model)[:, None].float()
+    parts: dict[str, Any] = {token: nn.Embedding(s.source, s.d_model), scores: nn.Linear(s.d_model, s.source)}
+    parts["transformer_encoder"] = nn.TransformerEncoder(layer, s.layers, norm, enable_nested_tensor=False)
+    options: dict[str, Any] = dict(token=token, scores=scores, scaled=True, causal=causal, padded=True)
     read = ids(s.source, 13, 4)
-    made = ran(torch_modules.classifier(s.source, s.layers, s.d_model, s.heads, s.d_ff, norm_first, reads), read)
-    answers = dict(n_heads=s.heads, activation="gelu", norm_first=norm_first, scale_embedding=False, pad_id=0)
-    return *made, (read,), answers | dict(head=reads, others_after=True)
+    made = ran(Around(parts | {"pos_encoder.pe": rows}, ["pos_encoder.pe"], **options), read)
+    answers = dict(n_heads=s.heads, activation="gelu", norm_first=norm_first, scale_embedding=True, pad_id=0)
+    return *made, (read,), answers | dict(causal=causal)
 
 
-MAKERS = (annotated, jadore, kmer, gpt, torch_module, encoder_only, classifier)
+MAKERS = (annotated, jadore, kmer, gpt, torch_module, encoder_only, language_model)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -287,9 +299,7 @@ def test_whether_a_language_model_hides_the_future_is_asked_without_a_default(ca
     parts: dict[str, Any] = {"encoder": nn.Embedding(31, 18), "decoder": nn.Linear(18, 31)}
     parts["decoder"].weight = parts["encoder"].weight
     parts["transformer_encoder"] = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-    state, expected = ran(
-        Around(parts, [], False, False, token="encoder", encoder="transformer_encoder", causal=causal), IDS
-    )
+    state, expected = ran(Around(parts, token="encoder", scores="decoder", causal=causal), IDS)
     torch.save(state, tmp_path / "lm.pt")
     answers = {"n_heads": 3, "scale_embedding": False, "norm_first": False, "activation": "relu", "pad_id": -1}
     answers |= {"positions": "none"}

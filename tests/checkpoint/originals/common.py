@@ -1,15 +1,13 @@
 """What the originals share: the softmax of attention written out, masks, the sinusoidal table."""
 
 import math
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from transformer import Checkpoint, attention_maps, load
-from transformer.checkpoint import report
+from transformer import Checkpoint, attention_maps
 
 Maps = dict[str, Tensor]
 
@@ -72,10 +70,3 @@ def scramble(module: M) -> M:
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.4)
     return module.float().eval()
-
-
-def loaded(path: Path, **answers: Any) -> Checkpoint:
-    """The checkpoint at `path`; of what must be answered, embeddings are scaled and pooling is what is proposed."""
-    asked = {"scale_embedding", "head"}
-    proposed = {question.name: question.default for question in report(path, **answers).open if question.name in asked}
-    return load(path, **{**proposed, **answers})

@@ -1,12 +1,12 @@
-"""Modules around torch.nn.Transformer and its layers. The outputs are torch's own; the maps come from its attention.
+"""Modules around torch.nn.Transformer and its encoder. The outputs are torch's own; the maps come from its attention.
 
-`Around` and `Pair` are put together from named parts in any order of declaration. A state_dict tells that order; the
-order of use is told by `before` alone.
+`Around` and `Pair` are put together from named parts. A state_dict tells the names; `before` alone tells what acts
+before the layers.
 """
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -49,7 +49,6 @@ def watch_layers(encoder: Any, decoder: Any, maps: Maps) -> None:
 
 Part = nn.Module | Tensor
 Parts = Mapping[str, Part]
-Outputs = Callable[[Tensor, Tensor], Maps]
 
 
 def declare(owner: nn.Module, parts: Parts) -> None:
@@ -60,62 +59,60 @@ def declare(owner: nn.Module, parts: Parts) -> None:
             if not hasattr(owner, holder):
                 setattr(owner, holder, Original())
             declare(getattr(owner, holder), {".".join(rest): part})
-        elif isinstance(part, Tensor) and not isinstance(part, nn.Parameter):
+        elif isinstance(part, Tensor):
             owner.register_buffer(name, part)
         else:
             setattr(owner, name, part)
 
 
-def act(part: Part, x: Tensor) -> Tensor:
-    """What a part does to the states (batch, position, d_model)."""
-    if isinstance(part, nn.Embedding):  # rows by place: positions, or segments of two halves
-        rows = part.num_embeddings
+def act(part: Any, x: Tensor) -> Tensor:
+    """What a part makes of the states (batch, position, d_model): it adds a row by place, or is called."""
+    if isinstance(part, Tensor | nn.Embedding):  # positions, or fewer rows than places: segments
+        rows = part.reshape(-1, x.shape[2]) if isinstance(part, Tensor) else part.weight
         places = torch.arange(x.shape[1])
-        return x + part(places if rows >= x.shape[1] else places * rows // x.shape[1])
-    if isinstance(part, Tensor):  # a token in front, a table that is added along the batch or the text, or a scale
-        if part.shape[:2] == (1, 1):
-            return torch.cat([part.expand(len(x), 1, -1), x], 1)
-        return x * part if part.ndim < 3 else x + (part[: len(x)] if part.shape[1] == 1 else part[:, : x.shape[1]])
-    if isinstance(part, nn.Conv1d):
-        return part(x.transpose(1, 2)).transpose(1, 2)
-    if isinstance(part, nn.Linear) and part.out_features == 1:
-        return x * torch.sigmoid(part(x))
-    return part(x)
+        return x + rows[places if len(rows) >= len(places) else places * len(rows) // len(places)].to(x.dtype)
+    found: Tensor = part(x)
+    return found
 
 
 class Around(Original):
-    """An embedding, parts before the layers, nn.TransformerEncoder's layers, parts after them.
+    """An embedding, parts `before` the layers, nn.TransformerEncoder's layers at `core`, perhaps scores.
 
-    `outputs` makes what the model ends with of the hidden states and of which ids are real, where id 0 pads.
+    Without a table among the parts, `formula` adds the sinusoidal positions. Id 0 pads if `padded`.
     """
 
     def __init__(
-        self, parts: Parts, before: Sequence[str], scaled: bool, positions: bool, *,
-        token: str = "token", encoder: str = "encoder", padded: bool = False, causal: bool = False,
-        outputs: Outputs | None = None,
+        self, parts: Parts, before: Sequence[str] = (), *, scaled: bool = False, formula: bool = False,
+        token: str = "embedding", core: str = "transformer_encoder", scores: str = "", causal: bool = False,
+        padded: bool = False, along_batch: bool = False,
     ):  # fmt: skip
         super().__init__()
         declare(self, parts)
-        self.use, self.scaled, self.formula, self.padded, self.outputs = before, scaled, positions, padded, outputs
-        self.names, self.causal = (token, encoder), causal
+        self.before, self.scaled, self.formula, self.causal, self.padded = before, scaled, formula, causal, padded
+        self.names, self.along_batch = (token, core, scores), along_batch
 
     @step_by_step()
     def forward(self, ids: Tensor) -> Maps:
         maps: Maps = {}
-        token, layers = map(self.get_submodule, self.names)
+        token, layers, scores = (_part(self, name) if name else None for name in self.names)
         watch_layers(getattr(layers, "layers", layers), None, maps)
         x = token(ids) * (math.sqrt(token.embedding_dim) if self.scaled else 1)
         if self.formula:
-            x = x + table(x.shape[1], x.shape[2]).to(x.dtype)
-        for name in self.use:
-            x = act(_part(self, name), x)
+            x = act(table(*x.shape[1:]), x)
+        for name in self.before:
+            turned = x.transpose(0, 1) if self.along_batch else x
+            x = act(_part(self, name), turned)
+            x = x.transpose(0, 1) if self.along_batch else x
         options = {"src_key_padding_mask": ids == 0} if self.padded else {}
         if self.causal:
             options["mask"] = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
         hidden = layers(x, **options)
-        if self.causal:
-            maps = {name.replace("encoder", "decoder"): weights for name, weights in maps.items()}
-        return maps if self.outputs is None else maps | self.outputs(hidden, ids != 0)
+        if scores is None:
+            return maps | {"hidden": hidden}
+        if not self.causal:
+            return maps | {"hidden": hidden, "logits": scores(hidden)}
+        maps = {name.replace("encoder", "decoder"): weights for name, weights in maps.items()}
+        return maps | {"log_probs": scores(hidden).log_softmax(-1)}
 
 
 def encoder_only(vocab: int, n: int, d_model: int, h: int, d_ff: int) -> Around:
@@ -124,42 +121,16 @@ def encoder_only(vocab: int, n: int, d_model: int, h: int, d_ff: int) -> Around:
     parts: dict[str, Part] = {
         "embeding": nn.Embedding(vocab, d_model),
         "pos_encoder.pe": table(30, d_model)[:, None].float(),
+        "transformer_encoder": nn.Sequential(*layers),
     }
-    parts["transformer_encoder"] = nn.Sequential(*layers)
-    names = {"token": "embeding", "encoder": "transformer_encoder"}
-    return Around(parts, ["pos_encoder.pe"], False, False, **names, outputs=lambda hidden, _: {"hidden": hidden})
-
-
-READS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mean": lambda row, real: row[real].mean(0),
-    "last": lambda row, real: row[real][-1],
-    "first": lambda row, real: row[0],
-    "each": lambda row, real: row,
-}
-"""What a head reads of one text's states, and of which of its tokens are real."""
-
-
-def classifier(vocab: int, n: int, d_model: int, h: int, d_ff: int, norm_first: bool, reads: str = "mean") -> Around:
-    """A module around nn.TransformerEncoder, with a template layer left over and a head after it."""
-    layer = nn.TransformerEncoderLayer(d_model, h, d_ff, 0.0, "gelu", batch_first=True, norm_first=norm_first)
-    layers = nn.TransformerEncoder(layer, n, nn.LayerNorm(d_model), enable_nested_tensor=False)
-    head = nn.Linear(d_model, 3)
-    parts: dict[str, Part] = {
-        "word_embedding": nn.Embedding(vocab, d_model),
-        "position_embedding": nn.Embedding(30, d_model),
-    }
-    parts |= {"one_layer": layer, "backbone": layers, "head": head}
-
-    def outputs(hidden: Tensor, real: Tensor) -> Maps:
-        read = torch.stack([READS[reads](*row) for row in zip(hidden, real, strict=True)])
-        return {"hidden": hidden, "logits": head(read)}
-
-    names = {"token": "word_embedding", "encoder": "backbone"}
-    return Around(parts, ["position_embedding"], False, False, **names, padded=True, outputs=outputs)
+    return Around(parts, ["pos_encoder.pe"], token="embeding", along_batch=True)
 
 
 class Pair(Original):
-    """Embeddings, positions and projection under any names and in any order around nn.Transformer; id 0 pads."""
+    """Embeddings, positions and projection under any names around nn.Transformer; id 0 pads.
+
+    `roles` gives the part that plays each role; without a table, the sinusoidal positions are added.
+    """
 
     def __init__(self, parts: Parts, roles: Mapping[str, str], before: Sequence[str] = ()):
         super().__init__()
@@ -169,45 +140,47 @@ class Pair(Original):
     @step_by_step()
     def forward(self, source: Tensor, target: Tensor) -> Maps:
         maps: Maps = {}
-        core = self.get_submodule(self.roles["core"])
+        core = _part(self, self.roles["core"])
         watch_layers(core.encoder.layers, core.decoder.layers, maps)
         future = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
         read, padded = (self._read("source", source), self._read("target", target)), source == 0
         masks = {"src_key_padding_mask": padded, "memory_key_padding_mask": padded, "tgt_key_padding_mask": target == 0}
         hidden = core(*read, tgt_mask=future, **masks)
-        scores = _part(self, self.roles["projection"])
-        logits = hidden @ scores.weight.T + (scores.bias if getattr(scores, "bias", None) is not None else 0)
-        return maps | {"log_probs": logits.log_softmax(-1)}
+        return maps | {"log_probs": _part(self, self.roles["scores"])(hidden).log_softmax(-1)}
 
     def _read(self, side: str, ids: Tensor) -> Tensor:
-        embedding = _part(self, self.roles[f"{side}_embedding"])
+        embedding = _part(self, self.roles[side])
         x = embedding(ids) * math.sqrt(embedding.embedding_dim)
-        for name in self.before:
-            x = act(_part(self, name), x)
-        if f"{side}_positions" not in self.roles:
-            return x + table(x.shape[1], x.shape[2]).to(x.dtype)
-        rows = _part(self, self.roles[f"{side}_positions"])
-        return x + (rows[:, 0].to(x.dtype) if isinstance(rows, Tensor) else rows.weight)[: x.shape[1]]
+        place = self.roles.get(f"{side}_positions")
+        for part in (
+            _part(self, place) if place else table(*x.shape[1:]),
+            *(_part(self, name) for name in self.before),
+        ):
+            x = act(part, x)
+        return x
 
 
 def _part(owner: nn.Module, name: str) -> Any:
-    tensors = {**dict(owner.named_parameters(remove_duplicate=False)), **dict(owner.named_buffers())}
+    tensors = dict(owner.named_buffers())
     return tensors[name] if name in tensors else owner.get_submodule(name)
+
+
+NAMES = ("src_embed", "tgt_embed", "transformer", "generator")
 
 
 def translator(
     source: int, target: int, n: tuple[int, int], d_model: int, h: int, d_ff: int, *,
-    names: Sequence[str] = ("src_embed", "tgt_embed", "transformer", "generator"), stored: bool = False, **options: Any,
+    names: Sequence[str] = NAMES, stored: str = "", **options: Any,
 ) -> Pair:  # fmt: skip
-    """Embeddings (one where both have one name), nn.Transformer, a projection; perhaps a table of positions."""
+    """Embeddings, nn.Transformer, a projection; perhaps a table of positions of this name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's advice on its own fast path, which the maps do without
         core = nn.Transformer(d_model, h, *n, d_ff, 0.0, batch_first=True, **options)
     made = (nn.Embedding(source, d_model), nn.Embedding(target, d_model), core)
-    parts: dict[str, Part] = dict(zip(reversed(names[:3]), reversed(made), strict=True))
+    parts: dict[str, Part] = dict(zip(names, made, strict=False))
     parts[names[3]] = nn.Linear(d_model, target, bias=options.get("bias", True))
-    roles = dict(zip(("source_embedding", "target_embedding", "core", "projection"), names, strict=True))
+    roles = dict(zip(("source", "target", "core", "scores"), names, strict=True))
     if stored:
-        parts["pos_embedding"] = table(40, d_model)[:, None].float()
-        roles |= {"source_positions": "pos_embedding", "target_positions": "pos_embedding"}
+        parts[stored] = table(40, d_model)[:, None].float()
+        roles |= {"source_positions": stored, "target_positions": stored}
     return Pair(parts, roles)

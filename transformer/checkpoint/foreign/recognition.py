@@ -19,7 +19,13 @@ from transformer.attention.capture import watch
 from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
 from transformer.checkpoint.foreign.layouts.base import TABLE, Fit, root_of
 from transformer.checkpoint.foreign.layouts.published import TUTORIALS, annotated, gpt, jadore, kmer
-from transformer.checkpoint.foreign.layouts.torch_layers import PUBLISHED, torch_encoder, torch_module
+from transformer.checkpoint.foreign.layouts.torch_layers import (
+    PUBLISHED,
+    outside,
+    stacks_of,
+    torch_encoder,
+    torch_module,
+)
 from transformer.checkpoint.foreign.report import SETTINGS, Questionnaire, Report
 from transformer.checkpoint.foreign.vocabularies import names_inside, tokenizers_inside
 from transformer.checkpoint.ours.config import meta_shapes
@@ -218,7 +224,7 @@ _STRANGERS = {
     (r"layernorm_before\.|patch_embed|(?:class|patch)_embedding|encoder_layer_\d+\.self_attention\.|vision_model\."): (
         Message("title_stranger_vision"),
         Message("stranger_vision"),
-        Message("stranger_bring_vision"),
+        Message("stranger_bring_record"),
     ),
     r"layers\.\d+\.attention\.wq\.weight": (
         Message("title_stranger", family="Llama"),
@@ -251,14 +257,18 @@ def _unknown(contents: Contents) -> Report:
         Message("reason_starts_with", names=names),
         Message("change_layout"),
     )
+    unexpected = contents.shapes
     if known := next((about for sign, about in _STRANGERS.items() if re.search(sign, lines)), None):
         title, reason, remedy = known
+    elif stacks := stacks_of(unexpected):
+        title, reason = Message("title_stranger_torch"), Message("stranger_torch", d_model=stacks[0].width)
+        remedy, unexpected = Message("stranger_bring_record"), outside(unexpected, stacks)
     elif family := next((family for sign, family in _FAMILIES.items() if re.search(sign, lines)), None):
         title, reason = Message("title_stranger", family=family), Message("stranger_library", family=family)
         remedy = Message("stranger_bring_config")
     attends = title != _BLIND
     reasons = (reason, *(_found_in(contents) if attends else ()))
-    return _report(contents, None, title, reasons=reasons, remedy=remedy, attends=attends, unexpected=contents.shapes)
+    return _report(contents, None, title, reasons=reasons, remedy=remedy, attends=attends, unexpected=unexpected)
 
 
 _ATTENTION = re.compile(r"att(?:n|ention)|(?:^|[._])(?:q|k|qkv|query|key|mha|in_proj|[qkv]_proj|[wW]_?[qkv])(?:$|[._])")

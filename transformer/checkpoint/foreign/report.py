@@ -104,15 +104,15 @@ class Questionnaire:
     settings: Mapping[str, Any] = field(default_factory=dict)
     asked: dict[str, Question] = field(default_factory=dict)
 
-    def ask(self, name: str, default: Any, why: str, text: str | None = None, **about: Any) -> Any:
-        """Ask a question, `about` which `Question` says more; `text` is needed where it has fields."""
-        question = self._with_settings(Question(name, text or Message(f"question_{name}"), default, why=why, **about))
+    def ask(self, name: str, default: Any, why: str, **about: Any) -> Any:
+        """Ask a question, `about` which `Question` says more."""
+        question = self._with_settings(Question(name, Message(f"question_{name}"), default, why=why, **about))
         self.asked[name] = replace(question, is_answered=name in self.given)
         return question.check(self.given[name]) if name in self.given else question.default
 
-    def choice(self, name: str, options: Sequence[Any], why: str, text: str | None = None, **about: bool) -> Any:
+    def choice(self, name: str, options: Sequence[Any], why: str, **about: bool) -> Any:
         """Ask for one of `options`; the first is the default."""
-        return self.ask(name, options[0], why, text, options=tuple(options), **about)
+        return self.ask(name, options[0], why, options=tuple(options), **about)
 
     def heads(self, width: int) -> int:
         """How many heads share the width: every divisor is possible, and none is likely enough to be assumed."""
@@ -185,10 +185,6 @@ class Questionnaire:
 SHOWN = 8
 """Names of one kind that the text lists; the report itself holds all."""
 
-OPENING = ("others_after", "source_positions", "embedding", "position_table")
-"""Questions whose answers can give unexpected tensors a part."""
-
-
 RECORD_FILE = "run.heedmap"
 """What the lines to copy call the file that they write."""
 
@@ -210,7 +206,7 @@ class Report:
     `confidence` is the share of names (theirs and the layout's together) that match in name and shape: 1 means that
     the file is this layout, all of it and nothing else. `wrong_shape` gives the shape that the layout needs, then
     the one found. `ignored` names tensors that play no part, with the reason; `doubt` says of unexpected
-    ones that they might act before the last attention. `tables` are the missing ones that would hold positions. The
+    ones why they cannot be passed over. `tables` are the missing ones that would hold positions. The
     `config` of a report with questions that are `open` has numbers in their place that nobody gave. `fit` says how the
     file becomes a model of ours. Without `attends` its model has nothing to record.
     """
@@ -290,8 +286,6 @@ class Report:
             steps.append(Message("change_shapes", count=len(self.wrong_shape)))
         if self.unexpected:
             steps.append(Message("change_unexpected", count=len(self.unexpected)))
-            opening = [question for question in self.questions if question.name in OPENING]
-            steps += [Message("change_answer", name=question.name, question=question.text) for question in opening]
         return tuple(steps)
 
     @property

@@ -63,7 +63,7 @@ class Fit:
 
     `copies` names foreign tensors that hold the same numbers as another one; `ignored` those that play no part in
     what the model computes, each with the reason. `doubt` says of tensors without a part why they cannot be passed
-    over: they might act before the last attention.
+    over.
     """
 
     architecture: str

@@ -1,21 +1,21 @@
-"""Modules around layers of torch.nn.Transformer under any names: an encoder and a decoder, or an encoder alone.
+"""Modules around a whole nn.Transformer or a whole nn.TransformerEncoder, and one net with a plain list of layers.
 
-Layouts: any module around both stacks ("Language Translation with nn.Transformer", PyTorch tutorials); any module
-around nn.TransformerEncoder; and the published encoder-only net (`embeding`, spelt so), which keeps its layers in a
-plain list and adds positions along the batch. A linear map after an encoder (a classifier, a language model's head) is
-run as well; what it reads is asked.
+Layouts: a module around nn.Transformer ("Language Translation with nn.Transformer", PyTorch tutorials); one around
+nn.TransformerEncoder ("Language Modeling with nn.TransformerEncoder"), perhaps with scores of the vocabulary; and the
+published encoder-only net (`embeding`, spelt so), which keeps its layers in a list and adds positions along the batch.
 
-Around the layers stand embeddings, tables of positions, scores, and what acts after the layers. Shapes say which
-tensors a role is open to. Where they leave several, it is asked; the usual names (`USUAL`) only say which answer is
-proposed. What no role takes, and what the layers could read, is asked for as a whole (`others_after`).
+Around the layers, a tensor plays a role where its full name is one of `ROLES` and its shape that of the role. Shapes
+alone settle one role: a linear map with a bias and a row for each token can only score the vocabulary. Nothing else is
+read: a file with any other tensor is refused.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from transformer.checkpoint.foreign.layouts.base import (
+    SIDES,
     Fit,
     Source,
     Sources,
@@ -35,34 +35,53 @@ from transformer.safe.contents import Contents, Shape
 
 UNTOLD = Message("doubt_untold")
 
+PUBLISHED = r"embeding\.weight"
+"""The sign of the published encoder-only net."""
+
+_SIDE = ("tok_emb.embedding", "tok_emb", "embed", "embedding", "emb")
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "source": tuple(f"src_{name}.weight" for name in _SIDE),
+    "target": tuple(f"tgt_{name}.weight" for name in _SIDE),
+    "tokens": ("embedding.weight", "encoder.weight", "input_emb.weight", "word_embedding.weight", "embeding.weight"),
+    "scores": ("generator.weight", "linear.weight", "decoder.weight"),
+    "positions": (
+        "positional_encoding.pos_embedding", "positional_encoding.pe", "pos_encoder.pe", "pos_embedding",
+        "pos_embedding.weight", "position_embedding.weight",
+    ),
+}  # fmt: skip
+"""What tensors of each role are called beside the layers' module: as in PyTorch's tutorials, or as clearly."""
+
+_NORM = ("weight", "bias")
 _LAYER = re.compile(r"^(?P<path>.*?)(?P<index>\d+)\.self_attn\.in_proj_weight$")
-_LONE_LAYER = re.compile(r"^(?P<path>(?:.*\.)?[^.\d][^.]*\.)self_attn\.in_proj_weight$")
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Layers of one `width` that stand one after the other at `path` (`transformer.encoder.layers.`).
-
-    `norm` is where torch's own container, which holds layers and a norm alone, has a norm after the last of them;
-    empty where it has none: elsewhere a `norm` may as well stand before the layers. `bias` says that the maps and
-    norms have biases.
-    """
+    """Layers of one `width`, one after the other at `path` (`net.encoder.layers.`); their parts may have no `bias`."""
 
     path: str
     count: int
     width: int
     decodes: bool
-    norm: str
     bias: bool
 
-    def sources(self) -> Sources:
-        """Where the tensors of the layers and of the norm after them stand."""
-        ours, kinds = "encoder", {"self": "self_attn"}
-        if self.decodes:
-            ours, kinds = "decoder", kinds | {"cross": "multihead_attn"}
+    @property
+    def container(self) -> str:
+        """The path of the module that holds the layers, and perhaps a norm after them."""
+        return self.path.removesuffix("layers.")
+
+    @property
+    def reason(self) -> Message:
+        """How many layers there are, where, and how wide."""
+        kind = "decoder" if self.decodes else "encoder"
+        return Message(f"reason_{kind}_layers", count=self.count, path=self.path, d_model=self.width)
+
+    def sources(self, ours: str, *, norm: bool) -> Sources:
+        """Where the tensors of our stack stand, with those of a `norm` after the layers."""
+        kinds = {"self": "self_attn"} | ({"cross": "multihead_attn"} if self.decodes else {})
         names = {f"{kind}_residual.norm": f"norm{i}" for i, kind in enumerate((*kinds, "feed_forward"), start=1)}
         names |= {"feed_forward.widen": "linear1", "feed_forward.narrow": "linear2"}
-        found = linear(f"{ours}_norm", self.norm, bias=self.bias) if self.norm else {}
+        found = linear(f"{ours}_norm", f"{self.container}norm", bias=self.bias) if norm else {}
         for i in range(self.count):
             for kind, name in kinds.items():
                 theirs = f"{self.path}{i}.{name}"
@@ -79,10 +98,11 @@ class Stack:
             "activation": answers.choice("activation", ("relu", "gelu"), Message("why_torch")),
             "attention_bias": self.bias,
             "norm_eps": answers.norm_eps(1e-5),
+            "scale_embedding": answers.scaled_embedding(),
         }
 
 
-def _stacks(shapes: Mapping[str, Shape]) -> list[Stack]:
+def stacks_of(shapes: Mapping[str, Shape]) -> list[Stack]:
     """Every stack of torch's layers, in the order of the file."""
     indices: dict[str, set[str]] = {}
     for name in shapes:
@@ -91,304 +111,52 @@ def _stacks(shapes: Mapping[str, Shape]) -> list[Stack]:
     found = []
     for path, numbers in indices.items():
         decodes = any(f"{path}{i}.multihead_attn.in_proj_weight" in shapes for i in numbers)
-        container = path.removesuffix("layers.")
-        norm = f"{container}norm"
-        beside = {name for name in shapes if name.startswith(container) and not name.startswith(path)}
-        normed = path != container and beside and beside <= {f"{norm}.weight", f"{norm}.bias"}
         width = size(shapes, (f"{path}0.self_attn.in_proj_weight", 1))
-        bias = f"{path}0.self_attn.in_proj_bias" in shapes
-        found.append(Stack(path, len(numbers), width, decodes, norm if normed else "", bias))
+        found.append(Stack(path, len(numbers), width, decodes, f"{path}0.self_attn.in_proj_bias" in shapes))
     return found
 
 
-def _templates(contents: Contents) -> dict[str, str]:
-    """Tensors of single layers beside the stacks that nn.TransformerEncoder copied, with the reason to ignore them.
-
-    Such a layer is never trained, so that its norms are as they were made: gains of 1, shifts of 0.
-    """
-    unused = []
-    for path in _lone_layers(contents.tensors):
-        norms = {name: tensor for name, tensor in contents.tensors.items() if name.startswith(f"{path}norm")}
-        if norms and all(bool((t == float(name.endswith("weight"))).all()) for name, t in norms.items()):
-            unused.append(path)
-    return {name: Message("ignored_template") for name in contents.tensors if name.startswith(tuple(unused))}
+def outside(shapes: Mapping[str, Shape], stacks: Iterable[Stack]) -> dict[str, Shape]:
+    """The tensors that are of no layer."""
+    paths = tuple(stack.path for stack in stacks)
+    return {name: shape for name, shape in shapes.items() if not name.startswith(paths)}
 
 
-def _lone_layers(names: Iterable[str]) -> tuple[str, ...]:
-    """Paths of single layers beside the stacks."""
-    return tuple(found["path"] for name in names if (found := _LONE_LAYER.match(name)))
+class Around:
+    """Which tensors outside of the `stacks` play a role beside the module at `core`; None where it is left open."""
+
+    def __init__(self, shapes: Mapping[str, Shape], stacks: Collection[Stack], core: str) -> None:
+        self.shapes, self.width = outside(shapes, stacks), max(stack.width for stack in stacks)
+        self.root = core[: core.rstrip(".").rfind(".") + 1]
+
+    def embedding(self, role: str) -> str | None:
+        """The table of a role's tokens."""
+        return _only(name for name in self._named(role, 2) if bias_of(name) not in self.shapes)
+
+    def scores(self, vocab: int) -> str | None:
+        """The map to a vocabulary: the one of such a name, or else the only one with a bias."""
+        fitting = [name for name, shape in self.shapes.items() if shape == (vocab, self.width)]
+        named = [name for name in self._named("scores", 2) if name in fitting]
+        return _only(named or (name for name in fitting if self.shapes.get(bias_of(name)) == (vocab,)))
+
+    def positions(self, answers: Questionnaire) -> tuple[str, str | None]:
+        """How positions are told, and their table, which may have an axis for the batch; without one, it is asked."""
+        batched = [name for name in self._named("positions", 3) if 1 in self.shapes[name][:2]]
+        table = _only([*self._named("positions", 2), *batched])
+        if table is None:
+            return answers.choice("positions", tuple(FORMULAS), Message("why_paper")), None
+        return "learned" if table.endswith("weight") else "stored", table
+
+    def _named(self, role: str, n_axes: int) -> list[str]:
+        """The tensors with a name of this role, so many axes, and the width of the states."""
+        there = [name for one in ROLES[role] if (name := f"{self.root}{one}") in self.shapes]
+        return [name for name in there if len(shape := self.shapes[name]) == n_axes and shape[-1] == self.width]
 
 
-def _used(sources: Mapping[str, Source]) -> set[str]:
-    return {source.name for source in sources.values() if source.name}
-
-
-def torch_module(contents: Contents, answers: Questionnaire, _: str) -> Fit | None:
-    """An encoder-decoder: sizes and depths from shapes; heads, activation, order of the norms and scaling are asked."""
-    found = {stack.decodes: stack for stack in reversed(_stacks(contents.shapes))}  # the first of each kind
-    if len(found) < 2:
-        return None
-    encoder, decoder = found[False], found[True]
-    sources, ignored = encoder.sources() | decoder.sources(), _templates(contents)
-    outer = Outer(contents.shapes, _used(sources) | ignored.keys(), encoder.width, answers)
-    if not outer.matrices:
-        return None
-    scores = outer.projection()
-    source, target = outer.source_and_target(scores)
-    shared = source == target or contents.same(source, target)
-    tied = scores is None or contents.same(scores, target)
-    sources["source_embedding.weight"] = Source(source)
-    if not shared:
-        sources["target_embedding.weight"] = Source(target)
-    if not tied:
-        sources["projection.weight"] = Source(scores)
-    if scores in outer.biased:
-        sources["projection.bias"] = Source(bias_of(str(scores)))
-    tables = outer.position_tables()
-    sources |= {f"{side}_positions.table": Source(table) for side, table in tables.items()}
-    usual = tuple(FORMULAS)
-    positions = kind_of(tables["source"]) if tables else answers.choice("positions", usual, Message("why_paper"))
-    config = preset(
-        "torch",
-        **sizes_of(sources, contents.shapes),
-        positions=positions,
-        tie_embeddings=shared,
-        tie_projection=tied,
-        projection_bias=scores in outer.biased,
-        **encoder.dialect(answers),
-        scale_embedding=answers.scaled_embedding(),
-        norm_after_stack=bool(encoder.norm or decoder.norm),
-        without_norm="" if bool(encoder.norm) == bool(decoder.norm) else "decoder" if encoder.norm else "encoder",
-        **answers.seq2seq_ids(),
-    )
-    reasons = [
-        Message("reason_encoder_layers", count=encoder.count, path=encoder.path),
-        Message("reason_decoder_layers", count=decoder.count, path=decoder.path),
-    ]
-    if config.target_length:
-        reasons.append(Message("reason_two_tables", source=config.max_length, target=config.target_length))
-    copies = [target] if shared and source != target else []
-    copies += [scores] if scores and tied and scores != target else []
-    return Fit("seq2seq", config, sources, tuple(reasons), tuple(copies), ignored, UNTOLD)
-
-
-PUBLISHED = r"embeding\.weight"
-"""The sign of the published encoder-only net."""
-
-
-def torch_encoder(contents: Contents, answers: Questionnaire, root: str, *, published: bool) -> Fit | None:
-    """Any module around nn.TransformerEncoder, or the `published` net, whose positions lie along the batch.
-
-    Sizes and depth are told by shapes; dialect and scaling are asked. None without layers or an embedding. One that
-    hides the future and scores the vocabulary from each position is a decoder alone, unless its positions lie along the
-    batch.
-    """
-    shapes = contents.shapes
-    stacks = [one for one in _stacks(shapes) if not published or one.path == f"{root}transformer_encoder."]
-    is_other = any(one.decodes for one in stacks) or root_of(shapes, PUBLISHED) is not None
-    if not stacks or (is_other and not published):
-        return None
-    stack = stacks[0]
-    axes, why = ("sequence", "batch"), Message("why_tutorials")
-    if published:
-        axes, why = ("batch", "sequence"), Message("why_published")
-    sources, ignored = stack.sources(), _templates(contents)
-    outer = Outer(shapes, _used(sources) | ignored.keys(), stack.width, answers)
-    embedding = outer.token_embedding()
-    if embedding is None:
-        return None
-    vocab, own = shapes[embedding][0], dict[str, Any]()
-    sources["embedding.weight"] = Source(embedding)
-    table = outer.position_table(embedding)
-    if table is None:
-        positions = answers.choice("positions", tuple(FORMULAS), Message("why_paper"))
-    else:
-        positions, sources["positions.table"] = kind_of(table), Source(table)
-        if len(shapes[table]) == 3 and shapes[table][0] > 1 and answers.choice("position_axis", axes, why) == "batch":
-            own["position_axis"] = "batch"
-    scale = answers.scaled_embedding()
-    taken = _used(sources) | ignored.keys()
-    free = {name: shape for name, shape in shapes.items() if name not in taken and not name.startswith(stack.path)}
-    alone = _lone_layers(shapes)
-    head, after, doubt = after_layers(contents, free, stack.width, alone, answers)
-    rows = shapes[head][0] if head else 0
-    writes = rows == vocab  # a score for each token: a language model
-    if head:
-        maps = linear("head.0", head.removesuffix(".weight"))
-        reads = head_reads(answers, writes=writes, alone=all(name.startswith(alone) for name in after))
-        if reads == "none":
-            after |= {str(source.name): () for source in maps.values()}
-        else:
-            own |= {"head": (rows,), "head_reads": reads}
-            sources |= maps
-    options: dict[str, Any] = {
-        **sizes_of(sources, shapes),
-        "positions": positions,
-        **stack.dialect(answers),
-        "norm_after_stack": bool(stack.norm),
-        "scale_embedding": scale,
-    }
-    why_causal = Message("why_writes" if writes else "why_encoder")
-    causal = answers.choice("causal", (False, True), why_causal, is_open=writes)
-    options["pad_id"] = answers.special_id("pad_id", -1)
-    ignored |= dict.fromkeys(after, Message("ignored_after_layers"))
-    reasons = (Message("reason_encoder_layers", count=stack.count, path=stack.path), Message("reason_no_decoder"))
-    if not causal or own != {"head": (vocab,), "head_reads": "each"}:
-        config = EncoderConfig.of(**options, **own, causal=causal)
-        return Fit("encoder", config, sources, reasons, ignored=ignored, doubt=doubt)
-    decoder = DecoderConfig.of(**options, projection_bias=True)
-    named = {re.sub("^encoder", "decoder", one.replace("head.0", "projection")): sources[one] for one in sources}
-    return Fit("decoder", decoder, named, reasons, ignored=ignored, doubt=doubt)
-
-
-NONE, TIED = "none", "tied"
-"""The answers that no tensor of the file plays a part, and that the target's embedding scores too."""
-
-MOST_LISTED = 12
-
-_SOURCE, _TARGET = r"src\w*|source\w*|enc\w*|in|inp\w*", r"tgt\w*|trg\w*|target\w*|dec\w*|outs?|outputs?"
-USUAL = {
-    "embedding": r"emb\w*|tok\w*|words?|wte|lut",
-    "projection": r"gener\w*|proj\w*|\w*head|logits?|vocab|fc|outs?|output|linear|classifier",
-    "source_embedding": _SOURCE,
-    "target_embedding": _TARGET,
-    "source_positions": _SOURCE,
-    "target_positions": _TARGET,
-    "table": r"pos|pos(?:i|e[mn]|tab)\w*|w?pe",
-    "no_tokens": r"seg\w*|types?|lang\w*|speaker\w*|tags?|rel|relative",
-}
-"""Words that tensors of each role are usually called by."""
-
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-
-
-class Outer:
-    """What shapes allow outside of torch's layers, in the file's order, and which of it plays which role.
-
-    `matrices` (rows, d_model) stand without a bias: embeddings, or what scores. `biased` ones are linear maps that read
-    states. `tables` are called positions: rows that are added, perhaps with an axis for the batch.
-    """
-
-    def __init__(
-        self, shapes: Mapping[str, Shape], taken: Collection[str], d_model: int, answers: Questionnaire
-    ) -> None:
-        free = {name: shape for name, shape in shapes.items() if name not in taken and shape[-1:] == (d_model,)}
-        self.rows, self.answers = {name: shape[0] for name, shape in free.items()}, answers
-        self.tables = [
-            name
-            for name, shape in free.items()
-            if _is_called("table", name) and (len(shape) == 2 or (len(shape) == 3 and 1 in shape[:2]))
-        ]
-        wide = [name for name, shape in free.items() if len(shape) == 2 and name not in self.tables]
-        vectors = {name: shape for name, shape in shapes.items() if name not in taken}
-        self.biased = [name for name in wide if vectors.get(bias_of(name)) == free[name][:1]]
-        self.matrices = [name for name in wide if name not in self.biased]
-
-    def token_embedding(self) -> str | None:
-        """The tensor that embeds the tokens of an encoder; None where there is none."""
-        if not self.matrices:
-            return None
-        named = [name for name in self.matrices if _is_called("embedding", name)]
-        if len(self.matrices) == len(named) == 1:
-            return named[0]
-        usual = named if len(named) == 1 else [max(self.matrices, key=self.rows.__getitem__)]
-        return self._asked("embedding", [*usual, *self.matrices, NONE])
-
-    def position_table(self, embedding: str) -> str | None:
-        """The table that is added to an encoder's tokens; it may be a matrix whose name does not say so."""
-        others = [name for name in self.matrices if name != embedding]
-        if len(self.tables) == 1 or not (self.tables or others):
-            return next(iter(self.tables), None)
-        return self._asked("position_table", [*self.tables, NONE] if self.tables else [NONE, *others])
-
-    def projection(self) -> str | None:
-        """The tensor that scores the target's vocabulary; None if its embedding does.
-
-        A map with a bias is it, if it alone has as many rows as an embedding.
-        """
-        vocabularies = {self.rows[name] for name in self.matrices}
-        fitting = [name for name in self.biased if self.rows[name] in vocabularies]
-        if len(fitting) == 1:
-            return fitting[0]
-        plain = fitting or [name for name in self.matrices if not _is_any(USUAL["embedding"], _words(name))]
-        called = [name for name in plain if _is_any(USUAL["projection"], _words(name))]
-        usual = called if len(called) == 1 else plain if len(plain) == 1 else self.matrices[2:]
-        return self._asked("projection", [*usual[-1:], *(fitting or [TIED, *self.matrices])])
-
-    def source_and_target(self, scores: str | None) -> tuple[str, str]:
-        """Which embedding reads the source and which the target; one alone reads both.
-
-        Of two, the rows of what scores tell them apart if only one has as many.
-        """
-        names = [name for name in self.matrices if name != scores] or ["an embedding"]
-        if len(names) == 1:
-            own = [scores] if scores in self.matrices and self.rows[scores] == self.rows.get(names[0]) else []
-            return names[0], self._sided("target_embedding", [names[0], *own])
-        fitting = [name for name in names if scores is not None and self.rows[name] == self.rows[scores]]
-        if len(names) == 2 and len(fitting) == 1:
-            return next(name for name in names if name != fitting[0]), fitting[0]
-        source = self._sided("source_embedding", names)
-        return source, self._sided("target_embedding", [name for name in names if name != source])
-
-    def position_tables(self) -> dict[str, str]:
-        """The tables whose rows are added to the `source` and to the `target`, one for both; empty where none is."""
-        if not self.tables:
-            return {}
-        source = self._sided("source_positions", self.tables)
-        others = [name for name in self.tables if name != source]
-        return {"source": source, "target": self._sided("target_positions", [*others, source])}
-
-    def _sided(self, role: str, names: Sequence[str]) -> str:
-        """The one of `names` that plays a role: the only one, or what is answered; the only one called so is proposed.
-
-        Words that all names share (a wrapper called `encoder_decoder`) say nothing.
-        """
-        if len(names) == 1:
-            return names[0]
-        shared = set.intersection(*map(_words, names))
-        called = [name for name in names if _is_any(USUAL[role], _words(name) - shared)]
-        return str(self._asked(role, [called[0] if len(called) == 1 else names[0], *names]))
-
-    def _asked(self, role: str, names: Sequence[str]) -> str | None:
-        """What is answered, the first of `names` if nothing is; None where no tensor plays the role."""
-        found: str = self.answers.choice(role, tuple(dict.fromkeys(names)), Message("why_names_open"))
-        return None if found in {NONE, TIED} else found
-
-
-def after_layers(
-    contents: Contents, free: Mapping[str, Shape], d_model: int, alone: tuple[str, ...], answers: Questionnaire
-) -> tuple[str | None, dict[str, Shape], str]:
-    """The linear map after the layers, what else of the `free` tensors acts there, and why the rest might not.
-
-    The only map with a bias out of the model's width to another one is it: no layer can read what it makes (but a
-    single number may weigh states). Of everything else it is asked, single layers at the paths `alone` included.
-    """
-    free = {name: shape for name, shape in free.items() if contents.tensors[name].is_floating_point()}
-    maps = [name for name, shape in free.items() if len(shape) == 2 and free.get(bias_of(name)) == shape[:1]]
-    wide = [name for name in maps if free[name][1] == d_model and not name.startswith(alone)]
-    heads = [name for name in wide if free[name][0] not in {1, d_model}]
-    head = heads[0] if len(heads) == 1 else None
-    others = {name: shape for name, shape in free.items() if head is None or name not in {head, bias_of(head)}}
-    if not others:
-        return head, {}, ""
-    biases = {bias_of(name) for name in others}
-    listed = [name for name in sorted(others, key=heads.__contains__) if name not in biases]  # those in doubt first
-    some = (*listed[:MOST_LISTED], *([Message("and_others")] if len(listed) > MOST_LISTED else []))
-    text = Message("question_others_after", some=some)
-    if answers.choice("others_after", (False, True), Message("why_nothing_tells"), text):
-        return head, others, ""
-    return head, {}, UNTOLD
-
-
-def head_reads(answers: Questionnaire, *, writes: bool, alone: bool) -> str:
-    """What the map after an encoder's layers reads: the state of `each` token, one for all, or it is not run (`none`).
-
-    One that `writes` scores each token. Without being `alone` there, it may follow others.
-    """
-    usual = "none" if not alone else "each" if writes else "mean"
-    why = Message("why_others_there" if not alone else "why_score_a_token" if writes else "why_one_for_all")
-    options = tuple(dict.fromkeys([usual, "each", "mean", "first", "last", "none"]))
-    return str(answers.choice("head", options, why, is_open=usual == "mean", after_attention=True))
+def _only(names: Iterable[str]) -> str | None:
+    """The name, where it is the only one."""
+    found = list(names)
+    return found[0] if len(found) == 1 else None
 
 
 def bias_of(name: str) -> str:
@@ -396,20 +164,83 @@ def bias_of(name: str) -> str:
     return f"{name.removesuffix('weight')}bias"
 
 
-def kind_of(table: str) -> str:
-    """Whether rows of positions are a parameter or a buffer."""
-    return "learned" if table.endswith("weight") else "stored"
+def torch_module(contents: Contents, answers: Questionnaire, _: str) -> Fit | None:
+    """A module around nn.Transformer; None of anything else, and where names leave source, target or scores open.
+
+    Sizes and depths are told by shapes; heads, activation, order of the norms and scaling are asked.
+    """
+    shapes, stacks = contents.shapes, {stack.path: stack for stack in stacks_of(contents.shapes)}
+    core = next((path.removesuffix("encoder.layers.") for path in stacks if path.endswith("encoder.layers.")), "")
+    encoder, decoder = (stacks.get(f"{core}{half}.layers.") for half in ("encoder", "decoder"))
+    if encoder is None or decoder is None or len(stacks) > 2 or not f".{core}".endswith("."):
+        return None
+    around = Around(shapes, stacks.values(), core)
+    source, target = around.embedding("source"), around.embedding("target")
+    scores = around.scores(shapes[target][0]) if target else None
+    if source is None or target is None or scores is None:
+        return None
+    shared, tied, bias = contents.same(source, target), contents.same(scores, target), bias_of(scores) in shapes
+    positions, table = around.positions(answers)
+    sources = {
+        "source_embedding.weight": Source(source),
+        **({} if shared else {"target_embedding.weight": Source(target)}),
+        **({} if tied else {"projection.weight": Source(scores)}),
+        **({"projection.bias": Source(bias_of(scores))} if bias else {}),
+        **{f"{side}_positions.table": Source(table) for side in SIDES if table},
+        **encoder.sources("encoder", norm=True),
+        **decoder.sources("decoder", norm=True),
+    }
+    config = preset(
+        "torch",
+        **sizes_of(sources, shapes),
+        positions=positions,
+        tie_embeddings=shared,
+        tie_projection=tied,
+        projection_bias=bias,
+        **encoder.dialect(answers),
+        **answers.seq2seq_ids(),
+    )
+    copies = (*([target] if shared else []), *([scores] if tied else []))
+    return Fit("seq2seq", config, sources, (encoder.reason, decoder.reason), copies, doubt=UNTOLD)
 
 
-def _words(name: str) -> set[str]:
-    """The words of a dotted name in small letters: `src_tok_emb.weight` has `src`, `tok`, `emb`, `weight`."""
-    return {word.lower() for word in _WORD.findall(name)}
+def torch_encoder(contents: Contents, answers: Questionnaire, root: str, *, published: bool) -> Fit | None:
+    """A module around nn.TransformerEncoder, or the `published` net, whose positions lie along the batch.
 
-
-def _is_any(pattern: str, words: Iterable[str]) -> bool:
-    return any(re.fullmatch(pattern, word) for word in words)
-
-
-def _is_called(role: str, name: str) -> bool:
-    """Whether a tensor is called after a role, and neither tags nor relative positions."""
-    return _is_any(USUAL[role], _words(name)) and not _is_any(USUAL["no_tokens"], _words(name))
+    Sizes and depth are told by shapes; dialect and scaling are asked. None of anything else, and where no name says
+    what embeds the tokens. One that hides the future and scores the vocabulary from each position is a decoder alone,
+    unless its positions lie along the batch.
+    """
+    shapes, stacks = contents.shapes, stacks_of(contents.shapes)
+    if len(stacks) != 1 or stacks[0].decodes or (root_of(shapes, PUBLISHED) is not None) != published:
+        return None
+    stack, around = stacks[0], Around(shapes, stacks, stacks[0].container)
+    tokens, beside = around.embedding("tokens"), [name for name in around.shapes if name.startswith(stack.container)]
+    # torch's own module holds layers and a norm alone: in any other, a norm may as well stand before the layers
+    is_own = stack.path.endswith(".layers.") and {f"{stack.container}norm.{one}" for one in _NORM}.issuperset(beside)
+    if tokens is None or not (stack.path == f"{root}transformer_encoder." if published else is_own):
+        return None
+    scores, axis = around.scores(shapes[tokens][0]), "sequence"
+    positions, table = around.positions(answers)
+    if table and len(shapes[table]) == 3 and shapes[table][0] > 1:
+        axes = ("batch", "sequence") if published else ("sequence", "batch")
+        axis = answers.choice("position_axis", axes, Message("why_published" if published else "why_tutorials"))
+    dialect = stack.dialect(answers)
+    why = Message("why_writes" if scores else "why_encoder")
+    causal = answers.choice("causal", (False, True), why, is_open=scores is not None)
+    decodes = causal and scores is not None and axis == "sequence"
+    half, last = ("decoder", "projection") if decodes else ("encoder", "head.0")
+    sources = {
+        "embedding.weight": Source(tokens),
+        **({"positions.table": Source(table)} if table else {}),
+        **(linear(last, scores.removesuffix(".weight"), bias=bias_of(scores) in shapes) if scores else {}),
+        **stack.sources(half, norm=bool(beside)),
+    }
+    options = sizes_of(sources, shapes) | dialect
+    options |= {"positions": positions, "norm_after_stack": bool(beside), "pad_id": answers.special_id("pad_id", -1)}
+    reasons = (stack.reason, Message("reason_no_decoder"))
+    if decodes:
+        return Fit("decoder", DecoderConfig.of(**options, projection_bias=True), sources, reasons, doubt=UNTOLD)
+    head = (options["vocab"],) if scores else ()
+    config = EncoderConfig.of(**options, position_axis=axis, causal=causal, head=head)
+    return Fit("encoder", config, sources, reasons, doubt=UNTOLD)
