@@ -180,10 +180,10 @@ MODELS: dict[str, Any] = {
     "seq2seq": Seq2Seq(
         Seq2SeqConfig.of(
             source_vocab=11, target_vocab=13, **SMALL, d_k=5, d_v=7, n_encoder_layers=2, n_decoder_layers=1,
-            positions="learned", max_length=17, norm_after_stack=True, without_norm="encoder", activation="gelu",
+            positions="learned", max_length=17, norm_after_stack=True, activation="gelu",
         )
     ),
-    "encoder": Encoder(EncoderConfig.of(vocab=11, **SMALL, n_layers=2, head=(5, 3), head_reads="first")),
+    "encoder": Encoder(EncoderConfig.of(vocab=11, **SMALL, n_layers=2, head=(5, 3))),
     "decoder": Decoder(DecoderConfig.of(vocab=11, **SMALL, n_layers=3, max_length=7, attention_bias=False)),
     "kmer": KmerClassifier(
         KmerConfig.of(

@@ -36,9 +36,7 @@ OWN: dict[str, nn.Module] = {
     "torch, no positions": Seq2Seq(preset("torch", positions="none", attention_bias=False, **SIZES)),
     "chatbot": Recurrent(RecurrentConfig.of(**PAIR, **CHATBOT, attend_after=True, n_layers=2, cell="lstm")),
     "encoder": Encoder(EncoderConfig.of(**TEXT, norm_after_stack=True)),
-    "encoder with a head": Encoder(
-        EncoderConfig.of(**TEXT, head=(7, 3), head_reads="mean", norm_first=True, positions="learned")
-    ),
+    "encoder with a head": Encoder(EncoderConfig.of(**TEXT, head=(7, 3), norm_first=True, positions="learned")),
     "decoder": Decoder(DecoderConfig.of(**TEXT, tie_projection=True)),
     "decoder, no positions": Decoder(DecoderConfig.of(**TEXT | {"n_heads": 3}, **ALONE)),
     "kmer, mean": KmerClassifier(KmerConfig.of(**KMER, widths=(2, 3), d_hidden=9)),

@@ -92,7 +92,7 @@ def small(kind: str) -> Any:
     sizes: dict[str, Any] = dict(vocab=7, d_model=14, n_heads=2, n_layers=3, d_ff=11)
     made: dict[str, Callable[[], nn.Module]] = {
         "decoder": lambda: Decoder(DecoderConfig.of(**sizes)),
-        "encoder": lambda: Encoder(EncoderConfig.of(**sizes, head=(6, 3), head_reads="mean")),
+        "encoder": lambda: Encoder(EncoderConfig.of(**sizes, head=(6, 3))),
         "mean": lambda: KmerClassifier(KmerConfig.of(**sizes, n_classes=5, widths=(2, 3))),
         "attention": lambda: KmerClassifier(KmerConfig.of(**sizes, n_classes=5, widths=(2, 3), pooling="attention")),
     }
@@ -114,7 +114,7 @@ def test_the_lens_reads_what_a_shorter_model_would_write(kind: str, temperature:
         setattr(short, name, getattr(short, name)[:row])
         with torch.no_grad():
             output = short(SOURCE) if target is None else short(SOURCE, target)
-            logits = short.logits(output, SOURCE) if kind == "encoder" else output
+            logits = short.logits(output) if kind == "encoder" else output
         expected = (logits[0] / temperature).softmax(-1).reshape(seen.ids.shape[1], -1).numpy()
         assert np.allclose(np.take_along_axis(expected, seen.ids[row], -1), seen.probabilities[row], atol=1e-12)
         assert np.allclose(-(expected * np.log(expected)).sum(-1), seen.entropy[row], atol=1e-9)
@@ -157,14 +157,13 @@ def test_a_decoder_alone_ends_with_log_probabilities() -> None:
     assert np.allclose(found.scores, model(SOURCE)[0].log_softmax(-1).detach())
 
 
-@pytest.mark.parametrize("reads", ["mean", "first", "each"])
-def test_an_encoder_with_a_head_ends_with_its_scores(reads: str) -> None:
+def test_an_encoder_with_a_head_ends_with_its_scores() -> None:
     torch.manual_seed(5)
-    config = EncoderConfig.of(vocab=7, d_model=14, n_heads=2, n_layers=2, d_ff=11, head=(6, 3), head_reads=reads)
+    config = EncoderConfig.of(vocab=7, d_model=14, n_heads=2, n_layers=2, d_ff=11, head=(6, 3))
     checkpoint = Checkpoint("toy", watch(Encoder(config).eval()))
     found = flow(checkpoint, SOURCE[0].tolist())
     expected = checkpoint.model.outputs(SOURCE)["logits"][0].detach()
-    assert np.allclose(found.scores, expected.reshape(-1, 3))
+    assert np.allclose(found.scores, expected)
     assert found.lens.ids.shape[1] == len(found.scores)
 
 

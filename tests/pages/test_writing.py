@@ -59,6 +59,7 @@ LABELS = {0: "sad", 1: "so *so*", 2: "glad"}
 NAMED: dict[str, Any] = dict(id2label=LABELS, label2id={word: i for i, word in LABELS.items()}, pad_token_id=0)
 ONE_NUMBER = dict(id2label={0: "stars"}, label2id={"stars": 0}, pad_token_id=0)
 HEADS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "classes": ("SequenceClassification", "Bert", NAMED),
     "many": ("SequenceClassification", "Bert", NAMED | dict(problem_type="multi_label_classification")),
     "number": ("SequenceClassification", "Bert", ONE_NUMBER),
     "tokens": ("TokenClassification", "Bert", NAMED),
@@ -385,7 +386,7 @@ OF_ENCODER = "encoder.0.self~zero~h1"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of models that read one text, each with another end."""
     made, tokenizer = tmp_path_factory.mktemp("readers"), tiny_tokenizer()
-    for name in ("classes", "states", "positions", "next"):
+    for name in ("states", "positions", "next"):
         torch.manual_seed(2)
         model = model_of(name, len(tokenizer))
         save_folder(made / name, model.architecture, model, tokenizer, examples=(READ,))
@@ -408,18 +409,18 @@ def two_runs(folder: Path, name: str, off: str = OF_ENCODER) -> tuple[ModelRun, 
     return run_any(checkpoint, READ), read_under(checkpoint, READ, from_text(off))
 
 
-def test_classes_before_and_after_and_a_head_is_switched(readers: Path) -> None:
-    page = changed_page(model="classes")
+def test_classes_before_and_after_and_a_head_is_switched(folders: Path) -> None:
+    page = changed_page(model="mine/classes", text=READ)
     assert "Nothing is changed" in said(page)
     page.button(key="switch-0").click()
     page = fine(moved(page, "switch-0"))
     assert not is_whole(page)
-    assert address_of(page).get("do") == "encoder.0.self~zero~h0-1"
+    assert address_of(page).get("do") == "encoder.0.self~zero~h0-2"
     assert "brings no mean outputs" in said(page)
-    page = opened("what_if", model="classes", do=OF_ENCODER.replace("zero", "mean"))
+    page = opened("what_if", model="mine/classes", text=READ, do=OF_ENCODER.replace("zero", "mean"))
     assert any("mean" in one.value for one in page.warning), "no means are known"
-    page = changed_page(model="classes", do=OF_ENCODER, cell="1-2", layer="0", head="1")
-    found = logit_effects("abc", *(run.outputs["logits"] for run in two_runs(readers, "classes")))
+    page = changed_page(model="mine/classes", text=READ, do=OF_ENCODER, cell="1-2", layer="0", head="1")
+    found = logit_effects("abc", *(run.outputs["logits"] for run in two_runs(folders, "classes")))
     shown = table(page, "log-odds")
     np.testing.assert_allclose(shown[["before", "now"]], [one.probabilities for one in found], atol=1e-6)
     np.testing.assert_allclose(shown["log-odds"], [one.change for one in found], atol=1e-5)

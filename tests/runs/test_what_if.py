@@ -24,6 +24,7 @@ from transformer import (
     watch,
 )
 from transformer.errors import InputError
+from transformer.nn.kmer import KmerClassifier, KmerConfig
 from transformer.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
 from transformer.runs import what_if
 from transformer.text.tokenizers import IdTokenizer, SpecialIds
@@ -141,22 +142,16 @@ def test_no_more_words_are_marked_than_differ(draw: int) -> None:
 
 VOCAB = 13
 TEXT = "4 7 2 11 5"
-HEADS: dict[str, dict[str, Any]] = {
-    "classes": {"head": (5, 3), "head_reads": "mean"},
-    "states": {},
-    "positions": {"head_reads": "each"},
-    "number": {"head": (1,), "head_reads": "each"},
-}
-"""What each encoder is made with: a model with one number at each position has nothing to choose among."""
 
 
-def model_of(kind: str, vocab: int) -> Encoder | Decoder:
-    """A model that ends with `kind`; `next` is a decoder alone."""
+def model_of(kind: str, vocab: int) -> Encoder | Decoder | KmerClassifier:
+    """A model that ends with `kind`; one with a `number` at each position has nothing to choose among."""
     sizes: dict[str, Any] = dict(vocab=vocab, d_model=6, n_heads=2, d_ff=7, n_layers=2, max_length=40)
     if kind == "next":
         return Decoder(DecoderConfig.of(**sizes, positions="sinusoidal", scale_embedding=True))
-    heads = {"head": (vocab,)} if kind == "positions" else {}
-    return Encoder(EncoderConfig.of(**sizes, **HEADS[kind], **heads))
+    if kind == "classes":
+        return KmerClassifier(KmerConfig.of(**sizes, n_classes=3, widths=(2,)))
+    return Encoder(EncoderConfig.of(**sizes, head={"positions": (vocab,), "number": (1,)}.get(kind, ())))
 
 
 def reader(kind: str) -> Checkpoint:

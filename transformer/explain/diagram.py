@@ -216,7 +216,7 @@ def _drawn(sketch: _Sketch, name: str, module: Any, shape: Shape, config: Any, m
         case "pooling":
             return _pooling(sketch, module, shape, config)
         case "head":
-            return _head(sketch, module, shape, config)
+            return _head(sketch, module, shape)
         case _:
             return _linear(sketch, name, module, shape, "relu" if name == "hidden" else "")
     return shape
@@ -233,11 +233,8 @@ def _pooling(sketch: _Sketch, module: nn.Module, shape: Shape, config: Any) -> S
     return pooled
 
 
-def _head(sketch: _Sketch, module: Any, shape: Shape, config: Any) -> Shape:
+def _head(sketch: _Sketch, module: Any, shape: Shape) -> Shape:
     """The linear maps after an encoder's layers, where there are some."""
-    if len(module) and config.head_reads != "each":
-        sketch.part("head_reads", "pooling", shape, (config.block.d_model,), form=config.head_reads)
-        shape = (config.block.d_model,)
     for i, linear in enumerate(module):
         shape = _linear(sketch, f"head.{i}", linear, shape, "relu" if i else "")
     return shape

@@ -287,14 +287,8 @@ def is_tied(run: Run) -> bool:
 
 
 def positions_of(run: Run) -> tuple[str, ...]:
-    """The positions whose output can be looked at, by their labels.
-
-    One without a label stands for one output of the whole input; there is none where the model ends with its states.
-    """
-    if run.end() is None:
-        return ()
-    each = getattr(run.model.config, "head_reads", "each") == "each"
-    return run.labels(run.stacks[-1]) if each else ("",)
+    """The positions whose output can be looked at, by their labels; none where the model ends with its states."""
+    return () if run.end() is None else run.labels(run.stacks[-1])
 
 
 def output_board(run: Run, position: int) -> Board:

@@ -135,8 +135,8 @@ class Run:
         return net, self._seen[net][0][0]
 
     def end(self) -> Float[Tensor, "position d_model"] | None:
-        """What the map to the output read: a row a position, or one for the whole input; None where there is none."""
+        """What the map to the output read, a row a position; None where there is none."""
         if self.last is None or self.last not in self._seen:
             return None
         read: Tensor = self._seen[self.last][0]
-        return read[0] if read.dim() == 3 else read
+        return read[0]

@@ -34,8 +34,8 @@ class Seq2SeqConfig(StackConfig):
 
     `projection_scale` multiplies the logits. The target's table of positions has `target_length` rows where it is
     longer or shorter (0 stands for `max_length`). `target_pad_id` pads targets where `pad_id`, which pads sources, does
-    not. Of the norms after the stacks, `without_norm` names the stack (`encoder` or `decoder`) that has none. Rows that
-    see nothing get zeros, or are spread evenly over all keys with `spread_blind_rows` (models that hide with -1e9).
+    not. Rows that see nothing get zeros, or are spread evenly over all keys with `spread_blind_rows` (models that hide
+    with -1e9).
     """
 
     source_vocab: int
@@ -43,7 +43,6 @@ class Seq2SeqConfig(StackConfig):
     n_encoder_layers: int = 6
     n_decoder_layers: int = 6
     norm_after_embedding: bool = False
-    without_norm: str = ""
     scale_embedding: bool = True
     tie_embeddings: bool = False
     tie_projection: bool = False
@@ -59,13 +58,8 @@ class Seq2SeqConfig(StackConfig):
     def __post_init__(self) -> None:
         self.at_least(1, "source_vocab", "target_vocab", "n_encoder_layers", "n_decoder_layers")
         self.at_least(0, "target_length")
-        self.one_of("without_norm", ("", "encoder", "decoder"))
         if self.tie_embeddings and self.source_vocab != self.target_vocab:
             raise ConfigError("two_vocabularies", source_vocab=self.source_vocab, target_vocab=self.target_vocab)
-
-    def norms_after(self, stack: str) -> bool:
-        """Whether a norm stands after the last layer of `encoder` or `decoder`."""
-        return self.norm_after_stack and self.without_norm != stack
 
     @property
     def written_length(self) -> int:
@@ -123,9 +117,9 @@ class Seq2Seq(Stacks):
         self.target_norm = block.new_norm() if config.norm_after_embedding else nn.Identity()
         self.dropout = nn.Dropout(block.dropout)
         self.encoder: Sequence[EncoderBlock] = stacked(EncoderBlock, block, config.n_encoder_layers)
-        self.encoder_norm = block.new_norm() if config.norms_after("encoder") else nn.Identity()
+        self.encoder_norm = block.new_norm() if config.norm_after_stack else nn.Identity()
         self.decoder: Sequence[DecoderBlock] = stacked(DecoderBlock, block, config.n_decoder_layers)
-        self.decoder_norm = block.new_norm() if config.norms_after("decoder") else nn.Identity()
+        self.decoder_norm = block.new_norm() if config.norm_after_stack else nn.Identity()
         self.projection = nn.Linear(d_model, config.target_vocab, bias=config.projection_bias)
         if config.tie_projection:
             self.projection.weight = self.target_embedding.weight

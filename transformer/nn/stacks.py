@@ -33,8 +33,8 @@ class EncoderConfig(StackConfig):
 
     `position_axis` is `sequence` for what the paper means: the p-th token gets row p of the table. `batch` is a known
     bug of published code: the b-th sequence of the batch gets row b at every position, so the model does not see order.
-    `causal` hides the future. `head` lists the widths of linear maps after the layers, with ReLU between; they read
-    `each` position's state, the `first` or `last` one, or the `mean` over real positions.
+    `causal` hides the future. `head` lists the widths of linear maps with ReLU between, which make logits of the state
+    of each position after the layers.
     """
 
     vocab: int
@@ -42,13 +42,11 @@ class EncoderConfig(StackConfig):
     position_axis: str = "sequence"
     causal: bool = False
     head: Sequence[int] = ()
-    head_reads: str = "each"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "head", tuple(self.head))  # JSON brings a list
         self.at_least(1, "vocab", "n_layers")
         self.one_of("position_axis", ("sequence", "batch"))
-        self.one_of("head_reads", ("each", "mean", "first", "last"))
         if any(width < 1 for width in self.head):
             raise ConfigError("head_widths", head=str(self.head))
 
@@ -89,34 +87,23 @@ class Encoder(Stacks):
     def outputs(self, ids: Ids) -> dict[str, Tensor]:
         """`hidden` (batch, position, d_model): the states after the last layer; with a head, its `logits` as well.
 
-        Logits are (batch, position, last width) of a head that reads each position, else (batch, last width).
-
         Raises:
             InputError: an id that the vocabulary lacks, or more positions than a stored table holds.
         """
         check_ids("inputs", ids, self.config.vocab)
         hidden = self(ids)
-        return {"hidden": hidden, "logits": self.logits(hidden, ids)} if self.config.head else {"hidden": hidden}
+        return {"hidden": hidden, "logits": self.logits(hidden)} if self.config.head else {"hidden": hidden}
 
-    def logits(self, hidden: States, ids: Ids) -> Float[Tensor, "batch *position width"]:
+    def logits(self, hidden: States) -> Float[Tensor, "batch position width"]:
         """What the head makes of the states after the last layer and its norm."""
-        real = ids != self.config.pad_id
         x = hidden
-        if self.config.head_reads == "mean":
-            x = (hidden * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
-        elif self.config.head_reads == "first":
-            x = hidden[:, 0]
-        elif self.config.head_reads == "last":
-            x = hidden[torch.arange(len(ids)), real.sum(1).clamp(min=1) - 1]
         for i, linear in enumerate(self.head):
             x = linear(x.relu() if i else x)
         return x
 
-    def early_scores(
-        self, state: Float[Tensor, "batch token d_model"], source: Ids
-    ) -> Float[Tensor, "batch *position width"]:
+    def early_scores(self, state: States, source: Ids) -> Float[Tensor, "batch position width"]:
         """Logits, if this were the state after the last layer."""
-        return self.logits(self.encoder_norm(state), source)
+        return self.logits(self.encoder_norm(state))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -310,9 +310,8 @@ def _said(
         sizes = {"d_model": board["H"].values.shape[1], "d_ff": units.shape[1]}
         return say(texts, share=share.mean(), never=int((units <= 0).all(axis=0).sum()), **sizes)
     run = example.run()
-    each = "word" if run.scores_words else "class" if len(positions_of(run)) > 1 else "whole"
     texts = {
-        f"look_output_{each}": True,
+        f"look_output_{'word' if run.scores_words else 'class'}": True,
         f"output_{'tied' if is_tied(run) else 'own'}": run.scores_words,
         f"output_{'bias' if 'b' in board else 'no_bias'}": True,
         "output_scaled": "D" in board,

@@ -220,6 +220,16 @@ def test_a_forced_target_has_the_target_s_vocabulary_and_without_an_end_mark_not
         translate(endless, " ")
 
 
+def test_each_side_has_the_positions_of_its_own_table(tmp_path: Path) -> None:
+    rows = {"src_embed.1.pe": table(19, 12)[None].float(), "tgt_embed.1.pe": table(21, 12)[None].float()}
+    torch.manual_seed(1)
+    torch.save(drawn.annotated_weights() | rows, tmp_path / "model.pt")
+    checkpoint = load(tmp_path / "model.pt", n_heads=3, eos_id=-1)
+    with pytest.raises(InputError, match="the text has 20 tokens, this checkpoint reads at most 19"):
+        translate(checkpoint, " ".join("1" * 20))
+    assert len(translate(checkpoint, "1 2", DecodingOptions(beam=1, max_length=40)).steps) == 21
+
+
 @pytest.mark.parametrize("name", ["rnn-tutorial-1", "rnn-tutorial-2", "torch-postnorm"])
 def test_whole_files_of_ids_are_translated(name):
     checkpoint = load(REFERENCE / name, **heads(name))

@@ -117,14 +117,20 @@ def test_a_role_that_no_name_tells_is_refused_and_what_stands_around_is_listed(n
     "names",
     [("embedding.weight", "encoder.weight"), ("pos_encoder.pe", "pos_embedding"), ("linear.weight", "decoder.weight")],
 )  # fmt: skip
-def test_of_two_tensors_of_one_role_none_is_chosen(names, tmp_path):
+def test_of_two_tensors_of_one_role_one_is_refused(names, tmp_path):
     shapes = [(VOCAB, D)] * 2 if names[0].endswith("weight") else [(ROWS, 1, D), (1, ROWS, D)]
     state = scramble(_around({})).state_dict()
     _refused(_saved(state | dict(zip(names, map(torch.ones, shapes), strict=True)), tmp_path), names[1])
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"), [("pos_encoder.pe", (ROWS, 2, D)), ("linear.weight", (5, D)), ("pos_embedding", (ROWS, 7))]
+    ("name", "shape"),
+    [
+        ("pos_encoder.pe", (ROWS, 2, D)),
+        ("linear.weight", (5, D)),
+        ("pos_embedding", (ROWS, 7)),
+        ("embedding.bias", (VOCAB,)),
+    ],
 )
 def test_a_name_without_the_shape_of_its_role_is_none(name, shape, tmp_path):
     _refused(_saved(scramble(_around({})).state_dict() | {name: torch.ones(shape)}, tmp_path), name)
@@ -134,6 +140,8 @@ def test_layers_that_are_no_whole_module_of_torch_are_refused(tmp_path):
     """A norm that stands among other modules may come before the layers, and stacks of two modules anything."""
     encoder = scramble(_around({})).state_dict()
     within = {name.removeprefix(f"{ENCODER}."): tensor for name, tensor in encoder.items()}
+    masked = encoder | {f"{ENCODER}.src_mask": torch.zeros(7, 7)}
+    _refused(_saved(masked, tmp_path), f"{ENCODER}.norm.weight")
     for state in (within, {name.replace(".layers.", ".blocks."): tensor for name, tensor in encoder.items()}):
         _refused(_saved(state, tmp_path), f"{'' if state is within else f'{ENCODER}.'}norm.weight")
     _refused(_saved(_around({"local": _layers(norm=False)}), tmp_path), "embedding.weight")
@@ -209,7 +217,7 @@ def _core(draw: random.Random, d: int, heads: int, d_ff: int, **options: Any) ->
     return nn.TransformerEncoder(layer, 2, norm, enable_nested_tensor=False)
 
 
-def _drawn(draw: random.Random) -> tuple[nn.Module, dict[str, Tensor], tuple[Tensor, ...], dict[str, Any]]:
+def _drawn(draw: random.Random) -> tuple[nn.Module, dict[str, Tensor], list[Tensor], dict[str, Any]]:
     """A module as people write it, its weights under the names that it was given, its inputs, its true dialect."""
     heads = draw.choice([2, 3, 5])
     d = 2 * heads * draw.choice([2, 3])
@@ -224,7 +232,7 @@ def _drawn(draw: random.Random) -> tuple[nn.Module, dict[str, Tensor], tuple[Ten
         "proj": (0.1, lambda: nn.Linear(d, d)),
     }
     extra = {name: make() for name, (chance, make) in chances.items() if draw.random() < chance}
-    words, inputs = nn.Embedding(source, d), (torch.randint(1, source, (2, 5)),)
+    words, inputs = nn.Embedding(source, d), [torch.randint(1, source, (2, 5))]
     original: nn.Module
     if isinstance(core, nn.Transformer):
         scores = nn.Linear(d, target, bias=draw.random() < 0.6)
@@ -232,7 +240,7 @@ def _drawn(draw: random.Random) -> tuple[nn.Module, dict[str, Tensor], tuple[Ten
         roles = dict(zip(("source", "target", "core", "scores"), NAMES, strict=True))
         roles |= {f"{side}_positions": "pos_embedding" for side in ("source", "target") if "pos_embedding" in extra}
         original = Pair(parts | extra, roles, [name for name in extra if name != "pos_embedding"])
-        inputs += (torch.randint(1, target, (2, 4)),)
+        inputs.append(torch.randint(1, target, (2, 4)))
     else:
         end = {"linear": nn.Linear(d, draw.choice([source, classes]))} if draw.random() < 0.7 else {}
         options = {"scaled": True, "formula": "pos_embedding" not in extra, "scores": "".join(end)}

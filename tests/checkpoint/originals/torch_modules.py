@@ -94,7 +94,7 @@ class Around(Original):
     @step_by_step()
     def forward(self, ids: Tensor) -> Maps:
         maps: Maps = {}
-        token, layers, scores = (_part(self, name) if name else None for name in self.names)
+        token, layers, scores = (_part(self, name) for name in self.names)
         watch_layers(getattr(layers, "layers", layers), None, maps)
         x = token(ids) * (math.sqrt(token.embedding_dim) if self.scaled else 1)
         if self.formula:
@@ -161,6 +161,9 @@ class Pair(Original):
 
 
 def _part(owner: nn.Module, name: str) -> Any:
+    """The part or table of this name; None without a name."""
+    if not name:
+        return None
     tensors = dict(owner.named_buffers())
     return tensors[name] if name in tensors else owner.get_submodule(name)
 

@@ -25,7 +25,7 @@ SMALL_FILE_BYTES = 8 * 1024 * 1024
 
 RETIRED = {
     "rotary": False, "rotary_halves": False, "norm_after_embedding": False, "attention_dropout": 0.0,
-    "head_activation": "relu",
+    "head_activation": "relu", "head_reads": "each", "without_norm": "",
 }  # fmt: skip
 """Options of earlier configs that may still stand in one, where they have these values."""
 

@@ -123,7 +123,10 @@ def outside(shapes: Mapping[str, Shape], stacks: Iterable[Stack]) -> dict[str, S
 
 
 class Around:
-    """Which tensors outside of the `stacks` play a role beside the module at `core`; None where it is left open."""
+    """Which tensors outside of the `stacks` play a role beside the module at `core`; None where none does.
+
+    Of several, the first: as the others then have no role, the file is refused.
+    """
 
     def __init__(self, shapes: Mapping[str, Shape], stacks: Collection[Stack], core: str) -> None:
         self.shapes, self.width = outside(shapes, stacks), max(stack.width for stack in stacks)
@@ -131,18 +134,19 @@ class Around:
 
     def embedding(self, role: str) -> str | None:
         """The table of a role's tokens."""
-        return _only(name for name in self._named(role, 2) if bias_of(name) not in self.shapes)
+        return next((name for name in self._named(role, 2) if bias_of(name) not in self.shapes), None)
 
     def scores(self, vocab: int) -> str | None:
-        """The map to a vocabulary: the one of such a name, or else the only one with a bias."""
+        """The map to a vocabulary: of such a name, or else with a bias."""
         fitting = [name for name, shape in self.shapes.items() if shape == (vocab, self.width)]
         named = [name for name in self._named("scores", 2) if name in fitting]
-        return _only(named or (name for name in fitting if self.shapes.get(bias_of(name)) == (vocab,)))
+        biased = [name for name in fitting if self.shapes.get(bias_of(name)) == (vocab,)]
+        return next(iter([*named, *biased]), None)
 
     def positions(self, answers: Questionnaire) -> tuple[str, str | None]:
         """How positions are told, and their table, which may have an axis for the batch; without one, it is asked."""
         batched = [name for name in self._named("positions", 3) if 1 in self.shapes[name][:2]]
-        table = _only([*self._named("positions", 2), *batched])
+        table = next(iter([*self._named("positions", 2), *batched]), None)
         if table is None:
             return answers.choice("positions", tuple(FORMULAS), Message("why_paper")), None
         return "learned" if table.endswith("weight") else "stored", table
@@ -151,12 +155,6 @@ class Around:
         """The tensors with a name of this role, so many axes, and the width of the states."""
         there = [name for one in ROLES[role] if (name := f"{self.root}{one}") in self.shapes]
         return [name for name in there if len(shape := self.shapes[name]) == n_axes and shape[-1] == self.width]
-
-
-def _only(names: Iterable[str]) -> str | None:
-    """The name, where it is the only one."""
-    found = list(names)
-    return found[0] if len(found) == 1 else None
 
 
 def bias_of(name: str) -> str:
