@@ -21,8 +21,9 @@ from tests.waiting import PATIENCE
 from transformer.checkpoint.ours.folder import save_folder
 from ui.lessons.masks import Example
 from ui.store import cache, session_resources, store, uploads
-from ui.store.cache import EACH, MODELS, RESULTS, ByteBudget, Store, cached_result, is_private, size_of
+from ui.store.cache import EACH, MODELS, RESULTS, ByteBudget, Store, cached_result, is_private
 from ui.store.refs import CheckpointRef, Revision
+from ui.store.sizes import size_of
 
 UPLOAD, SHIPPED = CheckpointRef.parse("upload/secret"), CheckpointRef.parse("shipped")
 LETTERS = "ACGTTGCAAGTGTCAGTTGACGTACC"
