@@ -16,12 +16,12 @@ from streamlit import config
 
 from tests.deploying import ROOT, free_port, launched, proxy_before, status_of
 from tests.waiting import PATIENCE, until
-from ui.store import limits, log, store
+from ui.store import limits, log, user_folder
 
 DEPLOY = ROOT / "deploy"
 DOC = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 OURS = {
-    *(*limits.MEGABYTES, limits.DEVICE, limits.DTYPE, log.LEVEL, log.TEXTS, store.VARIABLE, "HEEDMAP_PATCHES"),
+    *(*limits.MEGABYTES, limits.DEVICE, limits.DTYPE, log.LEVEL, log.TEXTS, user_folder.VARIABLE, "HEEDMAP_PATCHES"),
     *("HEEDMAP_SITE", "HEEDMAP_SERVERS"),
 }
 """Every variable of the app's and, the last two, of the proxy's."""

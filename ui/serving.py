@@ -18,7 +18,7 @@ from transformer.messages import Message
 from transformer.safe.limits import MEGABYTE
 from ui.guard import LOCAL
 from ui.store import limits, live, log, render_slots, session_resources
-from ui.store.store import own_folder
+from ui.store.user_folder import own_folder
 from ui.texts import as_text, said, t
 
 COLLECTIONS = 2_000, 10, 50

@@ -17,7 +17,7 @@ from transformer.checkpoint.huggingface import library as extra
 from transformer.checkpoint.worker import isolated
 from transformer.runs.any_model import run_any
 from ui.align import views
-from ui.store import cache, store
+from ui.store import cache, store, user_folder
 
 TEXT = "the dog runs."
 TRANSLATORS = ["tiny", "mine/cut", "mine/marian", "mine/other-sizes", "mine/tiny"]
@@ -53,7 +53,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _own(tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_tiny(tmp_path / "checkpoints")
     monkeypatch.setattr("ui.store.store.CHECKPOINTS", tmp_path / "checkpoints")
-    monkeypatch.setattr(store, "own_folder", lambda: folders)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: folders)
 
 
 @pytest.mark.usefixtures("_own")

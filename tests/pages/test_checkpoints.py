@@ -28,7 +28,7 @@ from transformer.checkpoint.ours.folder import save_folder
 from transformer.safe import zips
 from transformer.safe.contents import shape_text
 from transformer.safe.limits import MEGABYTE
-from ui.store import store, upload_guard
+from ui.store import upload_guard, user_folder
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints"
 ANNOTATED = reference_file("annotated").read_bytes()
@@ -289,7 +289,7 @@ def test_text_and_open_view_stand_in_the_address_and_another_checkpoint_has_its_
 
 def test_the_folder_is_named_by_an_argument_or_a_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "other"))
+    monkeypatch.setenv(user_folder.VARIABLE, str(tmp_path / "other"))
     for argv, found in (
         (["app.py", "--checkpoints", "there"], tmp_path / "there"),
         (["app.py", "--other", "x", "--checkpoints=there"], tmp_path / "there"),
@@ -298,10 +298,10 @@ def test_the_folder_is_named_by_an_argument_or_a_variable(monkeypatch: pytest.Mo
     ):
         monkeypatch.setattr("sys.argv", argv or ["app.py"])
         if not argv:
-            monkeypatch.delenv(store.VARIABLE)
-        store.own_folder.cache_clear()
-        assert store.own_folder() == found
-    store.own_folder.cache_clear()
+            monkeypatch.delenv(user_folder.VARIABLE)
+        user_folder.own_folder.cache_clear()
+        assert user_folder.own_folder() == found
+    user_folder.own_folder.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_folder_of_ones_own_stands_beside_ours(tmp_path: Path, monkeypatch: py
     outside = tmp_path / "outside.pt"
     outside.write_bytes(ANNOTATED)
     (folder / "link.pt").symlink_to(outside)
-    monkeypatch.setattr(store, "own_folder", lambda: folder)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: folder)
     page = opened(model="mine/paper")
     assert page.selectbox(key="model").options == ["mine/broken.pt", "mine/paper", "mine/tiny", "tiny"]
     assert page.selectbox(key="model").value == "mine/paper"

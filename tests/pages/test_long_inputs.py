@@ -19,7 +19,7 @@ from transformer.plots.canvas.blob import unpack
 from transformer.runs.any_model import run_any
 from transformer.runs.pace import Cost, Pace
 from transformer.safe.limits import MEGABYTE
-from ui.store import runs, store
+from ui.store import runs, user_folder
 from ui.your_model import attention, inspection
 
 TEXT = "the dog runs. " * 200
@@ -149,7 +149,7 @@ def test_a_long_text_of_a_hugging_face_decoder_is_zoomed_on_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1,100 ids: it is read and looked at, not written on, and no look at a part computes its rows again."""
-    monkeypatch.setattr(store, "own_folder", lambda: tmp_path / "mine")
+    monkeypatch.setattr(user_folder, "own_folder", lambda: tmp_path / "mine")
     write_folder(tmp_path / "mine" / "llama", "llama", tokenizer=False, max_position_embeddings=1100)
     text = " ".join(str(5 + 7 * i % 290) for i in range(1100))
     at = fine(opened("your_model", model="mine/llama", input=text, layer="1", head="4", rows="901-940", columns="3-60"))

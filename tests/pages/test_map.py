@@ -20,7 +20,7 @@ from transformer.explain.diagram import architecture
 from transformer.explain.flow import activity, scale, share, tracing, watch_flow
 from transformer.plots.axes import WORD_START
 from transformer.runs.any_model import run_any
-from ui.store import store
+from ui.store import store, user_folder
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted(file.parent.name for file in (ROOT / "checkpoints").glob("*/config.json"))
@@ -119,7 +119,7 @@ def test_other_peoples_models_are_drawn_whole_and_deep_ones_folded(
     def slim(header: dict[str, Any]) -> int:
         return sum(row["slim"] for row in header["towers"][0]["rows"])
 
-    monkeypatch.setattr(store, "own_folder", lambda: mine)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: mine)
     at, header, _ = drawn(model=f"mine/{name}")
     model = load(mine / name).model
     diagram = architecture(model)

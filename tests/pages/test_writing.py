@@ -48,7 +48,7 @@ from transformer.runs.what_if import logit_effects, read_under, scores, state_ef
 from transformer.safe import zips
 from ui.map import shown as map_runs
 from ui.shared.subject import word_at
-from ui.store import runs, store
+from ui.store import runs, store, user_folder
 from ui.store.upload_guard import LEDGER
 
 TEXT, READ = "the dog runs.", "two dogs run"
@@ -92,7 +92,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _own(shipped: None, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "own_folder", lambda: folders)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: folders)
 
 
 def expected(folders: Path, name: str) -> np.ndarray:

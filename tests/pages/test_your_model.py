@@ -36,7 +36,7 @@ from tests.pages.opening import (
 from tests.pages.test_chinese import english
 from transformer import AttentionMap, Intervention, Record, intervening, recording
 from transformer.attention.record_files import is_record
-from ui.store import live, store
+from ui.store import live, user_folder
 from ui.store.upload_guard import LEDGER
 from ui.your_model.bring import EXAMPLE
 
@@ -272,7 +272,7 @@ def test_records_in_chinese_hold_no_english_sentence(net: Net):
 def test_a_record_of_the_users_folder_is_shown_to_every_reader_until_it_changes(net: Net, tmp_path, monkeypatch):
     file = tmp_path / "run.heedmap"
     recorded(net).save(file)
-    monkeypatch.setattr(store, "own_folder", lambda: file)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: file)
     page = fine(opened("your_model", model="mine/run.heedmap"))
     before = record_sent(page)["blocks"][1]
     assert not [one for one in page.button if one.key == "remove"]

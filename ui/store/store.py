@@ -1,19 +1,18 @@
 """Every checkpoint that the dashboard knows, by its name in lists and addresses, and every record, wherever it lies.
 
 Shipped ones are folders of `CHECKPOINTS` whose configs say everything. The user's own lie beside them, in a folder or
-one file that all sessions share (`--checkpoints PATH`), or were brought and are of one session (`uploads`). Files of
-both are strangers', so worker processes read them.
+one file that all sessions share (`user_folder`), or were brought and are of one session (`uploads`). Files of both
+are strangers', so worker processes read them.
 
 Functions that are given a name raise CheckpointError where there is no such checkpoint, or what they need of it is
 refused; the error's message is the report.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -21,20 +20,19 @@ import streamlit as st
 
 from transformer import Checkpoint, distribution
 from transformer import load as load_ours
-from transformer.attention.record_files import is_record
 from transformer.checkpoint.foreign.bundle import Bundle, is_vocabulary
 from transformer.checkpoint.foreign.bundle import bundle as bundled
 from transformer.checkpoint.huggingface.model import HUGGING_FACE
 from transformer.checkpoint.load import listed_architecture, read, vocabulary_files
 from transformer.checkpoint.ours import folder as ours
-from transformer.checkpoint.weight_files import CONFIG, ENDINGS, WEIGHTS, find_files
+from transformer.checkpoint.weight_files import CONFIG, WEIGHTS, find_files
 from transformer.checkpoint.worker import isolated
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from transformer.runs.any_model import ModelRun
 from transformer.safe.contents import Contents, fingerprint_of
 from transformer.safe.limits import DEFAULT_LIMITS, check_inside
-from ui.store import limits, log, session_resources, uploads
+from ui.store import log, session_resources, uploads, user_folder
 from ui.store.cache import MODELS, cached
 from ui.store.refs import Answers, CheckpointRef, RefSource, Revision, once, stamp_of, stamp_of_folder
 
@@ -47,7 +45,6 @@ CHECKPOINTS = distribution.CHECKPOINTS
 FIRST = ("multi30k-en-de", "splice-junctions")
 """What a page starts with, where it has the choice: the translator, and the classifier with a known consensus."""
 
-VARIABLE = "HEEDMAP_CHECKPOINTS"
 
 TRANSLATORS = ("seq2seq", "recurrent", f"{HUGGING_FACE}seq2seq")
 """The architectures that read one text and write another."""
@@ -78,7 +75,7 @@ def names(*origins: RefSource) -> list[str]:
 
 def _refs(origin: RefSource) -> list[CheckpointRef]:
     if origin is not RefSource.SHIPPED:
-        return uploads.uploads() if origin is RefSource.UPLOAD else list(own_paths()[0])
+        return uploads.uploads() if origin is RefSource.UPLOAD else list(user_folder.own_paths()[0])
     here = [path.name for path in CHECKPOINTS.iterdir() if ours.is_folder(path)] if CHECKPOINTS.is_dir() else []
     return [CheckpointRef(origin, name) for name in sorted(here, key=lambda name: (name not in FIRST, name))]
 
@@ -320,7 +317,7 @@ def _fingerprint_of(revision: Revision) -> str | None:
 
 def records() -> list[str]:
     """The names of all records: the session's, the earliest first, then those of the user's folder."""
-    return [str(ref) for ref in (*uploads.uploads(RefSource.RECORD), *_own_records())]
+    return [str(ref) for ref in (*uploads.uploads(RefSource.RECORD), *user_folder.own_records())]
 
 
 def record(name: str) -> ModelRun:
@@ -345,56 +342,16 @@ def record_revision(name: str) -> Revision:
         CheckpointError: there is none of this name.
     """
     ref = CheckpointRef.parse(name)
-    is_own = ref.origin is RefSource.USER_FOLDER
-    return Revision(ref, stamp_of([_lies_at(ref, _own_records())]) if is_own else uploads.upload(ref).token)
+    if ref.origin is RefSource.USER_FOLDER:
+        return Revision(ref, stamp_of([user_folder.lies_at(ref, user_folder.own_records())]))
+    return Revision(ref, uploads.upload(ref).token)
 
 
 @cached(spinner="store.reading_file")
 def _opened(revision: Revision) -> ModelRun:
-    path = _lies_at(revision.ref, _own_records())
+    path = user_folder.lies_at(revision.ref, user_folder.own_records())
     with path.open("rb") as stream:
         return uploads.as_run(isolated.open_record(stream, path.name), path.stem)
-
-
-@cache
-def own_folder() -> Path | None:
-    """The folder, or the one file, that the app was started with, by argument or else by variable; None without one."""
-    named = limits.argument("checkpoints") or os.environ.get(VARIABLE)
-    return Path(named).expanduser().resolve() if named else None
-
-
-def own_paths() -> tuple[dict[CheckpointRef, Path], list[str]]:
-    """Where every checkpoint of the folder lies, and messages on what is not listed: links out of the folder."""
-    paths, refused = _listed()
-    found = dict[CheckpointRef, Path]()
-    for path in paths:
-        inside = path.iterdir() if path.is_dir() else [path]
-        if any(file.suffix in ENDINGS for file in inside):
-            found[CheckpointRef(RefSource.USER_FOLDER, path.name)] = path
-    return found, refused
-
-
-def _own_records() -> dict[CheckpointRef, Path]:
-    """Where every record file of the folder lies."""
-    return {CheckpointRef(RefSource.USER_FOLDER, path.name): path for path in _listed()[0] if is_record(path.name)}
-
-
-def _listed() -> tuple[list[Path], list[str]]:
-    """What lies in the user's folder, or the one file that stands for it; and why anything is left out."""
-    folder, refused = own_folder(), list[str]()
-    if folder is None or folder.is_file():
-        return [folder] if folder else [], refused
-    if not folder.is_dir():
-        return [], [Message("no_user_folder", name=folder.name)]
-    found = []
-    for path in sorted(folder.iterdir()):
-        try:
-            check_inside(path, folder)
-        except CheckpointError as error:
-            refused.append(error.message)
-        else:
-            found.append(path)
-    return found, refused
 
 
 def _ref(name: str) -> CheckpointRef:
@@ -408,13 +365,7 @@ def _path(ref: CheckpointRef) -> Path:
     """Where the folder, or the one file, of a checkpoint lies."""
     if ref.origin is RefSource.SHIPPED:
         return CHECKPOINTS / ref.name
-    return uploads.folder(ref) if ref.private else _lies_at(ref, own_paths()[0])
-
-
-def _lies_at(ref: CheckpointRef, paths: Mapping[CheckpointRef, Path]) -> Path:
-    if ref not in paths:
-        raise CheckpointError("checkpoint_not_here", name=str(ref))
-    return paths[ref]
+    return uploads.folder(ref) if ref.private else user_folder.lies_at(ref, user_folder.own_paths()[0])
 
 
 def _weights(ref: CheckpointRef) -> Path:

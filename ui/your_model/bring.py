@@ -21,7 +21,7 @@ from transformer.safe.limits import MEGABYTE
 from transformer.safe.zips import free_bytes
 from ui.shared import address, controls, subject
 from ui.shared.files import save_button, table
-from ui.store import limits, live, store, upload_guard, uploads
+from ui.store import limits, live, store, upload_guard, uploads, user_folder
 from ui.store.refs import CheckpointRef, RefSource
 from ui.texts import as_text, plain, said, t
 
@@ -106,7 +106,7 @@ def bring_panel() -> None:
     if unpacked < now:
         less = t("checkpoints.less_room_unpacked", megabytes=unpacked // MEGABYTE)
         st.warning(less, icon=":material/hourglass_empty:")
-    for refused in store.own_paths()[1]:
+    for refused in user_folder.own_paths()[1]:
         st.warning(controls.sentence(refused), icon=":material/block:")
 
 

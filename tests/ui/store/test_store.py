@@ -13,7 +13,7 @@ from tests.checkpoint.references import reference_file
 from tests.pages.tiny import save_tiny
 from transformer import DecodingOptions
 from transformer.errors import CheckpointError
-from ui.store import cache, runs, store
+from ui.store import cache, runs, store, user_folder
 from ui.store.refs import CheckpointRef, RefSource, one_look, stamp_of_folder
 
 ROOT = Path(__file__).parents[3]
@@ -52,7 +52,7 @@ def test_replaced_weights_are_read_and_run_anew(folder: Path) -> None:
 
 
 def test_answers_and_files_of_a_folder_change_its_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "own_folder", lambda: tmp_path)
+    monkeypatch.setattr(user_folder, "own_folder", lambda: tmp_path)
     shutil.copy(reference_file("annotated"), tmp_path / "model.pt")
     before = store.revision("mine/model.pt")
     assert store.revision("mine/model.pt") == before
