@@ -26,7 +26,7 @@ from transformer import DecodingOptions
 from transformer.atlas.roles import read_rows
 from transformer.lessons.attention import Recipe
 from transformer.runs import memory
-from ui.lessons.attention_steps import shipped_layer
+from ui.lessons.attention_example import shipped_layer
 from ui.lessons.inside_layer import run_of
 from ui.map import shown
 from ui.sequences.source import classification

@@ -3,14 +3,14 @@
 import streamlit as st
 
 from ui import shell
-from ui.lessons import attention_steps, shared
+from ui.lessons import attention_example, attention_steps, shared
 from ui.shared.part import part
 from ui.texts import t
 
 shell.heading(t("attention_steps.title"), t("attention_steps.intro"))
 bar = st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall")
 with shell.explained(), bar:
-    example = attention_steps.example()
+    example = attention_example.example()
 
 
 def looked_at() -> None:

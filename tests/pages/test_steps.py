@@ -22,7 +22,7 @@ from transformer.checkpoint.ours.folder import save_folder
 from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.nn.stacks import Encoder, EncoderConfig
 from transformer.runs.check import attention_maps
-from ui.lessons.attention_steps import KINDS, RECURRENT, SITES
+from ui.lessons.attention_example import KINDS, RECURRENT, SITES
 from ui.shared import heads
 from ui.store import store
 
