@@ -4,7 +4,8 @@ import streamlit as st
 
 from ui import shell
 from ui.lessons import shared
-from ui.lessons.learning import SCREENS, TRY
+from ui.lessons.learning import SCREENS
+from ui.lessons.watched_training import TRY
 from ui.texts import t
 
 shell.heading(t("learning.title"), t("learning.intro"))

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import UnknownElement
 
 from tests.pages.opening import address_of, fine, is_whole, moved, opened, options, ran, silent
-from ui.lessons import attention_steps, inside_layer, learning, masks, positions
+from ui.lessons import attention_steps, inside_layer, masks, positions, watched_training
 
 pytestmark = pytest.mark.usefixtures("models")
 
@@ -162,7 +162,7 @@ def test_a_hostile_address_is_ignored(page: str) -> None:
 
 TRY = {
     "attention_steps": attention_steps.TRY, "inside_layer": inside_layer.TRY, "masks": masks.TRY,
-    "positions": positions.TRY, "learning": learning.TRY,
+    "positions": positions.TRY, "learning": watched_training.TRY,
 }  # fmt: skip
 
 

@@ -18,7 +18,8 @@ from tests.waiting import until
 from transformer import DecodingOptions
 from transformer.training.snapshots import Learning, unpacked
 from transformer.training.tasks import Settings, noam
-from ui.lessons.learning import EVERY, SCREENS, TRY
+from ui.lessons.learning import SCREENS
+from ui.lessons.watched_training import EVERY, TRY
 from ui.store import runs, trainings
 from ui.store.trainings import Trainings
 
@@ -35,7 +36,7 @@ def _in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(trainings, "Child", InPlace)
     monkeypatch.setattr(trainings, "IDLE", 0.2)
     monkeypatch.setattr(trainings, "AWAY", 600.0)  # nobody is taken for gone
-    monkeypatch.setattr("ui.lessons.learning.TRAININGS", Trainings())
+    monkeypatch.setattr("ui.lessons.watched_training.TRAININGS", Trainings())
     InPlace.made, InPlace.slow = [], False
     yield
     until(lambda: all(one.ended for one in InPlace.made))
