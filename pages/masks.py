@@ -4,10 +4,15 @@ import streamlit as st
 
 from ui import shell
 from ui.lessons import shared
-from ui.lessons.masks import ALONE, OF_A_BATCH, TRY, example
+from ui.lessons.leaks import break_panel, leak_panel
+from ui.lessons.masks import TRY, build_panel, conventions_panel, example, module_panel, scores_panel
 from ui.shared.address import named
 from ui.shared.part import part
 from ui.texts import t
+
+# Screens that look at the typed sentences, and those that do not.
+OF_A_BATCH = {"build": build_panel, "scores": scores_panel, "break": break_panel, "conventions": conventions_panel}
+ALONE = {"module": module_panel, "test": leak_panel}
 
 shell.heading(t("masks.title"), t("masks.intro"))
 screen = named("masks.screen", [*OF_A_BATCH, *ALONE], key="screen", bare=True)

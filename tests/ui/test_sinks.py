@@ -55,7 +55,7 @@ GIVEN = {
     ("ui/sequences/gene.py", "label"): "each is escaped where it is made",
     ("ui/lessons/watched_training.py", "_report(chosen, found)"): "made by t",
     ("ui/lessons/watched_training.py", "page"): "a script of ours",
-    ("ui/lessons/masks.py", "_changes(report, checkpoint)"): "made by t",
+    ("ui/lessons/leaks.py", "_changes(report, checkpoint)"): "made by t",
     ("ui/lessons/shared.py", "said.__getitem__"): "made by t",
     ("ui/lessons/shared.py", "' '.join(sentences[:count])"): "its callers' sentences are looked at",
     ("ui/lessons/shared.py", "' '.join(sentences[count:]) or None"): "its callers' sentences are looked at",

@@ -1,6 +1,6 @@
-"""The lesson "Masks": what a mask is and does, what breaking it does, its conventions, the module, the leak test."""
+"""The lesson "Masks": the batch that is looked at, what a mask is and does, its conventions, and PyTorch's module."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +9,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint, watch
 from transformer.attention.capture import Recording
-from transformer.checkpoint.checkpoint import ARCHITECTURES
 from transformer.errors import InputError
 from transformer.lessons import conventions, leakage, masks
 from transformer.lessons.board import Board, Matrix
@@ -18,14 +17,13 @@ from transformer.lessons.masks import toy_batch
 from transformer.lessons.operations import Cells, upright
 from transformer.lessons.sentences import source_sentence, target_sentence, toy_transformer
 from transformer.nn.seq2seq import Seq2Seq
-from transformer.runs.any_model import continues
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
 from ui.components.matrices.component import Notes
 from ui.lessons import shared
 from ui.lessons.shared import counted, listed, model_kind
-from ui.shared import controls, files, writing
-from ui.shared.address import lines, parameter, put, switch
+from ui.shared import controls, files
+from ui.shared.address import lines, parameter, switch
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision
@@ -34,8 +32,6 @@ from ui.texts import said as said_here
 
 SITES = {"encoder": "encoder.self", "decoder": "decoder.self", "cross": "decoder.cross"}
 """The attention that is looked at: the group of its site."""
-
-NAMES = {group: name for name, group in SITES.items()}
 
 SOURCES = "two dogs run\na man rides a red bicycle"
 TARGETS = "zwei Hunde rennen\nein Mann fährt ein rotes Fahrrad"
@@ -54,9 +50,6 @@ TRY: dict[str, dict[str, Any]] = {
 
 RETURNED = {"mean": "average_attn_weights=True", "heads": "average_attn_weights=False", "none": "need_weights=False"}
 """What comes back as weights: the mean over heads, one table a head, or nothing; and how that is asked for."""
-
-TESTABLE = tuple(name for name, (model, _) in ARCHITECTURES.items() if model.abilities.masks)
-"""Architectures whose masks hide something: what can leak at all."""
 
 
 class Example(NamedTuple):
@@ -91,7 +84,7 @@ def example() -> Example:
         raise InputError("masks_batch_too_long", most=MAX_CHARACTERS)
     sources, targets = (tuple(line for line in text.splitlines() if line.strip()) for text in typed)
     shown = Example(sources, targets, None if name is None else store.revision(name))
-    _batch(shown)
+    batch_of(shown)
     return shown
 
 
@@ -101,7 +94,8 @@ def _toy(vocab: int) -> Checkpoint:
 
 
 @cached()
-def _batch(shown: Example) -> masks.Batch:
+def batch_of(shown: Example) -> masks.Batch:
+    """The typed sentences as the model reads them."""
     if shown.revision is None:
         return toy_batch(*shown[:2])[0]
     checkpoint = shown.checkpoint
@@ -111,21 +105,10 @@ def _batch(shown: Example) -> masks.Batch:
 
 
 @cached()
-def _run(shown: Example, how: masks.Break) -> tuple[Recording, leakage.LeakReport]:
+def run_of(shown: Example, how: masks.Break) -> tuple[Recording, leakage.LeakReport]:
     """The attention of the whole batch with this mask, and its leak test; it runs once, whatever is looked at."""
-    made, batch = masks.broken(shown.checkpoint, how), _batch(shown)
+    made, batch = masks.broken(shown.checkpoint, how), batch_of(shown)
     return masks.batch_run(made.model_as(Seq2Seq), batch), leakage.leak_test(made, batch)
-
-
-@cached()
-def _damaged(shown: Example, how: masks.Break) -> masks.Damage:
-    return masks.damage(shown.checkpoint, _batch(shown), how)
-
-
-@cached()
-def _tested(revision: Revision) -> leakage.LeakReport:
-    """The leak test of a model as it is, on random sentences."""
-    return leakage.leak_test(store.load(revision))
 
 
 def _row(batch: masks.Batch) -> int:
@@ -138,33 +121,29 @@ def _kind() -> str:
     return listed("masks.kind", masks.KINDS, key="mask", default="both", width=290)
 
 
-def _head(shown: Example) -> int:
+def head_choice(shown: Example) -> int:
+    """Which head is looked at, from 0."""
     return counted("lessons.head", shown.seq2seq.config.block.attention.n_heads, key="at_head")
 
 
-def _attention(shown: Example) -> tuple[Site, int, int, masks.MaskView]:
+def attention_choice(shown: Example) -> tuple[Site, int, int, masks.MaskView]:
     """Which attention is looked at (its layer where there are several), which head, which sentence; and its mask."""
     at = listed("masks.site", list(SITES), key="at", default="decoder", width=160)
     stack, kind = SITES[at].split(".")
     n_layers = len(getattr(shown.seq2seq, stack))
     site = Site.of(stack, counted("lessons.layer", n_layers, key="at_layer") if n_layers > 1 else 0, kind)
-    head, row = _head(shown), _row(_batch(shown))
+    head, row = head_choice(shown), _row(batch_of(shown))
     mask = {"encoder": "padding", "decoder": "both", "cross": "cross"}[at]
-    return site, head, row, masks.mask_view(_batch(shown), mask, row)
+    return site, head, row, masks.mask_view(batch_of(shown), mask, row)
 
 
-def _look_at(site: Site, head: int, row: int) -> None:
-    """Set the controls to one attention of one sentence; head and sentence count from 0."""
-    put(at=NAMES[site.group], at_layer=site.layer or None, at_head=head or None, row=row + 1)
-
-
-def _matrix(name: str, symbol: str, values: Any, rows: Sequence[str], columns: Sequence[str], hidden: Any) -> Matrix:
+def matrix(name: str, symbol: str, values: Any, rows: Sequence[str], columns: Sequence[str], hidden: Any) -> Matrix:
     """A matrix of numbers that are given; True in `hidden` is a cell that the mask hides."""
     numbers = np.asarray(values, dtype=float)
     return Matrix(name, symbol, "mask", numbers, tuple(rows), tuple(columns), hidden=hidden)
 
 
-def _draw(
+def draw(
     matrices: Sequence[Matrix],
     view: masks.MaskView,
     line: str = "",
@@ -198,13 +177,13 @@ def _draw(
 def build_panel(shown: Example, bar: DeltaGenerator) -> None:
     """One mask, from its parts."""
     with bar:
-        kind, sentence = _kind(), _row(_batch(shown))
-    view = masks.mask_view(_batch(shown), kind, sentence)
+        kind, sentence = _kind(), _row(batch_of(shown))
+    view = masks.mask_view(batch_of(shown), kind, sentence)
     real, past = view.keys_real[None, :], np.tri(len(view.queries), len(view.keys), dtype=bool)
-    parts = [_matrix("real", "e", real, ("",), view.keys, ~real)] if kind != "causal" else []
+    parts = [matrix("real", "e", real, ("",), view.keys, ~real)] if kind != "causal" else []
     if kind in {"causal", "both"}:
-        parts.append(_matrix("triangle", "T", past, view.queries, view.keys, ~past))
-    parts.append(_matrix("result", "M", view.visible, view.queries, view.keys, ~view.visible))
+        parts.append(matrix("triangle", "T", past, view.queries, view.keys, ~past))
+    parts.append(matrix("result", "M", view.visible, view.queries, view.keys, ~view.visible))
     formula = {
         "padding": r"M_{ij} = e_j, \qquad e_j = 1 \enspace " + upright("masks.formula_padding", j="j"),
         "causal": r"M_{ij} = 1 \enspace " + upright("masks.formula_causal", condition=r"j \le i"),
@@ -212,144 +191,42 @@ def build_panel(shown: Example, bar: DeltaGenerator) -> None:
         "cross": "M_{ij} = e_j",
     }[kind]
     with shared.beside(formula, t("masks.look_build")):
-        _draw(parts, view, formula=formula)
+        draw(parts, view, formula=formula)
 
 
 def scores_panel(shown: Example, bar: DeltaGenerator) -> None:
     """Scores before the mask, after it, and the weights."""
     with bar:
-        site, head, sentence, view = _attention(shown)
-    before, after, weights, _ = masks.attended(_run(shown, "right")[0], _batch(shown), site, head, sentence)
+        site, head, sentence, view = attention_choice(shown)
+    before, after, weights, _ = masks.attended(run_of(shown, "right")[0], batch_of(shown), site, head, sentence)
     hidden, labels = ~view.visible, (view.queries, view.keys)
     made = [
-        _matrix("before", "S'", before, *labels, None),
-        _matrix("after", "S''", after, *labels, hidden),
-        _matrix("weights", "A", weights, *labels, hidden),
+        matrix("before", "S'", before, *labels, None),
+        matrix("after", "S''", after, *labels, hidden),
+        matrix("weights", "A", weights, *labels, hidden),
     ]
     formula = r"A = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}} + \log M\right)"
     with shared.beside(formula, t("masks.look_scores")):
-        _draw(made, view, f"{site} · {head}", formula)
-
-
-def break_panel(shown: Example, bar: DeltaGenerator) -> None:
-    """A mask broken on purpose: the weights with their leaks outlined, the leak test, loss and translations."""
-    with bar:
-        how: masks.Break = listed("masks.break", (*masks.BREAKS, masks.AXES), key="how", default="no_causal", width=170)
-    if how == masks.AXES:
-        _across(shown, bar)
-    else:
-        _beside_the_right_mask(shown, how, bar)
-    if shown.revision is not None:
-        breaks: dict[str, masks.Break] = {"broken": how, "right": "right"}
-        texts = {plain(f"masks.translation_{name}"): _damaged(shown, one).translations for name, one in breaks.items()}
-        files.table(texts, key="translations")
-
-
-def _beside_the_right_mask(shown: Example, how: masks.Break, bar: DeltaGenerator) -> None:
-    """The weights under a broken mask, beside those under the right one."""
-    with bar:
-        site, head, sentence, view = _attention(shown)
-    batch, (run, report) = _batch(shown), _run(shown, how)
-    right = masks.attended(_run(shown, "right")[0], batch, site, head, sentence).weights
-    found = masks.attended(run, batch, site, head, sentence)
-    allowed = leakage.allowed_in(batch, site, sentence)
-    leaks = leakage.leaking(found.weights, allowed)
-    _verdict(shown, report, (site, head, sentence))
-    made = [
-        _matrix("broken", "A'", found.weights, view.queries, view.keys, ~found.visible),
-        _matrix("right", "A", right, view.queries, view.keys, ~view.visible),
-    ]
-    said = f"{_outlined(leaks, allowed, found.weights, view)} {_changes(report, shown.checkpoint)}"
-    with shared.beside("", said, t(f"masks.why_{how}"), _loss(shown, how)):
-        _draw(made, view, plain(f"masks.break_{how}"), outlined={"broken": leaks})
-
-
-def _across(shown: Example, bar: DeltaGenerator) -> None:
-    """Batch and position exchanged in the encoder's first layer: of each position, which sentence looks at which."""
-    with bar:
-        head = _head(shown)
-    (run, report), tokens = _run(shown, masks.AXES), _batch(shown).source_labels
-    names = [str(i + 1) for i in range(len(tokens))]
-    board = Board.of(
-        _matrix(
-            f"at{at}", "A", run.map("encoder.0.self", batch=at).weights(head),
-            [f"{name}: {sentence[at]}" for name, sentence in zip(names, tokens, strict=True)], names, None,
-        )
-        for at in range(len(tokens[0]))
-    )  # fmt: skip
-    titles = {f"at{at}": plain("masks.at_position", position=at) for at in range(len(board))}
-    other = ~np.eye(len(names), dtype=bool)
-    largest = max(float((one.values * other).max()) for one in board.values())
-    st.error(t("masks.leak_across", weight=largest, change=report.padding or 0.0), icon=":material/water_drop:")
-    outlined = {name: other & (one.values > 0) for name, one in board.items()} if len(names) > 1 else {}
-    about = shared.about("masks.screen_break", plain(f"masks.break_{masks.AXES}"), f"encoder.0.self · {head}")
-    with shared.beside("", t("masks.why_axes"), _loss(shown, masks.AXES)):
-        shared.draw(
-            board, "across", about, weights=list(board), titles=titles, outlined=outlined,
-            outline=plain("masks.outline_across"),
-        )  # fmt: skip
-
-
-def _verdict(shown: Example, report: leakage.LeakReport, here: tuple[Site, int, int]) -> None:
-    """Whether anything leaks in these sentences, and which cell most; a button leads to it, if it is not shown."""
-    worst = report.worst
-    if not report.leaks:
-        st.success(t("masks.tight_here"), icon=":material/check:")
-    elif worst.where is None or not worst.leaks:
-        st.error(t("masks.leak_changed_here"), icon=":material/water_drop:")
-    else:
-        row, head, query, key = worst.where
-        queries, keys = _batch(shown).labels(worst.site, row)
-        warning = t(
-            "masks.leak_here", weight=worst.largest, site=_site_name(worst.site), head=head, sentence=row + 1,
-            query=queries[query], key=keys[key],
-        )  # fmt: skip
-        st.error(warning, icon=":material/water_drop:")
-        if (worst.site, head, row) != here:
-            st.button(t("masks.show_worst"), key="masks.worst", on_click=_look_at, args=(worst.site, head, row))
-
-
-def _outlined(leaks: Cells, allowed: Cells, weights: np.ndarray, view: masks.MaskView) -> str:
-    """How many forbidden cells of the matrix on screen have weight, and which has most."""
-    count, forbidden = int(leaks.sum()), int((~allowed).sum())
-    if not forbidden:
-        return t("masks.nothing_forbidden")
-    if not count:
-        return t("masks.outlined_none", forbidden=forbidden)
-    query, key = np.unravel_index(int(np.where(leaks, np.nan_to_num(weights, nan=np.inf), -1).argmax()), leaks.shape)
-    fields = {"query": view.queries[query], "key": view.keys[key], "weight": weights[query, key]}
-    return t("masks.outlined_one" if count == 1 else "masks.outlined", count=count, forbidden=forbidden, **fields)
-
-
-def _loss(shown: Example, how: masks.Break) -> str:
-    """What a break does to the loss of a trained model, and whether its translations stay."""
-    if shown.revision is None:
-        return t("masks.only_shipped")
-    right, wrong = _damaged(shown, "right"), _damaged(shown, how)
-    message = t("masks.loss", right=right.loss, broken=wrong.loss, more=wrong.loss - right.loss)
-    if how != "right":
-        same = wrong.translations == right.translations
-        message = f"{message} {t('masks.same_translations' if same else 'masks.other_translations')}"
-    return f"{message} {t('masks.loss_note')}"
+        draw(made, view, f"{site} · {head}", formula)
 
 
 def conventions_panel(shown: Example, bar: DeltaGenerator) -> None:
     """The same mask as each library wants it, that of one sentence; those with two axes as a whole."""
     with bar:
-        kind, sentence = _kind(), _row(_batch(shown))
-    views = [masks.mask_view(_batch(shown), kind, i) for i in range(len(_batch(shown)))]
+        kind, sentence = _kind(), _row(batch_of(shown))
+    views = [masks.mask_view(batch_of(shown), kind, i) for i in range(len(batch_of(shown)))]
     visible, n_heads = np.stack([view.visible for view in views]), shown.seq2seq.config.block.attention.n_heads
     made, titles = [], {}
     for name, convention in CONVENTIONS.items():
         mask = converted(visible, name, n_heads)
         values, index = part_of(mask, sentence, name, n_heads)
         rows, columns = ([f"[{i}]" for i in range(n)] for n in values.shape)
-        made.append(_matrix(name, f"M{index}", values, rows, columns, values == HIDDEN[convention.hidden]))
+        made.append(matrix(name, f"M{index}", values, rows, columns, values == HIDDEN[convention.hidden]))
         titles[name] = f"{said_here(convention.api)} · {convention.dtype} {mask.shape}"
     note = "" if holds(visible, "key_padding") else f" {t('masks.key_padding_note')}"
     left, right = shared.columns()
     with left:
-        _draw(made, views[sentence], titles=titles)
+        draw(made, views[sentence], titles=titles)
     with right:
         shared.explain(f"{t('masks.look_conventions')}{note}")
         _converter()
@@ -426,71 +303,7 @@ def _weights(weights: Any, call: conventions.Call) -> None:
     heads = {"weights": own} if call.average else {f"weights_{head}": one for head, one in enumerate(own)}
     rows, columns = ([f"[{i}]" for i in range(n)] for n in own.shape[-2:])
     columns = [*columns[:-1], call.more] if call.more != "none" else columns
-    board = Board.of(_matrix(name, "A", one, rows, columns, one == 0) for name, one in heads.items())
+    board = Board.of(matrix(name, "A", one, rows, columns, one == 0) for name, one in heads.items())
     titles = {name: f"weights[1{f', {head}' if not call.average else ''}]" for head, name in enumerate(board)}
     about = shared.about("masks.screen_module", *call.code.splitlines())
     shared.draw(board, "module", about, weights=list(board), titles=titles, hint=plain("masks.hint_module"))
-
-
-def leak_panel(bar: DeltaGenerator) -> None:
-    """The leak test of any checkpoint that has masks."""
-    names = store.checkpoint_names(*TESTABLE)
-    if not names:
-        st.info(t("masks.none"))
-        return
-    with bar:
-        name = listed("masks.which", names, key="tested", width=320, text=str)
-    checkpoint = store.checkpoint(name)
-    writing.lead_to_map(name, checkpoint)
-    report = _tested(store.revision(name))
-    worst = report.worst
-    if worst.leaks:
-        st.error(t("masks.leak", largest=worst.largest, site=_site_name(worst.site)), icon=":material/water_drop:")
-    elif report.leaks:
-        st.error(t("masks.leak_changed"), icon=":material/water_drop:")
-    else:
-        st.success(t("masks.tight"), icon=":material/check:")
-    columns = [t(f"masks.{name}_column") for name in ("site", "largest", "row", "head", "query", "key")]
-    rows = []
-    for leak in report.sites:  # the sentence counts from 1, all else from 0
-        row, *others = leak.where if leak.where is not None and leak.leaks else ("",) * 4
-        rows.append((_site_name(leak.site), leak.largest, str(row and int(row) + 1), *map(str, others)))
-    left, right = shared.columns()
-    with left:
-        number = {columns[1]: st.column_config.NumberColumn(format="%.3g")}
-        table = files.table(rows, columns, width="content", key="leaks", column_config=number)
-    with right:
-        shared.explain(t("masks.look_test"))
-        st.markdown(_changes(report, checkpoint))
-        if report.future is None and report.padding is None:
-            st.markdown(t("masks.nothing_hidden"))
-        looks: Any = getattr(checkpoint.model.config, "attention", None)  # of a recurrent model
-        if looks and looks.kind == "location":
-            st.markdown(t("masks.location"))
-    shared.download(Board.of([]), tables={"leaks": table})
-
-
-def _changes(report: leakage.LeakReport, checkpoint: Checkpoint) -> str:
-    """How much outputs change where they must not, with the unit."""
-    unit = "nats" if checkpoint.translates or continues(checkpoint) else "hidden"
-    found = (("future", report.future), ("padding", report.padding))
-    return " ".join(t(f"masks.{name}_{unit}", change=change) for name, change in found if change is not None)
-
-
-def _site_name(site: Site) -> str:
-    """An attention in words, its layer counted from 0."""
-    if site.group not in NAMES or site.layer is None:
-        return str(site)
-    return plain("masks.site_at", attention=plain(f"masks.site_{NAMES[site.group]}"), layer=site.layer)
-
-
-OF_A_BATCH: dict[str, Callable[[Example, DeltaGenerator], None]] = {
-    "build": build_panel,
-    "scores": scores_panel,
-    "break": break_panel,
-    "conventions": conventions_panel,
-}
-"""Screens that look at the typed sentences."""
-
-ALONE: dict[str, Callable[[DeltaGenerator], None]] = {"module": module_panel, "test": leak_panel}
-"""Screens that do not."""
