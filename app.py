@@ -15,7 +15,7 @@ from ui import serving
 from ui.frame import Frame
 from ui.guard import Guard
 from ui.path import strip
-from ui.shared import address, subject
+from ui.shared import address, state, subject
 from ui.store import refs, render_slots, session_resources
 from ui.store.upload_guard import UploadGuard
 from ui.texts import KEY, asked_language, plain, t
@@ -35,7 +35,7 @@ def main() -> None:
             with render_slots.turn():
                 page.run()
                 strip.tools()
-        with address.opened():
+        with state.opened():
             draw_menu()
 
 

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from transformer.errors import HeedmapError
 from ui.path import strip
 from ui.shared import address, controls, subject
-from ui.shared.address import page_state
+from ui.shared.state import page_state
 from ui.store import upload_guard
 from ui.texts import language
 

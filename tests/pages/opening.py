@@ -22,7 +22,7 @@ from streamlit.testing.v1 import AppTest
 
 from transformer.plots.canvas.blob import unpack
 from ui.components.shared.mounting import REPORTED
-from ui.shared.address import STATE, PageState
+from ui.shared.state import STATE, PageState
 from ui.store import progress, runs
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from tests.pages.opening import address_of, fine, matrices, opened
 from transformer.teaching.data import Step, questions, steps
 from ui.path import strip
 from ui.path.strip import DONE, GUESS, SHOWN, STEP, lesson_link
-from ui.shared.address import STATE
+from ui.shared.state import STATE
 from ui.texts import KEY
 
 CLICKED = {"cell", "part", "window"}

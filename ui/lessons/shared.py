@@ -23,9 +23,10 @@ from transformer.plots.canvas.views import About
 from transformer.plots.export import archive, harmless
 from ui.components.matrices.component import Cell, matrices, readable
 from ui.shared import address
-from ui.shared.address import HIDE, LOCK, belong_to, choice, line, page_state, parameter, put, set_parameter, whole
+from ui.shared.address import belong_to, choice, line, parameter, put, set_parameter, whole
 from ui.shared.files import frame_csv, save_button
 from ui.shared.files import table as table_of
+from ui.shared.state import HIDE, LOCK, page_state
 from ui.shared.subject import MODEL, TEXT
 from ui.texts import plain, t
 

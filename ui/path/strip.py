@@ -21,7 +21,7 @@ from transformer.teaching.data import Question, Reads, Step, questions, steps
 from transformer.teaching.handout import qr, table_html
 from ui.components.matrices.component import Cell, matrices
 from ui.shared import address, controls
-from ui.shared.address import HIDE, LOCK, page_state
+from ui.shared.state import HIDE, LOCK, page_state
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision

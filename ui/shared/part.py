@@ -13,7 +13,8 @@ import streamlit as st
 from transformer.errors import HeedmapError
 from transformer.messages import speak
 from ui.shared import controls
-from ui.shared.address import PageEndError, opened, page_state
+from ui.shared.address import PageEndError
+from ui.shared.state import opened, page_state
 from ui.store import progress, refs, render_slots
 from ui.texts import asked_language
 

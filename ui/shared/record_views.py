@@ -23,11 +23,12 @@ from transformer.plots.picture import UNSURE, Picture
 from ui.components import views
 from ui.components.shared.mounting import Local, post
 from ui.components.views import LARGEST_SIDE
-from ui.shared.address import page_state, parameter, set_parameter
+from ui.shared.address import parameter, set_parameter
 from ui.shared.controls import MEAN, Selection, kind_name, kind_title, kinds, plain_sentence, sentence
 from ui.shared.files import Provenance, head_prefix, save_button
 from ui.shared.files import table as table_of
 from ui.shared.heads import KIND
+from ui.shared.state import page_state
 from ui.store import render_slots
 from ui.store.cache import cached_result
 from ui.texts import plain, said, t

@@ -17,7 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 from transformer.messages import LANGUAGES, catalogue
 from transformer.plots.axes import Axis
 from ui.shared import address
-from ui.shared.address import page_state
+from ui.shared.state import page_state
 from ui.store import live, store
 from ui.texts import KEY, as_text
 

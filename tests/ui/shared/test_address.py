@@ -11,7 +11,8 @@ from streamlit.elements.lib import policies
 from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.testing.v1 import AppTest
 
-from ui.shared.address import PageState, whole_numbers
+from ui.shared.address import whole_numbers
+from ui.shared.state import PageState
 
 ROOT = Path(__file__).parents[3]
 
@@ -314,7 +315,7 @@ def test_a_script_that_runs_itself_again_tells_a_control_its_value_once(monkeypa
 @pytest.mark.parametrize("word", ["query_params", 'bind="', "st.stop("])
 def test_nothing_goes_around_the_address(word: str) -> None:
     besides = {"query_params": "texts.py", "st.stop(": "session_resources.py"}
-    own = {"address.py", besides.get(word)}
+    own = {"address.py", "state.py", besides.get(word)}
     texts = {path: path.read_text("utf-8") for folder in ("pages", "ui") for path in (ROOT / folder).rglob("*.py")}
     assert [path for path, text in texts.items() if word in text.replace("query_params=", "")
             and path.name not in own] == []  # fmt: skip
@@ -333,7 +334,7 @@ class Address(dict[str, str]):
 
 def test_a_part_is_drawn_alone_only_if_nothing_concerns_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     held, here = Address(), PageState()
-    monkeypatch.setattr("ui.shared.address.st", SimpleNamespace(query_params=held, session_state={}))
+    monkeypatch.setattr("ui.shared.state.st", SimpleNamespace(query_params=held, session_state={}))
 
     def control(key: str, is_in_part: bool) -> None:
         here.run.is_in_part = is_in_part

@@ -46,7 +46,7 @@ def page_brings_scripts() -> None:
 
 Local = Mapping[str, Any]
 """What a component is told that draws from a record by what the address says, both of which the browser has: the
-`record` by its name, and what `ui.shared.address` says of the keys that the browser owns."""
+`record` by its name, and what `ui.shared.state` says of the keys that the browser owns."""
 
 
 def post(record: Packed, key: str) -> None:
