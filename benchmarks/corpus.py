@@ -9,7 +9,8 @@ import torch
 from benchmarks.measuring import Action, Result, cpu_seconds, interleaved, ratio
 from transformer.atlas.corpus import MemoryCorpus, TokenCounts, text_of
 from transformer.atlas.statistics import share_drawn
-from transformer.atlas.summarise import TextSubject, batches, sums_of
+from transformer.atlas.subjects import TextSubject
+from transformer.atlas.summarise import batches, sums_of
 from transformer.checkpoint import load
 from transformer.distribution import CHECKPOINTS
 from transformer.nn.common import pad

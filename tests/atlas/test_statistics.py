@@ -19,7 +19,8 @@ from transformer.atlas.result import letters_of, place_of, words_of
 from transformer.atlas.roles import largest_shares, line_of, roles_of
 from transformer.atlas.run import make_atlas
 from transformer.atlas.statistics import MEASURES, OFFSETS, SHARES, Looked, Maps, TextKeys, pairs_of, text_totals
-from transformer.atlas.summarise import Accumulator, ExampleSentence, Moments, SequenceSubject, TextSubject, sums_of
+from transformer.atlas.subjects import SequenceSubject, TextSubject
+from transformer.atlas.summarise import Accumulator, ExampleSentence, Moments, sums_of
 from transformer.attention.measures import Totals, measure
 from transformer.checkpoint import load
 from transformer.checkpoint.huggingface.tokenizer import read_tokenizer

@@ -22,7 +22,8 @@ import torch
 from transformer.atlas import result
 from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, digest, survey
 from transformer.atlas.statistics import share_drawn
-from transformer.atlas.summarise import KEPT, Accumulator, Subject, subject_of, sums_of
+from transformer.atlas.subjects import Subject, subject_of
+from transformer.atlas.summarise import KEPT, Accumulator, sums_of
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.checkpoint.load import load
 from transformer.checkpoint.ours.folder import load_snapshot
