@@ -17,9 +17,10 @@ from transformer.lessons import masks
 from transformer.lessons.sentences import source_sentence, target_sentence, toy_transformer
 from transformer.messages import LANGUAGES, catalogue, numbered
 from transformer.nn.seq2seq import Seq2Seq
-from transformer.teaching.answers import PAIRS, TRUTHS
+from transformer.teaching.answers import TRUTHS
 from transformer.teaching.case import Case, Live, judged
 from transformer.teaching.data import Kind, Reads, questions, steps, terms
+from transformer.teaching.model_answers import PAIRS
 from ui.path.strip import page_path
 
 ROOT = Path(__file__).parents[2]

@@ -24,6 +24,9 @@ from transformer.teaching.data import Question
 TOY_TOKENS = 4
 """Words of a toy's own sentence that a question reads, as the lesson does at first."""
 
+EXACT = 1e-9
+"""A change below this is rounding."""
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -167,7 +170,7 @@ def choice(
 
 def comparison(value: float, than: float, asked: Fields = NONE, **more: Any) -> Case:
     """A case whose answer is 0 where `value` is larger, 1 where it is the same, 2 where it is smaller."""
-    return answer(1 if abs(value - than) <= 1e-9 else 0 if value > than else 2, asked, **more)
+    return answer(1 if abs(value - than) <= EXACT else 0 if value > than else 2, asked, **more)
 
 
 class Verdict(NamedTuple):
