@@ -4,7 +4,7 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from ui import shell
-from ui.align import views
+from ui.align import choices, views
 from ui.shared import address, controls
 from ui.shared.part import part
 from ui.shared.record_views import record_notes
@@ -12,7 +12,7 @@ from ui.store import store
 from ui.texts import t
 
 shell.heading(t("align.title"), t("align.intro"))
-names = views.models()
+names = choices.models()
 if not names:
     st.error(t("align.none"))
     address.stop()
@@ -23,17 +23,17 @@ with st.container(horizontal=True, gap="small", vertical_alignment="center"):
 picture = st.container()
 with shell.explained(picture):
     with models:
-        chosen = views.model_choice(names)
+        chosen = choices.model_choice(names)
     checkpoints = [store.checkpoint(name) for name in chosen]
     longest = min(checkpoint.model.config.max_length for checkpoint in checkpoints)
     with sentence:
-        request = controls.request(checkpoints[0], longest, views.opening(chosen))
+        request = controls.request(checkpoints[0], longest, choices.opening(chosen))
 
 
 def looked_at() -> None:
     """What depends on the target and the heads: the runs are looked up anew, since a part keeps nothing."""
     with models:
-        shown = views.pair(chosen, request)
+        shown = choices.pair(chosen, request)
     with headline:
         views.finding(shown)
         record_notes(*(side.read.record for side in shown.sides))

@@ -19,7 +19,7 @@ from transformer.errors import InputError
 from transformer.messages import Message
 from transformer.runs.measures.head_agreement import FILE
 from transformer.runs.translate import PAST_SOURCE
-from ui.align import views
+from ui.align import choices, views
 from ui.store import runs, store
 
 PAGE = f"""
@@ -205,16 +205,16 @@ def test_a_typed_target_is_what_both_read() -> None:
 
 
 def test_both_read_what_the_first_wrote_and_a_silent_one_what_the_other_wrote_and_two_silent_ones_are_refused() -> None:
-    titles, wrote = views.titles((NAME, ADDITIVE)), runs.translation(NAME, SENTENCE, options(), None)
+    titles, wrote = choices.titles((NAME, ADDITIVE)), runs.translation(NAME, SENTENCE, options(), None)
     mute = replace(wrote, text=" ")
     with pytest.raises(InputError) as refused:
-        views.common_target(None, [mute, mute], titles)
+        choices.common_target(None, [mute, mute], titles)
     assert isinstance(refused.value.message, Message)
     for language, said in (("en", "neither model wrote a word"), ("zh", "两个模型都没有")):
         assert refused.value.message.in_language(language).startswith(said)
     empty = replace(wrote, text="")
     for first, second, whose in ((wrote, wrote, 0), (wrote, empty, 0), (empty, wrote, 1)):
-        target, origin = views.common_target(None, [first, second], titles)
+        target, origin = choices.common_target(None, [first, second], titles)
         assert target == wrote.text
         assert origin.endswith(titles[whose])
 

@@ -16,7 +16,7 @@ from transformer import DecodingOptions
 from transformer.checkpoint.huggingface import library as extra
 from transformer.checkpoint.worker import isolated
 from transformer.runs.any_model import run_any
-from ui.align import views
+from ui.align import choices
 from ui.store import cache, store, user_folder
 
 TEXT = "the dog runs."
@@ -62,9 +62,9 @@ def test_a_list_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
     for name in ("tried_folder", "load_folder", "load_with", "read_path", "read_files"):
         monkeypatch.setattr(isolated, name, None)
-    assert views.models() == TRANSLATORS
-    assert views.vocabulary("mine/cut") == views.vocabulary("mine/marian") != views.vocabulary("mine/tiny")
-    assert views.vocabulary("mine/tiny") == views.vocabulary("tiny")
+    assert choices.models() == TRANSLATORS
+    assert choices.vocabulary("mine/cut") == choices.vocabulary("mine/marian") != choices.vocabulary("mine/tiny")
+    assert choices.vocabulary("mine/tiny") == choices.vocabulary("tiny")
     monkeypatch.setattr(store, "bundled", None)
     assert store.checkpoint_names(*store.TRANSLATORS) == TRANSLATORS
     kinds = {
