@@ -9,8 +9,9 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages.opening import address_of, fine, matrices, opened
 from transformer.teaching.data import Step, questions, steps
-from ui.path import strip
-from ui.path.strip import DONE, GUESS, SHOWN, STEP, lesson_link
+from ui.path import question
+from ui.path.question import GUESS, SHOWN
+from ui.path.strip import DONE, STEP, lesson_link
 from ui.shared.state import STATE
 from ui.texts import KEY
 
@@ -84,8 +85,8 @@ def test_every_question_can_be_asked_without_its_answer(monkeypatch: pytest.Monk
             assert name in {"asked", "options", "given", "cells"}, name
             return getattr(self._case, name)
 
-    real = strip.case
-    monkeypatch.setattr(strip, "case", lambda *given: Sealed(real(*given)))
+    real = question.case
+    monkeypatch.setattr(question, "case", lambda *given: Sealed(real(*given)))
     on_a_picture = set()
     for name in questions():
         at = fine(opened("teaching", view="questions", question=name))

@@ -13,6 +13,7 @@ from transformer.teaching.case import Table
 from transformer.teaching.data import questions, steps, terms
 from transformer.teaching.handout import Sheet, handout
 from ui.path import strip
+from ui.path.question import GUESS, SHOWN, Asked, case, is_open, panel
 from ui.shared import address, controls
 from ui.shared.files import save_button
 from ui.texts import KEY, in_language, language, plain, t
@@ -48,13 +49,13 @@ def questions_view() -> None:
         text = ""
         if question.reads in {"toy", "translator"}:
             text = address.line(t("questions.sentence"), "", key="text", help=t("questions.sentence_help"), width=420)
-    address.belong_to((name, text), strip.GUESS, strip.SHOWN)
-    strip.panel(question, text, None)
-    if not strip.is_open(name):
+    address.belong_to((name, text), GUESS, SHOWN)
+    panel(question, text, None)
+    if not is_open(name):
         with st.container(horizontal=True):
             st.button(
                 t("questions.again"), key="path-again",
-                on_click=lambda: address.put(**{strip.GUESS: None, strip.SHOWN: None}),
+                on_click=lambda: address.put(**{GUESS: None, SHOWN: None}),
             )  # fmt: skip
             st.page_link(
                 f"pages/{question.page}.py", label=t("questions.open"), query_params={**question.address, **_spoken()},
@@ -109,12 +110,12 @@ def document(branch: str) -> str:
         title, sentence = f"{one.label} · {plain('questions.pick')}", plain(f"tour.at_{one.name}")
         text = one.address.get("text") or one.address.get("source", "")
         try:
-            found = strip.case(question, text, one.address.get("model"))
+            found = case(question, text, one.address.get("model"))
         except HeedmapError as error:
             reason = controls.plain_sentence(error.message)
             sheets.append(Sheet(title, sentence, plain("tour.handout_missing", reason=reason), "", where))
             continue
-        asked = strip.Asked(question, found)
+        asked = Asked(question, found)
         drawn = [] if found.given is None else [found.given]
         if asked.clickable:
             drawn.append(Table.empty(*(found.cells or ((plain("questions.predict"),), found.options))))
