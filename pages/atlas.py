@@ -5,7 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from ui import shell
-from ui.atlas import head, heads
+from ui.atlas import head, heads, own
 from ui.shared import address
 from ui.shared.part import in_page, part
 from ui.texts import t
@@ -28,7 +28,7 @@ def screens() -> None:
         "cards": lambda: heads.cards_panel(name, atlas, kind),
         "head": lambda: head.head_panel(name, atlas),
         "table": lambda: heads.table_panel(name, atlas, kind),
-        SLOW: lambda: heads.own_panel(name),
+        SLOW: lambda: own.own_panel(name),
     }
     about, kind = st.container(), heads.ALL
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="atlas-choice"):

@@ -247,7 +247,7 @@ def test_an_own_text_can_be_stopped_and_what_cannot_be_run_is_one_sentence(monke
     page = opened("atlas", screen="own", text="A man.\nTwo dogs.", force="Ein Mann.")
     assert "2 lines" in page.warning[0].value
     assert "unknown to the checkpoint" in opened("atlas", screen="own", text="狗在跑步。\n猫在睡觉。").warning[0].value
-    monkeypatch.setattr("ui.atlas.heads.MOST_LINES", 1)
+    monkeypatch.setattr("ui.atlas.own.MOST_LINES", 1)
     assert "More than 1 sentences" in opened("atlas", screen="own", text="A man.\nTwo dogs.").warning[0].value
     monkeypatch.undo()
     page = fine(opened("atlas", screen="own", text="A man.\n" * 40, force="Ein Mann.\n" * 40))
