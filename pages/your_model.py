@@ -9,7 +9,7 @@ from ui import shell
 from ui.shared import address, controls
 from ui.store import store
 from ui.texts import t
-from ui.your_model import attention, bring, inspection, recorded
+from ui.your_model import attention, bring, inspection, questions, recorded
 
 shell.heading(t("your_model.title"), t("your_model.intro"))
 with st.container(key="bring-area"):
@@ -31,7 +31,7 @@ try:
         controls.warn_of_guesses(name)
     else:
         bring.report_panel(found)
-        bring.questions_panel(name, bundle, found, is_wrong=wrong is not None)
+        questions.questions_panel(name, bundle, found, is_wrong=wrong is not None)
 except HeedmapError as error:
     controls.explain(error)
     if store.answers_for(name):  # a way out where answers do not suit a file

@@ -41,7 +41,7 @@ GIVEN = {
     ("ui/sequences/gene.py", "errors"): "made by t",
     ("ui/shared/controls.py", "named"): "it escapes",
     ("ui/your_model/bring.py", "title"): "made by t, in its callers",
-    ("ui/your_model/bring.py", "label"): "made by t, in its caller",
+    ("ui/your_model/questions.py", "label"): "made by t, in its caller",
     ("ui/your_model/attention.py", "label"): "made by t, in its callers",
     ("ui/path/strip.py", "sentence_of(here)"): "made by t",
     ("ui/path/strip.py", "label"): "its callers' labels are made by t",
