@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,36 +13,21 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
 from transformer.plots.canvas.views import About
 from transformer.runs.measures.held_out import THRESHOLDS, HeldOut, known_held_out
-from transformer.runs.sequences.scan import ScanPlan, ScanTrack, find_hits, plan_scan
+from transformer.runs.sequences.scan import ScanPlan
 from transformer.runs.sequences.variants import CALLED, Delta, changed_sites, deltas, read_changes
-from transformer.sequences.hits import (
-    GFF3_START,
-    Hit,
-    Place,
-    bed,
-    gff3,
-    is_known,
-    judged,
-    known_sites,
-    place_of,
-    site_of,
-)
+from transformer.sequences.hits import GFF3_START, Hit, bed, gff3, is_known, judged, known_sites, place_of, site_of
 from transformer.sequences.task import SequenceTask
-from transformer.sequences.tracks import intervals, track_line
 from ui.components.tracks.component import Arrow, LetterAxis, Mark, Series, Stretch, Track, tracks
+from ui.sequences.scan import SHOWN, SITE, Job, Seen
 from ui.sequences.source import WINDOW, Brought
 from ui.shared.address import belong_to, choice, line, parameter, put, whole_numbers
 from ui.shared.files import Provenance, frame_csv, save_button, table
 from ui.store import store
 from ui.store.cache import cached_result, in_session, store_of
-from ui.store.progress import SlicedWork
 from ui.texts import as_text, language, plain, said, t
 
 MAX_LETTERS = 4_000_000
 """Longest sequence that the page scans; the command line has no limit."""
-
-WORKERS = 2
-"""Threads that share the windows of a block."""
 
 AT_ONCE = 6_000
 """A scan of more windows waits for its button."""
@@ -65,87 +49,6 @@ JOB, WHOLE = "scan-job", "scan"
 
 ROWS, TRACK = "scan-hits", "scan-track"
 """The keys of table and picture."""
-
-SITE, SHOWN = "site", "letters"
-"""What the address calls the site that is pointed out, and the letters of the picture."""
-
-
-@dataclass(kw_only=True)
-class Job(SlicedWork):
-    """A scan on its way: of `total` windows of each strand, whose probabilities are in the `track` once they are read.
-
-    On all strands it will read `reads` windows.
-    """
-
-    plan: ScanPlan
-    track: ScanTrack
-    classes: tuple[str, ...]
-    reads: int
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, task: SequenceTask, text: str, signs: str, read: ScanTrack | None) -> "Job":
-        """A scan of which nothing is read yet, or, of a finished one, all."""
-        plan = plan_scan(checkpoint, task.alphabet.read(text), signs)
-        track = read or ScanTrack(plan, tuple(map(task.classes.index, task.findable)))
-        return cls(
-            steps=map(track.add, plan.blocks(WORKERS)), total=plan.n_windows, done=track.read, plan=plan, track=track,
-            classes=task.findable, reads=plan.reads,
-        )  # fmt: skip
-
-    def cancel(self) -> None:
-        """Leave the rest; threads behind the steps end with them."""
-        super().cancel()
-        self.steps = iter(())
-
-    @property
-    def time_left(self) -> str:
-        """The time that is left at the rate so far: in minutes, from a minute and a half on."""
-        long = self.left >= 90
-        count = round(self.left / 60 if long else self.left)
-        return plain("sequences.minutes" if long else "sequences.seconds", count=count)
-
-    def hits(self, threshold: float) -> list[Hit]:
-        """What was found so far."""
-        columns = {name: column for column, name in enumerate(self.classes)}
-        return find_hits(self.plan, [self.track.known], columns, threshold)
-
-    def bedgraph(self, sequence: str) -> str:
-        """A track for each strand and class."""
-        values, first = self.track.known.probabilities, self.plan.centre(0)
-        return "".join(
-            track_line(f"{name} {sign}") + intervals(sequence, values[row, :, column], first)
-            for row, sign in enumerate(self.plan.signs)
-            for column, name in enumerate(self.classes)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """A sequence as far as it is scanned: its known sites, the hits above the threshold, and what changes do."""
-
-    name: str
-    task: SequenceTask
-    source: Brought
-    job: Job
-    known: set[Place]
-    threshold: float
-    hits: list[Hit]
-    found: list[Delta]
-
-    @property
-    def length(self) -> int:
-        """Letters of the sequence."""
-        return len(self.source.record.sequence)
-
-    @property
-    def stem(self) -> str:
-        """The name of the sequence as a file may be called."""
-        return "".join(one if one.isalnum() or one in "-_." else "-" for one in self.source.record.id)[:60]
-
-    @property
-    def chosen(self) -> Hit | None:
-        """The site that is pointed out."""
-        return next((hit for hit in self.hits if hit.window == parameter(SITE)), None)
 
 
 def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Brought, row: DeltaGenerator) -> None:
@@ -180,7 +83,7 @@ def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Br
     if job.done == job.total and key not in whole:
         whole.put(key, job.track)
     found = [] if job.going else _deltas(name, source, written, job.plan)
-    seen = _Seen(name, task, source, job, known, threshold, job.hits(threshold), found)
+    seen = Seen(name, task, source, job, known, threshold, job.hits(threshold), found)
     _picture(seen, shown)
     _say(seen, known_held_out(checkpoint))
     if found:
@@ -251,7 +154,7 @@ def _signed(strand: str, probability: Any) -> Any:
     return probability if strand == "+" else -probability
 
 
-def _picture(seen: _Seen, shown: tuple[int, int]) -> None:
+def _picture(seen: Seen, shown: tuple[int, int]) -> None:
     """Known exons above the probabilities of each strand and class, with the calls and what changes do to them."""
     job, plan, record, signs = seen.job, seen.job.plan, seen.source.record, seen.job.plan.signs
     chosen = seen.chosen
@@ -292,7 +195,7 @@ def _picture(seen: _Seen, shown: tuple[int, int]) -> None:
     )  # fmt: skip
 
 
-def _series(seen: _Seen, shown: tuple[int, int]) -> list[Series]:
+def _series(seen: Seen, shown: tuple[int, int]) -> list[Series]:
     """The probabilities of each class on each strand in the letters shown, each the largest of some windows."""
     job, plan, task, half = seen.job, seen.job.plan, seen.task, seen.job.plan.width // 2
     first = min(max(0, shown[0] - 1 - half - 1), max(0, job.done - 1))
@@ -332,7 +235,7 @@ def _show(hit: Hit | None, length: int) -> None:
     put(**{SITE: None if hit is None else hit.window}, **moved)
 
 
-def _say(seen: _Seen, measured: HeldOut | None) -> None:
+def _say(seen: Seen, measured: HeldOut | None) -> None:
     """How many sites were called, how many of the known ones are among them, what was read, and how often it errs."""
     job, plan, hits = seen.job, seen.job.plan, seen.hits
     errors = t("sequences.scan_not_measured")
@@ -379,7 +282,7 @@ def _changes_table(found: Sequence[Delta], name: str) -> None:
     save_button(t("sequences.changes_file"), frame, f"{name}-changes.csv")
 
 
-def _sites_table(seen: _Seen) -> None:
+def _sites_table(seen: Seen) -> None:
     """Sites by probability; a tick points one out, and a button reads the window of the one that is pointed out."""
     if not seen.hits:
         return
@@ -412,7 +315,7 @@ def _narrow(names: Iterable[str]) -> dict[str, Any]:
     return {name: st.column_config.Column(width="medium" if name in wide else "small") for name in names}
 
 
-def _frame(hits: Sequence[Hit], seen: _Seen) -> pd.DataFrame:
+def _frame(hits: Sequence[Hit], seen: Seen) -> pd.DataFrame:
     """A row a hit; whether it is known, where anything is."""
     known = [plain("sequences.is_known" if is_known(hit, seen.known) else "sequences.is_new") for hit in hits]
     columns: dict[str, list[Any]] = {
@@ -426,7 +329,7 @@ def _frame(hits: Sequence[Hit], seen: _Seen) -> pd.DataFrame:
     return pd.DataFrame({plain(f"sequences.hit_{name}"): values for name, values in columns.items()})
 
 
-def _downloads(seen: _Seen) -> None:
+def _downloads(seen: Seen) -> None:
     """Sites and the track as files, in the letters of the sequence."""
     name, hits = seen.source.record.id, seen.hits
     files = {
