@@ -36,15 +36,13 @@ from tests.pages.opening import (
     table,
 )
 from tests.pages.tiny import tiny_tokenizer
-from tests.runs.test_what_if import model_of
 from tests.safe.hostile import zip_of
 from transformer import Continuation, ContinueOptions, Intervention, continue_text, fill, intervening, load, run_any
 from transformer.attention.interventions.value import from_text, to_text
 from transformer.checkpoint.huggingface.library import quiet
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.nn.stacks import Decoder, DecoderConfig
-from transformer.runs.any_model import ModelRun
-from transformer.runs.what_if import logit_effects, read_under, scores, state_effects
+from transformer.runs.what_if import logit_effects, read_under
 from transformer.safe import zips
 from ui.map import shown as map_runs
 from ui.shared.subject import word_at
@@ -379,83 +377,24 @@ def test_the_map_opens_the_attention_of_a_decoder_of_ours_and_its_mask_leaks_not
     assert "nats" in said(page)
 
 
-OF_ENCODER = "encoder.0.self~zero~h1"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of models that read one text, each with another end."""
-    made, tokenizer = tmp_path_factory.mktemp("readers"), tiny_tokenizer()
-    for name in ("states", "positions", "next"):
-        torch.manual_seed(2)
-        model = model_of(name, len(tokenizer))
-        save_folder(made / name, model.architecture, model, tokenizer, examples=(READ,))
-    return made
-
-
-@pytest.fixture
-def readers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("ui.store.store.CHECKPOINTS", folder)
-    return folder
-
-
-def changed_page(**address: str) -> AppTest:
-    return fine(opened("what_if", **address))
-
-
-def two_runs(folder: Path, name: str, off: str = OF_ENCODER) -> tuple[ModelRun, ModelRun]:
-    """The unchanged run of such a model and the changed one."""
-    checkpoint = load(folder / name)
-    return run_any(checkpoint, READ), read_under(checkpoint, READ, from_text(off))
-
-
 def test_classes_before_and_after_and_a_head_is_switched(folders: Path) -> None:
-    page = changed_page(model="mine/classes", text=READ)
+    off = "encoder.0.self~zero~h1"
+    page = fine(opened("what_if", model="mine/classes", text=READ))
     assert "Nothing is changed" in said(page)
     page.button(key="switch-0").click()
     page = fine(moved(page, "switch-0"))
     assert not is_whole(page)
     assert address_of(page).get("do") == "encoder.0.self~zero~h0-2"
     assert "brings no mean outputs" in said(page)
-    page = opened("what_if", model="mine/classes", text=READ, do=OF_ENCODER.replace("zero", "mean"))
+    page = opened("what_if", model="mine/classes", text=READ, do=off.replace("zero", "mean"))
     assert any("mean" in one.value for one in page.warning), "no means are known"
-    page = changed_page(model="mine/classes", text=READ, do=OF_ENCODER, cell="1-2", layer="0", head="1")
-    found = logit_effects("abc", *(run.outputs["logits"] for run in two_runs(folders, "classes")))
+    page = fine(opened("what_if", model="mine/classes", text=READ, do=off, cell="1-2", layer="0", head="1"))
+    checkpoint = load(folders / "classes")
+    both = run_any(checkpoint, READ), read_under(checkpoint, READ, from_text(off))
+    found = logit_effects("abc", *(run.outputs["logits"] for run in both))
     shown = table(page, "log-odds")
     np.testing.assert_allclose(shown[["before", "now"]], [one.probabilities for one in found], atol=1e-6)
     np.testing.assert_allclose(shown["log-odds"], [one.change for one in found], atol=1e-5)
     added = from_text(address_of(pressed(page, "do-token_for_nobody")).get("do") or "")[1:]
     hidden = {(f"encoder.{layer}.self", "knock_out", (2,)) for layer in (0, 1)}
     assert {(one.site, one.action, one.keys) for one in added} == hidden
-
-
-@pytest.mark.parametrize(("name", "off"), [("next", "decoder"), ("positions", "encoder")])
-def test_each_position_has_a_bar(readers: Path, name: str, off: str) -> None:
-    """Of a decoder that of its own next token, and at the end of a chosen one; of others what was likeliest."""
-    do = OF_ENCODER.replace("encoder", off)
-    before, after = two_runs(readers, name, do)
-    was, now = scores(before).numpy(), scores(after).numpy()
-    follow = int(np.argsort(-was[-1])[1])
-    page = changed_page(model=name, do=do, following=str(follow))
-    followed = [*before.ids[1:], follow] if name == "next" else was.argmax(1)
-    moves = [now[i, token] - was[i, token] for i, token in enumerate(followed)]
-    np.testing.assert_allclose([row.value for row in bars_of(page, "effects")], moves, atol=1e-5)
-    assert (f"first token: {sum(moves[:-1]):+.2f} nats" in said(page)) == (name == "next")
-
-
-def test_a_model_without_a_head_says_so_and_shows_how_far_its_states_moved(readers: Path) -> None:
-    found = state_effects(*two_runs(readers, "states"))
-    page = changed_page(model="states", do=OF_ENCODER)
-    assert any("no head that scores" in part.value and "run_any" in part.value for part in page.info)
-    shown = page.dataframe[0].value
-    np.testing.assert_allclose(shown["length of the difference"], [one.moved for one in found], atol=1e-5)
-    np.testing.assert_allclose(shown["length before"], [one.lengths[0] for one in found], atol=1e-5)
-    page.segmented_control(key="map").set_value("before")
-    assert not fine(moved(page, "map")).dataframe
-    long = opened("what_if", model="states", text="the dog runs. " * 140)
-    assert "at most 512 are run here" in long.warning[0].value
-    (link,) = (one.proto for one in long.get("page_link") if "all of it" in one.proto.label)
-    assert (link.page, "input=the+dog" in link.query_string) == ("your_model", True)
-    empty = opened("what_if", model="states", text=" ")
-    assert not empty.exception
-    assert empty.warning
