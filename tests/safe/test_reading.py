@@ -1,24 +1,17 @@
 """Reading untrusted files: nothing is run, nothing is believed, every refusal says why and what to do."""
 
-import collections
-import datetime
 import io
 import os
-import pathlib
 import pickle
 import subprocess
 import sys
-import tarfile
 import types
 import warnings
 import zipfile
 from argparse import Namespace
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -29,19 +22,11 @@ from safetensors.torch import save
 from tests.checkpoint.references import REFERENCE, reference_file, weights
 from tests.fuzzing import calls_counted, memory_bounded
 from tests.safe import hostile
-from transformer.checkpoint import ReadLimits, load
-from transformer.checkpoint.foreign.bundle import bundle
-from transformer.checkpoint.foreign.recognition import recognise
+from tests.safe.crafted import archive, read_bytes
+from transformer.checkpoint import load
 from transformer.checkpoint.load import read
-from transformer.checkpoint.weight_files import LIKE_WEIGHTS
 from transformer.errors import CheckpointError
 from transformer.safe.limits import DEFAULT_LIMITS
-from transformer.safe.reading import read_stream
-
-
-def _read(data: bytes, limits: ReadLimits = DEFAULT_LIMITS):
-    return read_stream(io.BytesIO(data), "upload.pt", limits)
-
 
 MOST_MEGABYTES, MOST_CALLS = 500, 20_000_000
 """What reading a small file may take: the most work is 8 million calls, with those that check signatures."""
@@ -55,7 +40,7 @@ def test_every_trick_is_refused_by_name_quickly_and_without_memory(corpus, tmp_p
     marker = tmp_path / "executed"
     for trick, data, reason in corpus(str(marker)) if corpus is hostile.corpus else corpus():
         with memory_bounded(MOST_MEGABYTES), calls_counted() as count, pytest.raises(CheckpointError) as refused:
-            _read(data)
+            read_bytes(data)
         assert reason in str(refused.value), (trick, str(refused.value))
         assert str(refused.value).startswith("upload.pt is refused: "), trick
         assert "Remedy: " in str(refused.value), trick
@@ -79,7 +64,7 @@ def test_a_refusal_names_exactly_what_was_asked_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "my_models", module)
     data = hostile.saved(net())
     with pytest.raises(CheckpointError, match=r"import 'my_models\.Net'.*save its weights alone"):
-        _read(data)
+        read_bytes(data)
 
 
 def test_truncated_files_are_refused_at_every_length():
@@ -89,7 +74,7 @@ def test_truncated_files_are_refused_at_every_length():
         cuts += hostile.truncations(write(tensors), 97)
     for cut in cuts:
         with pytest.raises(CheckpointError):
-            _read(cut)
+            read_bytes(cut)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.bool])
@@ -97,7 +82,7 @@ def test_truncated_files_are_refused_at_every_length():
 def test_every_kind_of_number_is_read_exactly(dtype, write):
     tensors = {"a": torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype), "b.c": torch.tensor(7).to(dtype)}
     data = write(tensors)
-    found = _read(data).tensors
+    found = read_bytes(data).tensors
     assert found.keys() == tensors.keys()
     assert all(torch.equal(found[name], tensor) and found[name].dtype == dtype for name, tensor in tensors.items())
 
@@ -107,14 +92,14 @@ def test_views_parameters_and_empty_tensors_are_read(write):
     base = torch.arange(24.0).reshape(4, 6)
     tensors = {"whole": base, "part": base[1:3, ::2], "turned": base.T, "none": torch.zeros(0, 3)}
     tensors["trained"] = torch.nn.Parameter(base)
-    found = _read(write(tensors)).tensors
+    found = read_bytes(write(tensors)).tensors
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
 
 
 def test_settings_come_along_as_plain_values():
     options = Namespace(n_head=3, name="x", flag=True, rate=0.5, nothing=None, listed=[1])
     made = {"n_head": 2, "nested": {"n_head": 7}}
-    contents = _read(
+    contents = read_bytes(
         hostile.saved({"settings": options, "config": {"lr": 1}, "model_args": made, "model": {"a": torch.ones(2)}})
     )
     assert contents.settings == {
@@ -136,7 +121,7 @@ def test_tensors_of_torch_0_4_and_1_0_whose_hooks_are_none_are_read(write, monke
     data = write({"a": values})
     monkeypatch.undo()
     assert torch.load(io.BytesIO(data), weights_only=True)["a"].equal(values)
-    assert _read(data).tensors["a"].equal(values)
+    assert read_bytes(data).tensors["a"].equal(values)
 
 
 def test_torchscript_is_called_so_and_its_remedy_works(tmp_path):
@@ -159,7 +144,7 @@ def test_torchscript_is_called_so_and_its_remedy_works(tmp_path):
         read(written, DEFAULT_LIMITS)
     for old in ("constants.pkl", "model.json", "code/m.py"):  # nothing compressed; torch before 1.4 had no pickle
         with pytest.raises(CheckpointError, match="TorchScript program"):
-            _read(hostile.zip_of((f"m/{old}", b"{}"), packed=False))
+            read_bytes(hostile.zip_of((f"m/{old}", b"{}"), packed=False))
     assert set(read(again, DEFAULT_LIMITS).tensors) == {"inside.weight", "inside.bias"}
 
 
@@ -168,7 +153,7 @@ def test_shared_containers_are_no_cycle():
     doubled: list[object] = [shared]
     for _ in range(40):
         doubled = [doubled, doubled]
-    assert _read(hostile.saved({"model": shared, "again": shared, "lots": doubled})).tensors.keys() == {"weight"}
+    assert read_bytes(hostile.saved({"model": shared, "again": shared, "lots": doubled})).tensors.keys() == {"weight"}
 
 
 @pytest.mark.parametrize("write", [save, *hostile.TORCH])
@@ -179,7 +164,7 @@ def test_no_other_reader_is_asked(write, monkeypatch):
     readers = ((torch, "load"), (torch._C, "PyTorchFileReader"), (zipfile, "ZipFile"), (safetensors, "safe_open"))
     for owner, name in (*readers, (safetensors, "deserialize"), (safetensors.torch, "load")):
         monkeypatch.setattr(owner, name, None)
-    assert torch.equal(_read(data).tensors["a"], tensors["a"])
+    assert torch.equal(read_bytes(data).tensors["a"], tensors["a"])
 
 
 def test_many_readers_at_once_read_the_same():
@@ -212,7 +197,7 @@ def test_limits_hold(limit):
             read(reference_file("jadore-emb"), replace(DEFAULT_LIMITS, **{limit: of_torch}))
     if other:
         with pytest.raises(CheckpointError, match=other):
-            _read(save(weights("kmer")), replace(DEFAULT_LIMITS, **{limit: of_safetensors}))
+            read_bytes(save(weights("kmer")), replace(DEFAULT_LIMITS, **{limit: of_safetensors}))
 
 
 def test_a_path_to_nothing_is_refused_and_a_pipe_before_it_is_opened(tmp_path):
@@ -253,192 +238,18 @@ def test_half_a_pair_is_reported(tmp_path):
         load(tmp_path)
 
 
-STATE = {"layer.weight": torch.arange(6.0).reshape(2, 3), "layer.bias": torch.ones(2)}
-LONE = torch.tensor(0.3)
-
-
-def found_in(root: object) -> tuple[set[str], str]:
-    found = _read(hostile.saved(root))
-    return set(found.tensors), found.place
-
-
-OTHER = {name: tensor + 1 for name, tensor in STATE.items()}
-ADAM = {
-    "state": {0: {"exp_avg": STATE["layer.weight"], "exp_avg_sq": LONE, "step": LONE}},
-    "param_groups": [{"lr": 0.1}],
-}
-PLACES: list[tuple[Any, str]] = [
-    ({"model": STATE, "loss": LONE}, "model"),
-    ({"loss": LONE, "model": STATE}, "model"),
-    ({"epoch": 1, "state_dict": STATE, "best_acc1": LONE}, "state_dict"),
-    ({"model": {"module": STATE, "step": LONE}}, "model.module"),
-    ({"transformer": STATE, "optimizer": {"lr": 0.1}}, "transformer"),
-    ({"checkpoint": {"model": STATE}}, "checkpoint.model"),
-    ({"ema": STATE}, "ema"),
-    ({"model": STATE, "ema": STATE}, "model"),
-    (STATE, ""),
-    ([STATE, ADAM], "0"),
-    ((ADAM, STATE), "1"),
-    ({"netG": STATE, "opt": ADAM}, "netG"),
-    ({"ema_state_dict": STATE, "loss": LONE}, "ema_state_dict"),
-    ({"best": {"weights_of_it": STATE}, "optimizer": {"a": LONE, "b": LONE, "c": LONE}}, "best.weights_of_it"),
-    ({"student": STATE, "teacher": dict(STATE)}, "student"),
-    ({"results": [{"epoch": 1}, {"epoch": 2, "net_state": STATE}]}, "results.1.net_state"),
-    (collections.defaultdict(list, {"state_dict": collections.defaultdict(dict, STATE)}), "state_dict"),
-]
-
-
-@pytest.mark.parametrize(("root", "place"), PLACES)
-def test_weights_are_found_beside_anything_under_any_name_and_in_lists(root: object, place: str) -> None:
-    assert found_in(root) == (set(STATE), place)
-
-
-def test_tensors_beside_the_weights_belong_to_them_where_there_are_as_many() -> None:
-    assert found_in({**STATE, "extra": LONE}) == ({*STATE, "extra"}, "")
-    assert found_in({"weight": LONE, "bias": LONE, "model": STATE}) == ({"weight", "bias"}, "")
-
-
-@pytest.mark.parametrize(
-    "names", [("encoder", "decoder"), ("encoder_state_dict", "decoder_state_dict"), ("encoder_state", "decoder_state"),
-              ("en", "de"), ("enc", "dec")],
-)  # fmt: skip
-def test_a_pair_is_found_under_the_names_of_tutorials(names: tuple[str, str]) -> None:
-    beside = {"en_opt": ADAM, "encoder_optimizer": {"a": LONE}, "loss": LONE}
-    found, _ = found_in({names[0]: STATE, names[1]: OTHER, **beside})
-    assert found == {f"{half}.{name}" for half in ("encoder", "decoder") for name in STATE}
-
-
-NO_TENSORS = "holds no tensors"
-UNREAD: list[tuple[Any, str]] = [
-    ({"a": {"net": STATE}, "b": OTHER}, r"several sets of weights of one size: 'b', 'a\.net'"),
-    ({"model": STATE, "pairs": {((1, 2), 3): 4}}, "a key is a tuple"),
-    ({"best": {"weights": list(STATE.values())}}, NO_TENSORS),
-    ([LONE, "a"], NO_TENSORS),
-    (list(STATE.items()), NO_TENSORS),
-    ({"model": {"weight": np.float64(0.3)}}, NO_TENSORS),  # nothing that is passed over can stand in a tensor's place
-    ({"model": {"weight": datetime.date(2026, 1, 2)}}, NO_TENSORS),
-]
-
-
-@pytest.mark.parametrize(("root", "message"), UNREAD)
-def test_where_no_weights_or_several_are_none_is_chosen(root: object, message: str) -> None:
-    with pytest.raises(CheckpointError, match=message):
-        found_in(root)
-
-
-def test_looking_everywhere_costs_no_more_than_the_file() -> None:
-    """Long keys over many small containers, each reached in two ways: places are not written out."""
-    inner: object = {str(i): {} for i in range(9_000)}
-    for _ in range(50):
-        inner = {"k" * 900: inner}
-    with pytest.raises(CheckpointError, match="holds no tensors"):
-        found_in({"first": inner, "second": inner})
-
-
-def test_what_lies_under_a_tuple_is_passed_over_and_told() -> None:
-    found = _read(hostile.saved({"model": STATE | {("a", "b"): LONE}, "pairs": {(1, "a"): 3}, "best": 1}))
-    assert set(found.tensors) == STATE.keys()
-    assert found.dropped == ("dict[tuple]",)
-
-
-def _written(write: Callable[[io.BytesIO], object]) -> bytes:
-    held = io.BytesIO()
-    write(held)
-    return held.getvalue()
-
-
-KINDS = {
-    "npz of numpy": hostile.zip_of(("weight.npy", b"x"), packed=False),
-    "model of Keras": hostile.zip_of(("metadata.json", b"x"), packed=False),
-    "git-LFS pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n",
-    "GGUF": b"GGUF\x03\x00\x00\x00" + bytes(40),
-    "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(40),
-    "ONNX": b"\x08\x08\x12\x07pytorch\x1a\x052.9.0" + bytes(40),
-    "picture": b"\x89PNG\r\n\x1a\n" + bytes(40),
-    "PDF": b"%PDF-1.7\n",
-    "packed archive": tarfile.TarInfo("model.pt").tobuf(),
-    "array of numpy": _written(lambda held: np.save(held, np.zeros(3))),
-    "web page": b"\n<!DOCTYPE html><html><head>",
-}
-
-
-@pytest.mark.parametrize("ending", LIKE_WEIGHTS)
-def test_what_else_people_bring_is_read_or_named(ending):
-    state = io.BytesIO()
-    torch.save(STATE, state)
-    assert bundle({f"model{ending}": state}).contents.tensors.keys() == STATE.keys()
-    with pytest.raises(CheckpointError, match="it is a GGUF file"):
-        bundle({f"model{ending}": io.BytesIO(KINDS["GGUF"])})
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["model.pt", "model.safetensors"])
-def test_a_file_of_another_kind_is_named_for_what_it_is(kind, name):
-    with pytest.raises(CheckpointError) as refused:
-        read_stream(io.BytesIO(KINDS[kind]), name)
-    said = str(refused.value)
-    assert kind in said
-    assert said.startswith(f"{name} is refused")
-    assert "Remedy: " in said
-
-
-BESIDE = {
-    "numpy._core.multiarray.scalar": np.float64(0.3),
-    "numpy._core.multiarray._reconstruct": np.arange(6).reshape(2, 3),
-    "datetime.datetime": datetime.datetime(2026, 1, 2, 3, 4, tzinfo=datetime.UTC),
-    "datetime.timedelta": datetime.timedelta(days=1),
-    "pathlib.PosixPath": pathlib.PosixPath("a/b"),
-    "__builtin__.set": {1, 2},
-    "collections.deque": collections.deque([1, 2], maxlen=5),
-    "collections.Counter": collections.Counter("abca"),
-}
-
-
-@pytest.mark.parametrize("write", hostile.TORCH)
-@pytest.mark.parametrize("kind", BESIDE)
-def test_plain_values_beside_the_weights_are_passed_over_by_name(kind, write):
-    root = {"best": BESIDE[kind], "model": STATE, "log": [BESIDE[kind]]}
-    found = _read(write(root))
-    assert found.tensors.keys() == STATE.keys()
-    assert all(torch.equal(found.tensors[name], STATE[name]) for name in STATE)
-    assert kind in found.dropped
-    assert not _read(hostile.saved({"model": STATE})).dropped
-
-
-def test_what_was_passed_over_is_said_in_the_report():
-    root = {"net": {"inner": weights("annotated")}, "when": datetime.date(2026, 1, 2)}
-    found = recognise(_read(hostile.saved(root)), {})
-    assert found.fits
-    assert "datetime.date" in found.text
-    assert "the weights lie under net.inner" in found.text
-
-
-class Strange:
-    """What only a program could make again."""
-
-    def __reduce__(self):
-        return (print, ("made",))
-
-
-def test_nothing_else_is_passed_over(capsys):
-    for value in (Strange(), Strange, torch.nn.Linear(2, 3), pickle.loads):
-        with pytest.raises(CheckpointError, match=r"asks to import|is damaged"):
-            found_in({"model": STATE, "x": value})
-    assert not capsys.readouterr().out
-
-
 @settings(max_examples=60)
 @given(data=st.binary(max_size=300), start=st.sampled_from([b"", b"PK\x03\x04", b"\x80\x02", b"\x0a\0\0\0\0\0\0\0{"]))
 def test_anything_at_all_is_refused(data, start):
     with pytest.raises(CheckpointError):
-        _read(start + data)
+        read_bytes(start + data)
 
 
 @settings(max_examples=60)
 @given(steps=st.lists(st.sampled_from(sorted("}]()lut.Rbsae0Nq\x00h\x00\x85\x86\x87\x88\x89")), max_size=60))
 def test_programs_of_random_steps_are_refused(steps):
     with pytest.raises(CheckpointError):
-        _read(hostile.archive(b"\x80\x02" + "".join(steps).encode("latin-1") + b"."))
+        read_bytes(archive(b"\x80\x02" + "".join(steps).encode("latin-1") + b"."))
 
 
 def test_mutants_are_refused_or_read_as_other_readers_read_them():
