@@ -1,16 +1,23 @@
-"""What each intervention means, cell by cell: plain loops over numbers, to hold the library against."""
+"""What each intervention means, cell by cell: plain loops over numbers, to hold the library against.
+
+And what that is tried on: models of every dialect, what they read, and interventions drawn at random.
+"""
 
 import copy
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from transformer.attention.interventions.value import Intervention
+from transformer.attention.capture import recording, watch
+from transformer.attention.interventions.value import ACTIONS, Donor, Intervention
 from transformer.nn.masks import Mask
+from transformer.nn.seq2seq import Seq2Seq, preset
 
 Numbers = list[float]
 
@@ -104,3 +111,58 @@ def model_by_hand(model: Any, interventions: Sequence[Intervention]) -> tuple[An
         cores[str(site)] = ByHand(core.scale, [one for one in interventions if one.site == site])
         setattr(other.get_submodule(parent), child, cores[str(site)])
     return other, cores
+
+
+BATCH, SOURCE, TARGET, HEADS, D_K, D_V, D_MODEL, VOCAB = 2, 7, 5, 3, 11, 13, 17, 19
+DIALECTS = {
+    "annotated": ("annotated", {}),
+    "annotated, norm after": ("annotated", {"norm_first": False}),
+    "jadore": ("jadore", {}),
+    "torch": ("torch", {}),
+    "torch, norm before": ("torch", {"norm_first": True}),
+}
+MEAN = tuple(0.1 * i - 0.4 for i in range(D_V))
+
+
+@cache
+def model(dialect: str = "torch", **changes: Any) -> Seq2Seq:
+    name, options = DIALECTS[dialect]
+    sizes = dict(source_vocab=VOCAB, target_vocab=VOCAB, d_model=D_MODEL, n_heads=HEADS, d_k=D_K, d_v=D_V, d_ff=23)
+    depths = dict(n_encoder_layers=2, n_decoder_layers=2, max_length=29)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        made = Seq2Seq(preset(name, **(sizes | depths | options | changes)))
+        for parameter in made.parameters():
+            torch.nn.init.normal_(parameter, std=0.4)
+    return watch(made.double().eval())
+
+
+def inputs(seed: int = 0, batch: int = BATCH) -> tuple[Tensor, Tensor]:
+    """Sources and targets; the last source of a batch has two positions of padding."""
+    random = torch.Generator().manual_seed(seed)
+    source = torch.randint(3, VOCAB, (batch, SOURCE), generator=random)
+    target = torch.randint(3, VOCAB, (batch, TARGET), generator=random)
+    if batch > 1:
+        source[-1, -2:] = 0
+    return source, target
+
+
+@cache
+def donor(dialect: str = "torch", seed: int = 5, batch: int = 1) -> Donor:
+    with torch.inference_mode(), recording(outputs=True) as seen:
+        model(dialect)(*inputs(seed, batch))
+    return seen.donor("other")
+
+
+PLACES = st.sampled_from(["encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.1.cross"])
+SOME = st.one_of(st.none(), st.sets(st.integers(0, 2), min_size=1).map(sorted))
+VALUES = {"temperature": 0.7, "mean": MEAN, "force": (1.0,)}
+FIELDS = st.fixed_dictionaries(dict(site=PLACES, action=st.sampled_from(ACTIONS), heads=SOME, queries=SOME, keys=SOME))
+
+
+def made_of(fields: dict[str, Any]) -> Intervention:
+    """An intervention with a value that its action takes, and with keys only where it takes them."""
+    action = fields["action"]
+    value = donor() if action.startswith("patch") else VALUES.get(action)
+    keys = fields["keys"] if action in {"knock_out", "cut", "uniform", "sharpest"} else None
+    return Intervention(**(fields | dict(keys=keys, value=value)))

@@ -1,7 +1,6 @@
 """What each intervention means, in every dialect: held against loops over cells, and against runs that need none.
 
-In decoding, row t acts on the step that writes token t, cached and uncached alike. As values they are frozen and
-hashable, written to text and read back.
+In decoding, row t acts on the step that writes token t, cached and uncached alike.
 """
 
 import copy
@@ -20,41 +19,32 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from tests.attention.interventions.by_hand import model_by_hand, output_by_hand, row_by_hand
+from tests.attention.interventions.by_hand import (
+    DIALECTS,
+    FIELDS,
+    HEADS,
+    MEAN,
+    TARGET,
+    VOCAB,
+    donor,
+    inputs,
+    made_of,
+    model,
+    model_by_hand,
+    output_by_hand,
+    row_by_hand,
+)
 from tests.classifiers import sequence_checkpoint
 from tests.waiting import PATIENCE
 from transformer.attention.capture import recording, watch
 from transformer.attention.interventions.edits import intervening
-from transformer.attention.interventions.value import ACTIONS, MOST_PARTS, Donor, Intervention, from_text, to_text
+from transformer.attention.interventions.value import Intervention
 from transformer.errors import InputError
 from transformer.nn.recurrent import Recurrent, RecurrentConfig
 from transformer.nn.search import DecodingOptions, decode
-from transformer.nn.seq2seq import Seq2Seq, preset
 from transformer.nn.stacks import Encoder, EncoderConfig
 
-BATCH, SOURCE, TARGET, HEADS, D_K, D_V, D_MODEL, VOCAB = 2, 7, 5, 3, 11, 13, 17, 19
-DIALECTS = {
-    "annotated": ("annotated", {}),
-    "annotated, norm after": ("annotated", {"norm_first": False}),
-    "jadore": ("jadore", {}),
-    "torch": ("torch", {}),
-    "torch, norm before": ("torch", {"norm_first": True}),
-}
-MEAN = tuple(0.1 * i - 0.4 for i in range(D_V))
 PART: dict[str, Any] = dict(heads=(0, 2), queries=(1, 3))
-
-
-@cache
-def model(dialect: str = "torch", **changes: Any) -> Seq2Seq:
-    name, options = DIALECTS[dialect]
-    sizes = dict(source_vocab=VOCAB, target_vocab=VOCAB, d_model=D_MODEL, n_heads=HEADS, d_k=D_K, d_v=D_V, d_ff=23)
-    depths = dict(n_encoder_layers=2, n_decoder_layers=2, max_length=29)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        made = Seq2Seq(preset(name, **(sizes | depths | options | changes)))
-        for parameter in made.parameters():
-            torch.nn.init.normal_(parameter, std=0.4)
-    return watch(made.double().eval())
 
 
 @cache
@@ -63,23 +53,6 @@ def encoder() -> Encoder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(2)
         return Encoder(EncoderConfig.of(vocab=VOCAB, d_model=12, n_heads=3, d_ff=7, n_layers=2)).double().eval()
-
-
-def inputs(seed: int = 0, batch: int = BATCH) -> tuple[Tensor, Tensor]:
-    """Sources and targets; the last source of a batch has two positions of padding."""
-    random = torch.Generator().manual_seed(seed)
-    source = torch.randint(3, VOCAB, (batch, SOURCE), generator=random)
-    target = torch.randint(3, VOCAB, (batch, TARGET), generator=random)
-    if batch > 1:
-        source[-1, -2:] = 0
-    return source, target
-
-
-@cache
-def donor(dialect: str = "torch", seed: int = 5, batch: int = 1) -> Donor:
-    with torch.inference_mode(), recording(outputs=True) as seen:
-        model(dialect)(*inputs(seed, batch))
-    return seen.donor("other")
 
 
 def actions(site: str, dialect: str) -> list[Intervention]:
@@ -129,20 +102,6 @@ def test_every_action_is_its_formula_cell_by_cell(dialect: str) -> None:
         for one in actions(site, dialect)[number % 2 :: 2] if dialect != "torch" else actions(site, dialect):
             is_by_hand(model(dialect), [one], *inputs())
             assert not torch.allclose(changed(model(dialect), [one], *inputs())[0], plain, rtol=0, atol=1e-6), one
-
-
-PLACES = st.sampled_from(["encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.1.cross"])
-SOME = st.one_of(st.none(), st.sets(st.integers(0, 2), min_size=1).map(sorted))
-VALUES = {"temperature": 0.7, "mean": MEAN, "force": (1.0,)}
-FIELDS = st.fixed_dictionaries(dict(site=PLACES, action=st.sampled_from(ACTIONS), heads=SOME, queries=SOME, keys=SOME))
-
-
-def made_of(fields: dict[str, Any]) -> Intervention:
-    """An intervention with a value that its action takes, and with keys only where it takes them."""
-    action = fields["action"]
-    value = donor() if action.startswith("patch") else VALUES.get(action)
-    keys = fields["keys"] if action in {"knock_out", "cut", "uniform", "sharpest"} else None
-    return Intervention(**(fields | dict(keys=keys, value=value)))
 
 
 @settings(max_examples=25, deadline=None)
@@ -408,84 +367,3 @@ def test_what_does_not_exist_is_refused_and_says_what_does() -> None:
     ):
         with intervening([one]):
             made(source, target)
-
-
-NUMBERS = st.lists(st.floats(-1e9, 1e9, allow_subnormal=True), min_size=1, max_size=5)
-
-
-@given(st.lists(FIELDS, max_size=4), NUMBERS, st.sets(st.integers(0, 300), min_size=1))
-def test_text_brings_back_what_it_was_written_from(
-    drawn: list[dict[str, Any]], numbers: list[float], rows: set[int]
-) -> None:
-    every = (
-        Intervention("pooling", "temperature", value=abs(numbers[0]) + 1e-6),
-        Intervention("decoder.cross", "mean", value=numbers),
-        *(made_of(fields | dict(queries=rows)) for fields in drawn),
-    )
-    assert from_text(to_text(every), {"other": donor()}) == every
-    assert hash(every) == hash(from_text(to_text(every), {"other": donor()}))
-    assert not set(to_text(every)) - set("abcdefghijklmnopqrstuvwxyz0123456789._~-+")
-
-
-def test_the_short_string_is_short_and_says_what_it_says() -> None:
-    forced = Intervention("decoder.2.cross", "force", heads=[1], queries=2, keys=(5, 3), value=(0.25, 0.75))
-    off = Intervention("encoder.0.self", "mean", heads=(3, 0, 1, 2, 2))
-    assert to_text([forced, off]) == "decoder.2.cross~force~h1~q2~k3.5~v0.75_0.25~~encoder.0.self~mean~h0-3"
-    assert forced.keys == (3, 5)
-    assert forced.value == (0.75, 0.25), "weights go with their keys"
-    assert str(forced.message) == "decoder.2.cross (head 1, row 2, keys 3, 5) forced to 0.75 0.25"
-    assert forced.message.in_language("zh") != str(forced.message)
-    assert from_text("") == ()
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        (dict(site="no site!", action="zero"), "is no name of an attention"),
-        (dict(site="a", action="explode"), "action='explode' is not known: choose one of knock_out, cut"),
-        (dict(site="a", action="zero", keys=(1,)), "zero changes whole rows or heads: leave keys out"),
-        (dict(site="a", action="zero", heads=()), "heads names no position"),
-        (dict(site="a", action="zero", heads=(-1,)), "heads holds '-1', which is no position"),
-        (dict(site="a", action="zero", heads=(True,)), "heads holds 'True'"),
-        (dict(site="a", action="zero", queries="12"), "queries holds '12'"),
-        (dict(site="a", action="zero", queries=range(10**5)), "queries names 100000 positions, at most 20000"),
-        (dict(site="a", action="zero", value=1.0), "zero takes no value"),
-        (dict(site="a", action="temperature"), "value='None' does not fit temperature"),
-        (dict(site="a", action="temperature", value=0), "a temperature of 0 is no temperature"),
-        (dict(site="a", action="temperature", value=float("nan")), "does not fit temperature: give finite numbers"),
-        (dict(site="a", action="force", value=(0.5, 0.6)), r"a sum of 1 \(here 1.1\)"),
-        (dict(site="a", action="force", value=(1.5, -0.5)), r"lowest here -0.5"),
-        (dict(site="a", action="force", keys=(1, 1), value=(0.5, 0.5)), "2 keys and 2 weights: give each key, once"),
-        (dict(site="a", action="force", keys=(1,)), "1 keys and 0 weights"),
-        (dict(site="a", action="force", value=("x",)), "does not fit force"),
-        (dict(site="a", action="patch_output", value=(1.0,)), "patch_output needs a donor"),
-        (dict(site="a", action="mean", value=()), "the value of mean holds 0 numbers"),
-    ],
-)  # fmt: skip
-def test_what_is_no_intervention_is_refused_by_name(given: dict[str, object], told: str) -> None:
-    with pytest.raises(InputError, match=told):
-        Intervention(**given)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("zero", "'zero' is no intervention: write SITE~ACTION"),
-        ("a~zero~h", "is no intervention"),
-        ("a~zero~h1~h2", "is no intervention"),
-        ("a~zero~x1", "is no intervention"),
-        ("a~zero~h3-1", "is no intervention"),
-        ("a~zero~h0-999999999", "is no intervention"),
-        ("a~zero~h99999999999999999999", "is no intervention"),
-        ("a~force~v0.5_x", "is no intervention"),
-        ("a~temperature~v1_2", "does not fit temperature"),
-        ("a~patch_output~vwhose", "the donor 'whose' is not here"),
-        ("<script>~zero", "'<script>' is no name of an attention"),
-        ("~~".join(["a~zero"] * 10**5), f"holds 100000 interventions in 799998 characters: at most {MOST_PARTS}"),
-        ("a~zero~h" + "1." * 20_000, "at most 500 in 20000 are read"),
-    ],
-)
-def test_a_hostile_string_is_refused_by_what_is_wrong_in_it(text: str, told: str) -> None:
-    with pytest.raises(InputError, match=told) as refused:
-        from_text(text)
-    assert len(str(refused.value)) < 500
