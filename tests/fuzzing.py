@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.safe.crafted import safetensors
+from tests.safe.hostile import safetensors
 
 MEMORY_BYTES = 1024**3
 """What a process may take beside what it has, which is more the more tests ran before in the one that forks it."""

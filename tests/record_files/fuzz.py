@@ -18,7 +18,7 @@ import torch
 
 from tests.fuzzing import count_ends, damaged, header_of, other_header, other_json, tried
 from tests.record_files.samples import Samples, everything, same
-from tests.safe.crafted import safetensors
+from tests.safe.hostile import safetensors
 from transformer.attention.record import Record
 from transformer.errors import CheckpointError
 from transformer.messages import LANGUAGES

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.attention.maps import numbered, record_of
 from tests.record_files.fuzz import GOOD, outcome, parts_of, whole
 from tests.record_files.samples import DTYPES, Samples, everything, same
-from tests.safe.crafted import safetensors as safetensors_file
+from tests.safe.hostile import safetensors as safetensors_file
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import AttentionInputs, Weights

@@ -27,8 +27,8 @@ from torch import Tensor
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_modules import encoder_only
 from tests.fuzzing import count_ends, damaged, flipped, moved, other_header, tried
-from tests.safe.crafted import Part, parts_of, zipped
-from tests.safe.hostile import LIES, STRANGE_JSON, STRANGE_OBJECTS, saved
+from tests.safe.archives import LIES, Part, parts_of, zipped
+from tests.safe.hostile import STRANGE_JSON, STRANGE_OBJECTS, saved
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.inspect import inspect_contents
 from transformer.errors import CheckpointError, HeedmapError

@@ -1,44 +1,26 @@
 """Files that mean harm or are broken, made on the spot: each with a part of the reason that it is refused for.
 
-Archives with any field turned into a lie; pickles that hold objects which cannot be printed or compared in a lifetime,
-in every place; headers with values of another kind.
+Pickles that hold objects which cannot be printed or compared in a lifetime, in every place; headers with values of
+another kind.
 """
 
 import io
+import json
 import os
 import pickle
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from tests.safe.crafted import (
-    PROTOCOL,
-    STOP,
-    Part,
-    archive,
-    block,
-    calling,
-    compressed,
-    deep,
-    doubled,
-    entry,
-    legacy,
-    listed,
-    named,
-    number,
-    parts_of,
-    safetensors,
-    table,
-    tensor,
-    text,
-    zipped,
-)
+from tests.safe.archives import Part, zipped
+from transformer.safe.reading import LEGACY_START
 
+PROTOCOL, STOP = b"\x80\x02", b"."
 MILLION = 1_000_000
 NUMBERS = bytes(24)
 
@@ -60,6 +42,58 @@ class Touch:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return os.system, (f"touch {self.marker}",)
+
+
+def text(value: str) -> bytes:
+    return b"X" + struct.pack("<I", len(value.encode())) + value.encode()
+
+
+def number(value: int) -> bytes:
+    data = pickle.encode_long(value)
+    return b"\x8a" + bytes([len(data)]) + data
+
+
+def block(key: str, numel: int, kind: str = "FloatStorage") -> bytes:
+    """A reference to a block of numbers, as torch writes it."""
+    return b"(" + text("storage") + f"ctorch\n{kind}\n".encode() + text(key) + text("cpu") + number(numel) + b"tQ"
+
+
+def tensor(key: str, numel: int, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> bytes:
+    """A tensor cut from a block, as torch writes it."""
+    sizes, steps = (b"(" + b"".join(map(number, part)) + b"t" for part in (shape, strides))
+    hooks = b"ccollections\nOrderedDict\n)R"
+    rebuild = b"ctorch._utils\n_rebuild_tensor_v2\n("
+    return rebuild + block(key, numel) + number(offset) + sizes + steps + b"\x89" + hooks + b"tR"
+
+
+def table(*entries: tuple[str, bytes]) -> bytes:
+    """A pickle of a dictionary whose values are given as programs."""
+    return PROTOCOL + b"}(" + b"".join(text(name) + value for name, value in entries) + b"u" + STOP
+
+
+def archive(program: bytes, blocks: dict[str, bytes] | None = None, **options: Any) -> bytes:
+    """A torch file with this pickle and these blocks."""
+    parts = [Part("archive/data.pkl", program), Part("archive/version", b"3\n")]
+    parts += [Part(f"archive/data/{key}", data) for key, data in (blocks or {}).items()]
+    parts += [Part(name, data) for name, data in options.get("more", ())]
+    return zipped(parts, comment=options.get("comment", b""))
+
+
+def compressed(data: bytes) -> bytes:
+    """A torch file with a block that is far smaller in the file than in memory."""
+    small = zlib.compress(data)[2:-4]
+    parts = [Part("archive/data.pkl", table(("a", b"N"))), Part("archive/data/0", small, method=8, n_bytes=len(data))]
+    return zipped(parts)
+
+
+def safetensors(header: Any, data: bytes = b"", length: int | None = None) -> bytes:
+    """A safetensors file with this header, which may lie about its length."""
+    written = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(written) if length is None else length) + written + data
+
+
+def entry(shape: Any = (2, 3), start: Any = 0, stop: Any = 24, kind: str = "F32") -> dict[str, Any]:
+    return {"dtype": kind, "shape": shape, "data_offsets": [start, stop]}
 
 
 def saved(value: Any, **options: Any) -> bytes:
@@ -92,6 +126,10 @@ def cycle() -> bytes:
     holds_itself: dict[str, Any] = {"weight": torch.ones(2)}
     holds_itself["again"] = holds_itself
     return saved({"model": holds_itself})
+
+
+def calling(name: str, arguments: bytes) -> bytes:
+    return table(("a", f"c{name}\n".replace(" ", "\n").encode() + arguments + b"R"))
 
 
 def corpus(marker: str) -> Iterator[tuple[str, bytes, str]]:
@@ -170,71 +208,6 @@ def truncations(whole: bytes, parts: int) -> list[bytes]:
     return [whole[: len(whole) * i // parts] for i in range(parts)]
 
 
-AS_TORCH = "not written as torch.save writes it"
-TWO = "described differently"
-
-LIES: dict[str, tuple[dict[str, Any], str]] = {
-    "the bit of a directory": ({"outside": 0x10}, AS_TORCH),
-    "hidden": ({"outside": 0x02}, AS_TORCH),
-    "rights of Unix": ({"outside": 0o600 << 16}, AS_TORCH),
-    "a directory of Unix": ({"outside": 0o040755 << 16}, AS_TORCH),
-    "a link": ({"outside": 0o120777 << 16}, AS_TORCH),
-    "text": ({"inside": 1}, AS_TORCH),
-    "a comment": ({"comment": b"hello"}, AS_TORCH),
-    "deflated": ({"method": 8}, "is compressed"),
-    "sizes that differ": ({"n_bytes": 20}, "is compressed"),
-    "encrypted": ({"flags": 0x809}, "is encrypted"),
-    "strongly encrypted": ({"flags": 0x848}, AS_TORCH),
-    "patched": ({"flags": 0x828}, AS_TORCH),
-    "a name that is no UTF-8": ({"flags": 0x008}, AS_TORCH),
-    "other flags before the bytes": ({"local_flags": 0x800, "behind": b""}, TWO),
-    "other name before the bytes": ({"local_name": "archive/data/1"}, TWO),
-    "other sizes before the bytes": ({"local_sizes": (0, 24, 20)}, TWO),
-    "other checksum before the bytes": ({"local_sizes": (7, 24, 24)}, TWO),
-    "other sizes behind the bytes": ({"behind": struct.pack("<4s3I", b"PK\x07\x08", 0, 24, 20)}, "behind its bytes"),
-    "nothing behind the bytes": ({"behind": b""}, "behind its bytes"),
-    "a checksum of other bytes": ({"checksum": 7}, "checksum is another"),
-    "large sizes": ({"extra": struct.pack("<HHQQ", 1, 16, 24, 24)}, AS_TORCH),
-    "a unicode name": ({"extra": struct.pack("<HHBI", 0x7075, 6, 1, 0) + b"x"}, AS_TORCH),
-    "padding in the table": ({"extra": b"FB\x01\x00Z"}, AS_TORCH),
-    "padding that is none": ({"local_extra": b"FB\x04\x00ZZYZ"}, AS_TORCH),
-    "padding that is too short": ({"local_extra": b"FB\x09\x00ZZ"}, AS_TORCH),
-    "half a field": ({"local_extra": b"FB"}, AS_TORCH),
-    "times of Unix": ({"local_extra": struct.pack("<HHBI", 0x5455, 5, 1, 7)}, AS_TORCH),
-    "large sizes before the bytes": ({"local_extra": struct.pack("<HHQQ", 1, 16, 24, 24)}, AS_TORCH),
-    "a gap": ({"gap": b"\0" * 16}, "a gap before"),
-    "a place inside another": ({"header": 30}, ""),
-}
-"""What is changed of one entry, and a part of the reason."""
-
-
-def archives() -> Iterator[tuple[str, bytes, str]]:
-    """Each lie about the entry of a block, and about the pickle's."""
-    whole = parts_of(saved({"a": torch.zeros(6)}))
-    for name, (change, reason) in LIES.items():
-        for place, part in enumerate(whole):
-            if part.name in {"archive/data/0", "archive/data.pkl"}:
-                changed = [*whole[:place], replace(part, **change), *whole[place + 1 :]]
-                yield f"{part.name}: {name}", zipped(changed), reason
-    named = {part.name: part for part in whole}
-    for name, data, reason in (
-        ("archive/version", b"99\n", "version that is not known"),
-        ("archive/version", b"", "version that is not known"),
-        ("archive/byteorder", b"middle", "not little endian"),
-        ("archive/byteorder", b"big", "not little endian"),
-        ("archive/byteorder", b"x" * 5000, "has 5,000 bytes"),
-    ):
-        yield f"{name} is {data[:9]!r}", zipped((named | {name: Part(name, data)}).values()), reason
-    behind = zipped([*whole[:-1], replace(whole[-1], gap=b"PK\x03\x04")])
-    yield "bytes behind the archive's last entry", behind, "a gap before the table of contents"
-    yield "bytes before the archive's second entry", zipped(whole, before=b"PK\x03\x04" + bytes(60)), "a gap before"
-    end = zipped(whole)
-    for at, what in ((-4, "start"), (-8, "length"), (-12, "count"), (-18, "disk"), (-42 + 8, "place of the large end")):
-        lie = bytearray(end)
-        lie[at] ^= 1
-        yield f"another {what} of the table", bytes(lie), ""
-
-
 STRANGE_JSON: Any = (None, True, 7, -1, 2**70, 1.5, "text", "", [], {}, [[]], [{}], {"a": []}, [None, None], [0])
 """A JSON value of every kind."""
 
@@ -271,6 +244,32 @@ def headers() -> Iterator[tuple[str, bytes, str]]:
 
 REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n("
 SIX = ("a", tensor("0", 6, (6,), (1,)))
+
+
+def doubled(times: int = 60) -> bytes:
+    """A tuple of twice the same tuple of twice the same tuple ...: 2^times items to print, hash or compare."""
+    return b")" + b"".join(b"q" + bytes([i]) + b"h" + bytes([i]) + b"\x86" for i in range(times))
+
+
+def deep(times: int = 2_000) -> bytes:
+    """A tuple in a tuple in a tuple ..."""
+    return b")" + b"\x85" * times
+
+
+def legacy(program: bytes, keys: bytes, *blocks: tuple[int, bytes], version: bytes = number(1001)) -> bytes:
+    """A file as torch wrote it before version 1.6."""
+    pickles = (version, b"}", program, keys)
+    whole = LEGACY_START + b"".join(PROTOCOL + one + STOP for one in pickles)
+    return whole + b"".join(count.to_bytes(8, "little") + data for count, data in blocks)
+
+
+def listed(*items: bytes) -> bytes:
+    return b"](" + b"".join(items) + b"e"
+
+
+def named(*entries: tuple[str, bytes]) -> bytes:
+    """A dictionary, without the frame of a pickle."""
+    return table(*entries)[len(PROTOCOL) : -len(STOP)]
 
 
 STRANGE_OBJECTS = {

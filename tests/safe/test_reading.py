@@ -22,7 +22,7 @@ from safetensors.torch import save
 from tests.checkpoint.references import REFERENCE, reference_file, weights
 from tests.fuzzing import calls_counted, memory_bounded
 from tests.safe import hostile
-from tests.safe.crafted import archive, read_bytes
+from tests.safe.archives import archives, read_bytes
 from transformer.checkpoint import load
 from transformer.checkpoint.load import read
 from transformer.errors import CheckpointError
@@ -33,7 +33,7 @@ MOST_MEGABYTES, MOST_CALLS = 500, 20_000_000
 
 
 @pytest.mark.parametrize(
-    "corpus", [hostile.corpus, hostile.legacy_keys, hostile.strange_claims, hostile.budgets, hostile.archives,
+    "corpus", [hostile.corpus, hostile.legacy_keys, hostile.strange_claims, hostile.budgets, archives,
                hostile.headers],
 )  # fmt: skip
 def test_every_trick_is_refused_by_name_quickly_and_without_memory(corpus, tmp_path):
@@ -249,7 +249,7 @@ def test_anything_at_all_is_refused(data, start):
 @given(steps=st.lists(st.sampled_from(sorted("}]()lut.Rbsae0Nq\x00h\x00\x85\x86\x87\x88\x89")), max_size=60))
 def test_programs_of_random_steps_are_refused(steps):
     with pytest.raises(CheckpointError):
-        read_bytes(archive(b"\x80\x02" + "".join(steps).encode("latin-1") + b"."))
+        read_bytes(hostile.archive(b"\x80\x02" + "".join(steps).encode("latin-1") + b"."))
 
 
 def test_mutants_are_refused_or_read_as_other_readers_read_them():

@@ -15,7 +15,7 @@ import torch
 
 from tests.checkpoint.references import weights
 from tests.safe import hostile
-from tests.safe.crafted import read_bytes
+from tests.safe.archives import read_bytes
 from transformer.checkpoint.foreign.bundle import bundle
 from transformer.checkpoint.foreign.recognition import recognise
 from transformer.checkpoint.weight_files import LIKE_WEIGHTS
