@@ -235,6 +235,11 @@ def words_of(at: AppTest) -> str:
     return " ".join(f"{part.value} {part.proto.help}".strip() for part in at.markdown)
 
 
+def text(at: AppTest) -> str:
+    """The same, as it is read: without backslashes."""
+    return words_of(at).replace("\\", "")
+
+
 def matrices(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What the matrices component got: each matrix by name, and its numbers."""
     found = next(part for part in at.get("bidi_component") if b'"matrices"' in part.proto.bytes)
