@@ -1,6 +1,5 @@
-"""The page Translate: a true head at first, every control, sources of a word, hostile input; looking runs no model."""
+"""The page Translate: a true head at first, every control, hostile input, recurrent models; looking runs no model."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,10 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.pages import opening
-from tests.pages.opening import address_of, bars_of, chosen, head_shown, options, ran, record_sent, said, sent, told
+from tests.pages.opening import address_of, bars_of, chosen, head_shown, ran, record_sent, said, sent, told
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
-from transformer import DecodingOptions, load, translate
-from transformer.explain.attribution import methods
+from transformer import DecodingOptions
 from transformer.explain.attribution.result import groups
-from transformer.messages import LANGUAGES
-from transformer.runs.measures import faithfulness
 from transformer.runs.measures.head_agreement import known_agreement
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.text.beams import BeamTree
@@ -327,130 +323,6 @@ def test_hypotheses_that_were_dropped_are_counted_without_beginnings_of_others()
     assert not {node.id for node in dropped} & (parents | {node.id for node in tree.lineage(tree.best.id)})
     every = {node.id for node in tree.nodes[1:]}
     assert {node.id for node in dropped} == every - parents - {tree.best.id}
-
-
-def strip(page: AppTest, method: str) -> str:
-    return next(part.proto.body for part in page.get("html") if f'data-testid="sources-{method}"' in part.proto.body)
-
-
-def looking(**address: str) -> AppTest:
-    return opened(view="sources", text=DOGS, **address)
-
-
-def test_the_words_that_light_up_are_those_of_the_method() -> None:
-    page = looking(word="Hunde", by="deletion", also="norms")
-    checkpoint = load(f"checkpoints/{NAME}")
-    shown = translate(checkpoint, DOGS)
-    for method in ("deletion", "norms"):
-        answer = shown.attribution(checkpoint, method, words=True)
-        row = answer.of_source[answer.steps.texts.index("Hunde")]
-        assert int(np.argmax(row)) == 1
-        brightest = f'#0f766e 60%, transparent)"><b>{answer.source.texts[1]}</b>'
-        assert brightest in strip(page, method)
-    told = said(page)
-    note = "hidden from every attention of encoder and decoder"  # below the picture, which a narrow screen cuts
-    assert note in sent(page, "sources-0")[0]["axis"]["notes"]
-    assert told.count("It asks:") == told.count("It cannot say:") == 2
-    assert "Agreement of the two" in told
-    assert address_of(page)["word"] == "Hunde"
-
-
-def test_looking_elsewhere_asks_no_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def counted(*given: object, **more: object) -> object:
-        asked.append(given[2])
-        return methods.attribute(*given, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("transformer.runs.translate.attribute", counted)
-    cache.clear()
-    page = opened(text=DOGS)
-    assert not asked
-    page.query_params["view"] = "sources"
-    looking(also="none")
-    assert asked == ["deletion"]
-    looking(also="none", word="Hunde")
-    assert asked == ["deletion"]
-
-
-def test_methods_of_every_unit_have_a_picture() -> None:
-    """Every method that the first test leaves, in both languages, with its question, its limit and its file."""
-    pairs = [
-        ("gradients", "rollout"), ("weights", "integrated_gradients"), ("deletion_removed", "contributions"),
-    ]  # fmt: skip
-    assert {method for pair in pairs for method in pair} | {"deletion", "norms"} == set(methods.METHODS)
-    for number, pair in enumerate(pairs):
-        language = LANGUAGES[number % 2]
-        page = looking(by=pair[0], also=pair[1], lang=language)
-        for method in pair:
-            assert "undefined" not in strip(page, method)
-            assert "无定义" not in strip(page, method)
-            assert methods.METHODS[method].question.in_language(language)[1:] in said(page)
-        assert not page.error
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_what_did_not_converge_says_so_and_names_no_word(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the heading, in the picture's place and beside the matrix; no cell is ringed, and nothing is compared."""
-    monkeypatch.setattr("transformer.explain.attribution.integrated_gradients.MOST_POINTS", 16)
-    monkeypatch.setattr(faithfulness, "shipped", lambda checkpoint: None)
-    cache.clear()
-    page = looking(by="integrated_gradients", word="Hunde", also="deletion", lang=language)
-    never = {"en": "not converged: ", "zh": "未收敛"}[language]
-    heading = next(part.value for part in page.markdown if "Hunde" in part.value)
-    assert never in heading
-    warned = [part.value for part in page.warning if "warning" in part.icon]
-    assert len(warned) == 1
-    assert "Hunde" in warned[0]
-    first = sent(page, "sources-0")[0]
-    assert {"en": "they hold no numbers and are not ranked", "zh": "也不参与排序"}[language] in first["axis"]["notes"]
-    undefined = {"en": "undefined", "zh": "无定义"}[language]
-    assert undefined in strip(page, "integrated_gradients")
-    assert undefined not in strip(page, "deletion")
-    assert "color-mix(in srgb, #0f766e 0%" in strip(page, "integrated_gradients")
-    assert "#0f766e 60%" not in strip(page, "integrated_gradients")
-    assert never in first["title"]
-    assert (options(page, "sources-0")["pair"] is None, options(page, "sources-1")["pair"] is None) == (True, False)
-    assert not page.error
-    cache.clear()
-
-
-def test_a_bar_of_shares_stands_only_where_something_is_shared_out() -> None:
-    """Beside the matrix of a method whose rows are shares of source and prefix; not of losses and slopes."""
-    for method, bars in (("contributions", 1), ("norms", 0), ("deletion", 0), ("integrated_gradients", 0),
-                         ("gradients", 0), ("weights", 0)):  # fmt: skip
-        page = looking(by=method, also="none")
-        drawn = [part.proto.body for part in page.get("html") if "bars-source-share" in part.proto.body]
-        assert ["share of what a step received" in body for body in drawn] == [True] * bars
-        assert ("speaks of the source alone" in said(page)) == (method in ("norms", "weights"))
-
-
-def test_trust_is_what_lies_beside_the_checkpoint_or_is_said_to_be_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fare = faithfulness.Fare((1.0,) * 5, (0.5,) * 5, 1.25, 0.875, 0.5, 9, 1014)
-    chance = faithfulness.Fare((0.1,) * 5, (0.5,) * 5, 0.1, 0.25, float("nan"), 9, 1014)
-    known = faithfulness.Faithfulness(True, {"norms": fare, "random": chance})
-    faithfulness.FILE.write(tmp_path / faithfulness.FILE.name, known)
-    kept = json.loads((tmp_path / faithfulness.FILE.name).read_text(encoding="utf-8"))
-    assert kept["methods"]["norms"]["sentences"] == 1014
-    monkeypatch.setattr(faithfulness, "shipped", lambda checkpoint: known)
-    found = said(looking(by="norms", also="rollout"))
-    assert all(part in found for part in ("Measured on 1,014 sentences", "88%", "25%"))
-    assert found.count("was not measured for this checkpoint") == 1
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        {"text": "Dogs"}, {"text": DOGS, "force": "."}, {"text": " ".join(["dog"] * 120), "force": "Hund"},
-        {"text": DOGS, "word": "nirgends", "by": "magic", "also": "deletion"},
-    ],
-)  # fmt: skip
-def test_small_large_and_strange_requests(address: dict[str, str]) -> None:
-    page = opened(view="sources", **address)
-    assert "It asks:" in said(page)
-    assert not page.error
 
 
 def test_a_recurrent_model_offers_what_is_defined_and_names_the_rest(recurrents: None) -> None:
