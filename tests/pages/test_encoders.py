@@ -5,15 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from streamlit.testing.v1 import AppTest
 
-from tests.pages.opening import (
-    bars_of,
-    fine,
-    moved,
-    opened,
-    said,
-)
+from tests.pages.changing import asked
+from tests.pages.opening import bars_of, fine, moved, opened, said
 from tests.pages.tiny import tiny_tokenizer
 from tests.runs.test_what_if import model_of
 from transformer import load, run_any
@@ -42,10 +36,6 @@ def readers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def changed_page(**address: str) -> AppTest:
-    return fine(opened("what_if", **address))
-
-
 def two_runs(folder: Path, name: str, off: str = OF_ENCODER) -> tuple[ModelRun, ModelRun]:
     """The unchanged run of such a model and the changed one."""
     checkpoint = load(folder / name)
@@ -59,7 +49,7 @@ def test_each_position_has_a_bar(readers: Path, name: str, off: str) -> None:
     before, after = two_runs(readers, name, do)
     was, now = scores(before).numpy(), scores(after).numpy()
     follow = int(np.argsort(-was[-1])[1])
-    page = changed_page(model=name, do=do, following=str(follow))
+    page = asked(model=name, do=do, following=str(follow))
     followed = [*before.ids[1:], follow] if name == "next" else was.argmax(1)
     moves = [now[i, token] - was[i, token] for i, token in enumerate(followed)]
     np.testing.assert_allclose([row.value for row in bars_of(page, "effects")], moves, atol=1e-5)
@@ -68,7 +58,7 @@ def test_each_position_has_a_bar(readers: Path, name: str, off: str) -> None:
 
 def test_a_model_without_a_head_says_so_and_shows_how_far_its_states_moved(readers: Path) -> None:
     found = state_effects(*two_runs(readers, "states"))
-    page = changed_page(model="states", do=OF_ENCODER)
+    page = asked(model="states", do=OF_ENCODER)
     assert any("no head that scores" in part.value and "run_any" in part.value for part in page.info)
     shown = page.dataframe[0].value
     np.testing.assert_allclose(shown["length of the difference"], [one.moved for one in found], atol=1e-5)
