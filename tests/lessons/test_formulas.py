@@ -45,7 +45,6 @@ RECIPES = [
     if blind is not None or hiding != "infinity"  # the same as `library` where every query sees a key
 ]
 
-
 EVERY = np.ones((1, 1), dtype=bool)
 """A mask that hides nothing."""
 
@@ -213,9 +212,7 @@ def test_the_curve_is_the_entropy_of_the_scores_at_every_temperature(attention: 
     for number, temperature in enumerate(numbers(curve[0]["x"])):
         weights = torch.from_numpy(np.where(visible, scores / by / temperature, hidden)).softmax(-1).numpy()
         found = [numbers(line["y"])[number] for line in curve]
-        np.testing.assert_allclose(
-            found, -xlogy(weights, weights).sum(axis=1), atol=2e-5
-        )  # scores are single precision
+        np.testing.assert_allclose(found, -xlogy(weights, weights).sum(axis=1), atol=2e-5)  # of single precision
 
 
 @pytest.mark.parametrize("attention", ["additive", "location"])

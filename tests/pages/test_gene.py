@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 
 from tests.classifiers import sequence_checkpoint
-from tests.pages.opening import (
-    ROOT,
-    opened,
-    pressed,
-    said,
-    sent,
-    silent,
-    words_of,
-)
+from tests.pages.opening import ROOT, opened, pressed, said, sent, silent, words_of
 from transformer import Checkpoint, load
 from transformer.checkpoint.ours.folder import save_folder
 from transformer.runs.measures import held_out

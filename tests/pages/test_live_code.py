@@ -13,18 +13,7 @@ from streamlit.testing.v1 import AppTest
 from torch.nn import functional
 
 from tests import shapes
-from tests.pages.opening import (
-    ROOT,
-    address_of,
-    fine,
-    gone,
-    matrix_sent,
-    opened,
-    problems,
-    put,
-    ran,
-    record_sent,
-)
+from tests.pages.opening import ROOT, address_of, fine, gone, matrix_sent, opened, problems, put, ran, record_sent
 from tests.pages.test_chinese import english
 from transformer import Record
 from ui.store import live
