@@ -12,16 +12,6 @@ LAYERS, HEADS, QUERIES, KEYS = SHAPE = (3, 5, 11, 7)
 """What the page draws when its address does not say otherwise."""
 
 
-def button(page: Page, name: str, place: int = 0) -> Locator:
-    """One of the buttons of this name."""
-    return page.get_by_role("button", name=name).nth(place)
-
-
-def word(page: Page, side: str, index: int) -> Locator:
-    """A word's element, in columns or above one another."""
-    return page.locator(f'.word[data-side="{side}"][data-index="{index}"]')
-
-
 def token(page: Page, side: str, index: int) -> Locator:
     """A token's element in columns."""
     return page.locator(f'.head-view .word[data-side="{side}"][data-index="{index}"]')

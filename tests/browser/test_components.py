@@ -1,4 +1,4 @@
-"""Components in Chromium: safe text, files, themes, any window, a finger, pointer, keys, their life."""
+"""Components in Chromium: safe text, files, themes, any window, a finger, pointer, keys, screen readers, Chinese."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -7,24 +7,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages.sample import HOSTILE, attention, lines_sent
-from tests.browser.parts import (
-    SHAPE,
-    WRITTEN,
-    box,
-    button,
-    cell,
-    cell_colours,
-    fits,
-    pixels,
-    saved,
-    token,
-    viridis,
-    word,
-)
+from tests.browser.pages.sample import HOSTILE, alignment_moments, attention
+from tests.browser.parts import SHAPE, WRITTEN, box, cell, cell_colours, fits, matrix, pixels, saved, token, viridis
 from tests.browser.visiting import until
 from ui.components.shared import mounting
-from ui.components.views import columns
 
 pytestmark = pytest.mark.browser
 
@@ -34,6 +20,14 @@ WEIGHTS = attention(*SHAPE)[0][1]
 """Those of the layer that is shown; its head 2 is."""
 
 CLASSES = {"bitext": "bitext", "lines": "head-view"}
+
+
+def button(page, name, place=0):
+    return page.get_by_role("button", name=name).nth(place)
+
+
+def word(page, side, index):
+    return page.locator(f'.word[data-side="{side}"][data-index="{index}"]')
 
 
 def test_token_text_is_only_ever_text(demo):
@@ -224,79 +218,121 @@ def test_the_mean_in_columns_has_the_lines_of_all_heads_and_the_last_of_many_tok
     expect(word(page, "query", 149)).to_be_in_viewport()
 
 
-def test_a_narrower_or_wider_window_is_drawn_anew(demo):
-    """A new height alone changes nothing."""
-    opened = demo("show=lines,maps,board", width=1200)
+FOCUSED = """() => {
+  let one = document.activeElement;
+  while (one?.shadowRoot?.activeElement) one = one.shadowRoot.activeElement;
+  return one?.dataset?.matrix ?? one?.dataset?.panel ?? one?.textContent ?? "";
+}"""
+"""What has the keyboard, inside shadow trees too: a matrix's name, a panel's number, or a button's text."""
+
+
+def test_the_keyboard_walks_every_canvas_and_button_and_keeps_its_place_over_a_run(demo):
+    opened = demo("show=maps,board")
     page = opened.page
-    views = [page.locator(name) for name in (".head-view", ".alignments", ".matrices")]
-    for width in (420, 900, 420):
-        draws = [opened.drawn(view) for view in views]
-        page.set_viewport_size({"width": width, "height": 900})
-        for view, before in zip(views, draws, strict=True):
-            opened.drawn(view, before + 1)
-        lines = page.locator(".head-view .sheet > svg")
-        until(page, lambda lines: lines.get_attribute("width") == str(round(box(lines.locator(".."))["width"])), lines)
-    opened.at_rest()
-    draws = [opened.drawn(view) for view in views]
-    page.set_viewport_size({"width": 420, "height": 600})
-    opened.at_rest()
-    assert [opened.drawn(view) for view in views] == draws
-    first, second = (page.locator(".alignments figure").nth(i) for i in range(2))
-    expect(page.locator(".alignments .sheet")).to_have_attribute("style", "--columns: 1;")
-    until(page, lambda: box(second)["y"] > box(first)["y"] + 50)
+    play = button(page, "Play")
+    play.focus()
+    stops = ["", "Save PNG", "0", "1", "A", "B", "C", "Save PNG"]
+    for key, walk in (("Tab", stops), ("Shift+Tab", stops[-2::-1])):
+        for name in walk:
+            page.keyboard.press(key)
+            until(page, lambda name: page.evaluate(FOCUSED) == name, name)
+    play.focus()
+    with opened.run():
+        matrix(page, "A").evaluate("canvas => canvas.dispatchEvent(new MouseEvent('click', { bubbles: true }))")
+        matrix(page, "B").evaluate(
+            "canvas => canvas.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }))"
+        )
+    opened.idle()
+    assert page.evaluate(FOCUSED) == "Play"
 
 
-START = """async ([script, bytes]) => {
-  await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
-  const run = window.heedmapScripts.get("heedmap.head_view").draw;
-  const host = document.body.appendChild(document.createElement("div"));
-  window.parent_ = host.attachShadow({ mode: "open" });
-  window.sent = [];
-  const send = (name, value) => window.sent.push([name, value]);
-  window.start = () => run({ data: Uint8Array.from(bytes), parentElement: window.parent_, setTriggerValue: send });
-  window.post = options => {
-    window.heedmapOptions = new Map([["one", options]]);
-    window.dispatchEvent(new CustomEvent("heedmap-options", { detail: "one" }));
-  };
-  const frame = () => new Promise(requestAnimationFrame);
-  window.twoFrames = () => frame().then(frame);
-}"""
+def exposed(page, role):
+    """What Chromium tells a screen reader of elements of this role: name and whether it is selected."""
+    tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    nodes = [node for node in tree if node.get("role", {}).get("value") == role and not node["ignored"]]
+    selected = [[p["value"]["value"] for p in node["properties"] if p["name"] == "selected"] for node in nodes]
+    return [(node["name"]["value"], *one) for node, one in zip(nodes, selected, strict=True)]
 
 
-WATCHED = """() => {
-  window.watched = new Set();
-  const { observe, disconnect } = ResizeObserver.prototype;
-  ResizeObserver.prototype.observe = function (one) { watched.add(this); observe.call(this, one); };
-  ResizeObserver.prototype.disconnect = function () { watched.delete(this); disconnect.call(this); };
-}"""
+def active(canvas, *names):
+    """These attributes of the active descendant, or of what holds it."""
+    found = canvas.evaluate("""canvas => {
+      const one = canvas.querySelector(`[id="${canvas.getAttribute('aria-activedescendant')}"]`);
+      const of = element => Object.fromEntries([...element.attributes].map(({ name, value }) => [name, value]));
+      return one.parentElement === canvas ? of(one) : { ...of(one.parentElement), ...of(one) };
+    }""")
+    return tuple(found[name] for name in names)
 
 
-def test_a_late_goodbye_ends_nothing_what_ended_watches_nothing_and_only_what_is_listened_for_is_sent(browser):
-    """The lines of 5 queries and 2 keys, on a blank page."""
-    message = columns.message("one", *lines_sent(np.full((3, 5, 2), 0.5), np.True_, "abcde", "xy"))
-    page = browser.new_page()
+def painted(page):
+    """A picture that is saved: its name and size, and what is written in it: text, height and font of each."""
+    page.evaluate(WRITTEN)
+    name, data = saved(button(page, "Save PNG"))
+    written = page.evaluate("window.written")
+    assert {scale for *_, scale in written} == {2}, "drawn at the picture's own sharpness"
+    return name, *np.frombuffer(data, ">u4", 2, 16), written
 
-    def post(**options) -> None:
-        page.evaluate("post", {"selected": None, "events": ["picked"]} | options)
-        page.evaluate("twoFrames()")
 
-    page.evaluate(START, [mounting.script(mounting.ALL), list(message)])
-    page.evaluate(WATCHED)
-    page.evaluate("window.first = start(); window.second = start(); void first()")
-    post()
-    assert page.locator(".head-view .target .word").count() == 5
-    assert (page.locator(".head-view").count(), page.evaluate("watched.size")) == (1, 1)
-    page.evaluate("void second()")
-    assert (page.locator(".head-view").count(), page.evaluate("watched.size")) == (0, 0)
-    page.evaluate("void start()")
-    post(selected=1)
-    kept = "[...parent_.querySelectorAll('.target .word')].map(word => word.ariaPressed === 'true')"
-    assert page.evaluate(kept) == [False, True, False, False, False]
-    for events in ([], ["picked"]):
-        post(events=events)
-        page.locator(".target .word").nth(1).click()
-    assert page.evaluate("sent") == [["picked", {"query": 1}]]
-    page.close()
+def test_a_screen_reader_is_told_the_cell_and_a_saved_picture_has_symbols_and_says_what_marks_mean(demo):
+    page = demo("show=board").page
+    name, width, height, written = painted(page)
+    assert name == "matrices.png"
+    assert width > 400
+    assert height > 150
+    texts = [text for text, *_ in written]
+    assert not [text for text in texts if "^" in text or "_" in text]
+    at = texts.index("A")
+    assert texts[at : at + 3] == ["A", "Q", "0"]
+    middle, raised, lowered = (y for _, y, *_ in written[at : at + 3])
+    assert raised < middle < lowered
+    assert "11.9px" in written[at + 1][2], "small letters are smaller"
+    assert "weight 0 to 1" in texts
+    assert {"picked", "comes from", "goes to", "further away", "0.50", "2 \N{MULTIPLICATION SIGN} 3"} <= set(texts)
+
+    grid = matrix(page, "C")
+    expect(grid).to_have_role("grid")
+    assert grid.get_attribute("aria-label").startswith("C 1, 2 \N{MULTIPLICATION SIGN} 2. Pick a cell")
+    assert [grid.get_attribute(f"aria-{count}count") for count in ("row", "col")] == ["2", "2"]
+    grid.focus()
+    expect(grid).to_have_attribute("aria-activedescendant", re.compile("."))
+    first, *place = active(grid, "id", "aria-rowindex", "aria-colindex")
+    assert place == ["1", "1"]
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".matrices .reading")).to_have_text("C1 [r1, c2] = undefined")
+    told = [
+        ("[r1, i1] = 0.5000 · comes from", False),
+        ("[i1, c1] = 1.0000", False),
+        ("[r1, c2] = undefined · picked", True),
+    ]
+    until(page, lambda: exposed(page, "gridcell") == told)
+    second, *place = active(grid, "id", "aria-rowindex", "aria-colindex")
+    assert second != first, "a new element is spoken"
+    assert place == ["1", "2"]
+
+
+def test_a_screen_reader_is_told_the_word_and_what_it_looked_at_and_a_saved_picture_has_both_maps(demo):
+    page = demo("show=maps").page
+    _, width, _, written = painted(page)
+    shown = [box(page.locator(f'canvas[data-panel="{number}"]')) for number in range(2)]
+    assert width >= 2 * sum(one["width"] for one in shown), "both maps, side by side, at twice the pixels"
+    assert {"M1", "M2", "N2", "s0", "s3"} <= {text for text, *_ in written}
+    words = page.locator(".alignments canvas").nth(1)
+    expect(words).to_have_role("listbox")
+    words.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    expect(words).to_have_attribute("data-row", "2")
+    weights = alignment_moments()[0][0].panels[1].weights[2]
+    best = int(weights[:3].argmax())
+
+    def told() -> None:
+        names = [name for name, _ in exposed(page, "option")]
+        assert len(names) == 2
+        assert all(name.startswith("“t2”: M1 looks at ") for name in names)
+        assert all(f"M2 looks at s{best} {weights[best]:.2f}" in name for name in names)
+
+    until(page, told)
+    assert active(words, "aria-posinset", "aria-setsize") == ("3", "5")
 
 
 TEXTS = """root => {
