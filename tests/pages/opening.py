@@ -37,10 +37,12 @@ PATIENCE = 120
 
 
 def opened(name: str, **address: str) -> AppTest:
-    """The page called `name` in a new session that begins at this address."""
+    """The page called `name` in a new session that begins at this address, and did not fail."""
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE)
     at.query_params.update(address)
-    return at.switch_page(f"pages/{name}.py").run()
+    at.switch_page(f"pages/{name}.py").run()
+    assert not at.exception
+    return at
 
 
 def fine(at: AppTest) -> AppTest:

@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,15 +34,9 @@ from ui.store import upload_guard, user_folder
 SHIPPED = Path(__file__).parents[2] / "checkpoints"
 ANNOTATED = reference_file("annotated").read_bytes()
 
-
+opened = partial(opening.opened, "your_model")
 pytestmark = pytest.mark.usefixtures("shipped")
 """A tiny checkpoint stands in for the shipped ones."""
-
-
-def opened(**address: str) -> AppTest:
-    page = opening.opened("your_model", **address)
-    assert not page.exception
-    return page
 
 
 def fine(page: AppTest) -> AppTest:
@@ -285,23 +280,6 @@ def test_text_and_open_view_stand_in_the_address_and_another_checkpoint_has_its_
     page.selectbox(key="model").set_value("other")
     assert fine(page.run()).text_input(key="input").value == first
     assert "input" not in address_of(page)
-
-
-def test_the_folder_is_named_by_an_argument_or_a_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(user_folder.VARIABLE, str(tmp_path / "other"))
-    for argv, found in (
-        (["app.py", "--checkpoints", "there"], tmp_path / "there"),
-        (["app.py", "--other", "x", "--checkpoints=there"], tmp_path / "there"),
-        (["app.py"], tmp_path / "other"),
-        ([], None),
-    ):
-        monkeypatch.setattr("sys.argv", argv or ["app.py"])
-        if not argv:
-            monkeypatch.delenv(user_folder.VARIABLE)
-        user_folder.own_folder.cache_clear()
-        assert user_folder.own_folder() == found
-    user_folder.own_folder.cache_clear()
 
 
 @pytest.mark.parametrize(

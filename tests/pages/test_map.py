@@ -218,7 +218,6 @@ def test_a_sequence_that_is_too_long_here_leads_to_where_it_is_seen(page: str, a
     for count, carried in ((8_000, True), (16_384, False)):
         letters = "ACGTTGCA" * (count // 8)
         at = opened(page, **{asks: "splice-junctions", text: letters})
-        assert not at.exception
         (told,) = at.warning
         assert f"{count:,} letters, at most" in told.value
         link = next(one.proto for one in at.get("page_link") if "all of it" in one.proto.label)

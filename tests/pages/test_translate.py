@@ -1,5 +1,6 @@
 """The page Translate: a true head at first, every control, hostile input, recurrent models; looking runs no model."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,7 @@ DOGS = "Two dogs run."
 BICYCLE = "A man in a blue shirt is riding a bicycle down the street."
 VIEWS = ("heatmap", "head_view", "steps", "beams", "downloads")
 
-
-def opened(**address: str) -> AppTest:
-    page = opening.opened("translate", **address)
-    assert not page.exception
-    return page
-
-
-def asked(page: AppTest, text: str) -> AppTest:
-    return ran(page, text=text)
+opened = partial(opening.opened, "translate")
 
 
 def written(page: AppTest) -> str:
@@ -57,7 +50,7 @@ def test_first_paint_is_a_shipped_example() -> None:
 
 
 def test_looking_never_runs_the_model(passes: list[str]) -> None:
-    page = asked(opened(), SENTENCE)
+    page = ran(opened(), text=SENTENCE)
     assert passes
     passes.clear()
     for view, layer in zip(VIEWS, "01230", strict=True):
@@ -103,7 +96,7 @@ HOSTILE = (
 def test_hostile_text_is_run_and_never_unescaped() -> None:
     page = opened(longest="5", beam="1")
     for text in HOSTILE:
-        strips = [part.proto.body for part in asked(page, text).get("html")]
+        strips = [part.proto.body for part in ran(page, text=text).get("html")]
         assert all("<script" not in body and "<img" not in body for body in strips)
         assert written(page) is not None
 
@@ -120,7 +113,7 @@ def test_a_change_of_language_changes_nothing_else_and_another_sentence_starts_w
     assert page.slider(key="written").value == 4
     assert "步" in page.slider(key="written").label
     assert address_of(page)["node"] == second_node()
-    page = asked(page, "Two men are cooking.")
+    page = ran(page, text="Two men are cooking.")
     assert written(page) == runs.translation(NAME, "Two men are cooking.", DecodingOptions(), None).text
     assert "node" not in page.query_params
 
