@@ -1,7 +1,4 @@
-"""Records: every way to look at a map shows the same numbers, and they are those of a plain softmax.
-
-So do views of a long map.
-"""
+"""Records: every way to look at a map shows the same numbers, those of a softmax; a long map, too."""
 
 import copy
 import io

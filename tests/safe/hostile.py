@@ -1,7 +1,6 @@
 """Files that mean harm or are broken, made on the spot: each with a part of the reason that it is refused for.
 
-Pickles that hold objects which cannot be printed or compared in a lifetime, in every place; headers with values of
-another kind.
+Pickles that hold objects which cannot be printed or compared in a lifetime; headers with values of another kind.
 """
 
 import io

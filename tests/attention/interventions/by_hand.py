@@ -1,7 +1,4 @@
-"""What each intervention means, cell by cell: plain loops over numbers, to hold the library against.
-
-And what that is tried on: models of every dialect, what they read, and interventions drawn at random.
-"""
+"""What each intervention means, cell by cell: plain loops over numbers, and the models that are held against them."""
 
 import copy
 import math
