@@ -143,7 +143,7 @@ def test_one_run_sees_one_state_of_a_folder(tmp_path: Path) -> None:
 
 def test_the_folder_is_named_by_an_argument_or_a_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "other"))
+    monkeypatch.setenv(user_folder.VARIABLE, str(tmp_path / "other"))
     for argv, found in (
         (["app.py", "--checkpoints", "there"], tmp_path / "there"),
         (["app.py", "--other", "x", "--checkpoints=there"], tmp_path / "there"),
@@ -152,7 +152,7 @@ def test_the_folder_is_named_by_an_argument_or_a_variable(monkeypatch: pytest.Mo
     ):
         monkeypatch.setattr("sys.argv", argv or ["app.py"])
         if not argv:
-            monkeypatch.delenv(store.VARIABLE)
-        store.own_folder.cache_clear()
-        assert store.own_folder() == found
-    store.own_folder.cache_clear()
+            monkeypatch.delenv(user_folder.VARIABLE)
+        user_folder.own_folder.cache_clear()
+        assert user_folder.own_folder() == found
+    user_folder.own_folder.cache_clear()
