@@ -202,16 +202,6 @@ def dots(q: Tensor, k: Tensor, scale: float | None = None) -> Tensor:
     return torch.einsum("bhqd,bhkd->bhqk", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
 
 
-def multi_head(brute: Brute, site: str, m: nn.MultiheadAttention, q: Tensor, k: Tensor, added: Any = 0.0) -> Tensor:
-    """`nn.MultiheadAttention` from its parameters, batch first; `added` goes onto the scores."""
-    heads, d = m.num_heads, m.embed_dim
-    weight, bias = m.in_proj_weight, m.in_proj_bias
-    parts = [
-        split(x @ weight[i * d : (i + 1) * d].T + bias[i * d : (i + 1) * d], heads) for i, x in enumerate((q, k, k))
-    ]
-    return m.out_proj(joined(brute.mix(site, dots(parts[0], parts[1]) + added, parts[2])))
-
-
 MODES = {"gradients": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
 
 

@@ -41,12 +41,6 @@ FAMILIES: dict[str, tuple[Any, dict[str, Any], dict[str, Tensor], tuple[str, ...
         {"input_features": torch.randn(2, 11, 26).double(), "decoder_input_ids": IDS},
         ("encoder.layers.{}.self_attn", "decoder.layers.{}.self_attn", "decoder.layers.{}.encoder_attn"),
     ),
-    "vit": (
-        transformers.ViTModel,
-        SMALL | {"image_size": 12, "patch_size": 4},
-        {"pixel_values": torch.randn(2, 3, 12, 12).double()},
-        ("layers.{}.attention",),
-    ),
     "swin": (
         transformers.SwinModel,
         dict(image_size=16, patch_size=2, window_size=4, embed_dim=12, depths=[1, 1], num_heads=[2, 3]),

@@ -218,21 +218,14 @@ def test_torchscript_is_named_and_what_stands_around_it_is_seen(made: Callable[[
 
 
 def test_experts_beside_attention_leave_the_attention_alone() -> None:
-    case, sizes = built("nanogpt_written_out"), Sizes(3)
-
-    class Both(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.attention, self.mixture = case.module, nn.ModuleDict(experts(sizes))
-            self.enter = nn.Linear(case.module.lm_head.out_features, sizes.d)
-
-        def forward(self, ids: Tensor) -> Tensor:
-            x = self.enter(self.attention(ids))
-            several: Any = self.mixture["experts"]
-            outputs = torch.stack([expert(x) for expert in several], dim=-2)
-            return (self.mixture["gate"](x).softmax(-1).unsqueeze(-1) * outputs).sum(-2)
-
-    module = Both().eval()
+    case, s = built("nanogpt_written_out"), Sizes(3)
+    module = Lambda(
+        lambda m, ids: m.mixture(m.enter(m.attention(ids))),
+        attention=case.module,
+        enter=nn.Linear(case.module.lm_head.out_features, s.d),
+        mixture=Lambda(stacked_and_summed, **experts(s)),
+    ).eval()
     with recording(module) as seen:
         module(*case.inputs)
     assert tuple(seen.sites) == ("attention.blocks.0.attn", "attention.blocks.1.attn")
+    assert any("in mixture mixes" in str(note) for note in seen.notes)
