@@ -1,8 +1,8 @@
 """Mutations that the tests must notice: `python -m tests.mutants [WORD ...]`.
 
-Each entry of mutants.toml breaks one line on purpose. The project is copied, the line is broken there, and the entry's
-tests run: they must fail. Words choose the entries whose name or file holds one of them. Ends with status 1 where a
-mutation survives, or no longer applies.
+Each entry of mutants.toml breaks one line on purpose. The project is copied, the line is broken there, and the tests
+that the entry stands under run: they must fail. Words choose the entries whose name or file holds one of them. Ends
+with status 1 where a mutation survives, or no longer applies.
 """
 
 import shutil
@@ -21,22 +21,22 @@ SECONDS = 600
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mutation: `before` stands once in `file`, `after` takes its place, and one of `tests` must then fail.
+    """One mutation: `before` stands once in `file`, `after` takes its place, and one of the tests must then fail.
 
-    Tests are files of pytest, or of Node.js where all end in .js.
+    `tests` is a file or a test of pytest, or a file of Node.js where it ends in .js.
     """
 
     name: str
     file: str
     before: str
     after: str
-    tests: tuple[str, ...]
+    tests: str
 
     def command(self) -> list[str]:
         """What runs its tests."""
-        if all(test.endswith(".js") for test in self.tests):
-            return [str(Path(sys.executable).with_name("node")), "--test", *self.tests]
-        return [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *self.tests]
+        if self.tests.endswith(".js"):
+            return [str(Path(sys.executable).with_name("node")), "--test", self.tests]
+        return [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", self.tests]
 
     def broken(self, text: str) -> str:
         """The file's text with the mutation.
@@ -51,8 +51,12 @@ class Mutant:
 
 def mutants() -> tuple[Mutant, ...]:
     """Every entry of the list."""
-    entries = tomllib.loads(LIST.read_text(encoding="utf-8"))
-    return tuple(Mutant(name, **{**entry, "tests": tuple(entry["tests"])}) for name, entry in entries.items())
+    listed = tomllib.loads(LIST.read_text(encoding="utf-8"))
+    return tuple(
+        Mutant(name, file, before, after, tests)
+        for tests, entries in listed.items()
+        for name, (file, before, after) in entries.items()
+    )
 
 
 def main(chosen: list[str]) -> int:

@@ -5,9 +5,9 @@ from tests.mutants import mutants
 
 
 def test_every_mutation_still_applies_and_names_tests_that_exist() -> None:
-    assert len(mutants()) > 100
+    names = [mutant.name for mutant in mutants()]
+    assert len(set(names)) == len(names) >= 60
     for mutant in mutants():
         text = (ROOT / mutant.file).read_text(encoding="utf-8")
         assert mutant.broken(text) != text
-        assert mutant.tests
-        assert all((ROOT / test.partition("::")[0]).exists() for test in mutant.tests), mutant.name
+        assert (ROOT / mutant.tests.partition("::")[0]).exists(), mutant.name
