@@ -25,16 +25,14 @@
   function write(url, how) {
     const to = new URL(url ?? "", location.href);
     if (last === "moved" || (last === "left" && to.pathname !== asked)) return; // not what was asked for
-    if (to.pathname !== location.pathname && byMenu) to.hash = owned.leftAt(to.pathname);
-    else if (to.pathname === location.pathname && last !== "left" && !String(url).includes("#")) {
-      to.hash = location.hash;
-    }
+    const isHere = to.pathname === location.pathname;
+    if (!isHere && byMenu) to.hash = owned.leftAt(to.pathname);
+    else if (isHere && last !== "left" && !String(url).includes("#")) to.hash = location.hash;
     how({}, "", `${to.pathname}${to.search}${to.hash}`);
     before = location.href;
     if (last === "left") last = "arrived";
   }
-  /** @param {Event} event */
-  function acted(event) {
+  function acted(/** @type {Event} */ event) {
     const { altKey, ctrlKey, metaKey, shiftKey, button } = /** @type {KeyboardEvent & PointerEvent} */ (event);
     if (altKey || ctrlKey || metaKey || button > 2) return; // the browser's own: Alt and an arrow, the button for Back
     last = "other";
@@ -42,8 +40,7 @@
     if (!link || link.target || link.origin !== location.origin) return;
     const to = target(link);
     [last, asked, byMenu] = ["left", to.pathname, isMenus(link)];
-    const isOwn = to.pathname === location.pathname && to.search === location.search;
-    if (isOwn) owned.write({}); // the page as it is at first
+    if (to.pathname === location.pathname && to.search === location.search) owned.write({}); // as it is at first
     owned.go();
     if (link.dataset.ours === undefined) return;
     event.preventDefault(); // a link in a text would load the app anew
@@ -51,11 +48,8 @@
     push({}, "", link.href);
     dispatchEvent(new PopStateEvent("popstate"));
   }
-  /**
-   * Links say where they lead before they are opened apart: the menu's to a page as it was left.
-   * @param {Event} event
-   */
-  function completed(event) {
+  /** Links say where they lead before they are opened apart: the menu's to a page as it was left. */
+  function completed(/** @type {Event} */ event) {
     const link = linkOf(event);
     if (link?.dataset.testid !== "stPageLink-NavLink") return;
     const to = target(link);
@@ -64,8 +58,7 @@
   }
   const linkOf = (/** @type {Event} */ event) => event.composedPath().find((one) => one instanceof HTMLAnchorElement);
   const isMenus = (/** @type {Element} */ link) => link.closest("[data-testid=stSidebar]") !== null;
-  /** @param {HTMLAnchorElement} link */
-  function target(link) {
+  function target(/** @type {HTMLAnchorElement} */ link) {
     const href = link.getAttribute("href") ?? ""; // Streamlit's to the first page has no path
     return new URL(/^(\?|$)/.test(href) ? `./${href}` : href, location.href);
   }
