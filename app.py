@@ -50,7 +50,7 @@ def _pages() -> dict[str, list[st.Page]]:
             st.Page("pages/sequences.py", title=t("sequences.title"), icon=":material/genetics:"),
             st.Page("pages/atlas.py", title=t("atlas.title"), icon=":material/map:"),
         ],
-        plain("checkpoints.section"): [
+        plain("your_model.section"): [
             st.Page("pages/your_model.py", title=t("your_model.title"), icon=":material/folder_open:"),
         ],
         plain("lessons.section"): [

@@ -35,7 +35,7 @@ try:
 except HeedmapError as error:
     controls.explain(error)
     if store.answers_for(name):  # a way out where answers do not suit a file
-        st.button(t("checkpoints.forget"), on_click=store.set_answers, args=(name, {}), key="forget-all-answers")
+        st.button(t("your_model.forget"), on_click=store.set_answers, args=(name, {}), key="forget-all-answers")
     address.stop()
 if wrong is not None:  # the questions stay, and what they answer is not run
     address.stop()
@@ -50,6 +50,6 @@ panels: dict[str, Callable[[], None]] = {
     "tensors": lambda: inspection.tensors_panel(name),
 }
 shown = list(panels) if is_ready else ["tensors"]
-panel = address.named("checkpoints.screen", shown, key=bring.SHOW, bare=True)
+panel = address.named("your_model.screen", shown, key=bring.SHOW, bare=True)
 with shell.explained():
     panels[panel]()

@@ -265,7 +265,7 @@ def prediction_panel(checkpoint: Checkpoint, shown: Shown, step: int, is_narrow:
     Of a regression its numbers.
     """
     if shown.numbers:
-        st.markdown(f"**{t('checkpoints.numbers')}**")
+        st.markdown(f"**{t('your_model.numbers')}**")
         files.table([shown.numbers], key="next")
         return
     answers = shown.answers
@@ -301,7 +301,7 @@ def _odds(shown: Shown, answers: Predictions, row: int, named: Callable[[Sequenc
         columns[t("map.probability_at", temperature=temperature)] = after[top]
     files.table(columns, key="next", column_config=bars(list(columns)[1:]))
     if answers.each:
-        st.caption(t("checkpoints.classes_each"))
+        st.caption(t("your_model.classes_each"))
         return
     entropies = [float(entropy(odds)) for odds in (before, after)]
     if temperature == 1.0:

@@ -120,7 +120,7 @@ def long_run_of_any(name: str, text: str) -> ModelRun | None:
     revision, most = store.revision(name), limits.run_bytes()
     checkpoint, key = for_long_runs(revision), (revision, text)
     ids, _ = read(checkpoint, text, None)
-    what, button = plain("checkpoints.long_tokens", count=len(ids)), name_of("long_any_run", key)
+    what, button = plain("your_model.long_tokens", count=len(ids)), name_of("long_any_run", key)
 
     def cost() -> Cost:
         found = pace(checkpoint, ids)

@@ -230,10 +230,10 @@ class Reading(Screen):
             raise CheckpointError("tokenizer_not_brought", name=checkpoint.name)
         by_id = isinstance(reader, IdTokenizer)
         address.belong_to(by_id, "text")
-        label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
+        label = t("your_model.ids", last=len(reader) - 1) if by_id else t("your_model.text")
         with st.form("request", border=False):
             text = address.lines(label, sample_text(checkpoint), key="text", height=92, longest=2 * MAX_CHARACTERS)
-            st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+            st.form_submit_button(t("your_model.run"), type="primary", icon=":material/play_arrow:")
         subject.show(checkpoint.name, text)
         if mask_of(checkpoint):
             writing.words_to_hide(checkpoint, text, lambda hidden: address.put(text=hidden))

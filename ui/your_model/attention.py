@@ -71,7 +71,7 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
     whole, writes, is_long = None, continues(checkpoint), _is_long(checkpoint, text)
     if is_long:
         if writes:
-            st.caption(t("checkpoints.long_read_alone", most=MAX_POSITIONS))
+            st.caption(t("your_model.long_read_alone", most=MAX_POSITIONS))
         shown = runs.long_run_of_any(name, text)
         if shown is None:
             return
@@ -98,10 +98,10 @@ def attention_panel(name: str, checkpoint: Checkpoint) -> None:
 
 def _sequence_classifier(task: SequenceTask) -> None:
     """Say what it is, and lead to the page that reads its sequences: it needs no tokenizer."""
-    classes = plain("checkpoints.or").join(task.classes)
-    about = t("checkpoints.sequence_classifier", alphabet=task.alphabet.name, classes=classes)
+    classes = plain("your_model.or").join(task.classes)
+    about = t("your_model.sequence_classifier", alphabet=task.alphabet.name, classes=classes)
     st.info(about, icon=":material/genetics:")
-    if st.button(t("checkpoints.to_sequences"), key="to-sequences", type="primary", icon=":material/arrow_forward:"):
+    if st.button(t("your_model.to_sequences"), key="to-sequences", type="primary", icon=":material/arrow_forward:"):
         st.switch_page("pages/sequences.py")
 
 
@@ -112,9 +112,9 @@ def _typed(name: str, checkpoint: Checkpoint) -> str:
         raise CheckpointError("tokenizer_not_brought", name=name)
     by_id = isinstance(reader, IdTokenizer)
     address.belong_to((name, by_id), INPUT)
-    label = t("checkpoints.ids", last=len(reader) - 1) if by_id else t("checkpoints.text")
+    label = t("your_model.ids", last=len(reader) - 1) if by_id else t("your_model.text")
     with st.container(key="look-area"):
-        text = text_form(label, sample_text(checkpoint), t("checkpoints.text_hint"))
+        text = text_form(label, sample_text(checkpoint), t("your_model.text_hint"))
     address.keep_out(INPUT, len(text) > LONGEST_IN_ADDRESS)
     return text
 
@@ -123,7 +123,7 @@ def text_form(label: str, sample: str, hint: str = "") -> str:
     """What is read, and the button that runs it."""
     with st.form("look", border=False), st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         text = address.line(label, sample, key=INPUT, placeholder=hint)
-        st.form_submit_button(t("checkpoints.run"), type="primary", icon=":material/play_arrow:")
+        st.form_submit_button(t("your_model.run"), type="primary", icon=":material/play_arrow:")
     return text
 
 
@@ -135,19 +135,19 @@ def _result(shown: ModelRun, checkpoint: Checkpoint) -> None:
         return
     answers, numbers = predictions_of(checkpoint, shown.outputs), numbers_of(checkpoint, shown.outputs)
     if numbers:
-        st.markdown(f"**{t('checkpoints.numbers')}**")
+        st.markdown(f"**{t('your_model.numbers')}**")
         table([list(numbers.values())], list(numbers), key="numbers")
     elif answers is not None and answers.is_whole:  # under the names that the checkpoint says, and calibrated
-        label = t("checkpoints.classes_each" if answers.each else "checkpoints.classes")
+        label = t("your_model.classes_each" if answers.each else "your_model.classes")
         if answers.temperature != 1.0:
-            label = t("checkpoints.classes_calibrated", temperature=answers.temperature)
+            label = t("your_model.classes_calibrated", temperature=answers.temperature)
         st.markdown(f"**{label}**")
         table([answers.odds(0).tolist()], list(answers.names), key="classes")
     elif answers is not None and getattr(checkpoint.model.config, "head", "") == "tokens":
         _token_classes(answers, shown)
     else:
         for output, values in shown.outputs.items():
-            st.caption(t("checkpoints.ends", output=output, shape=shape_text(values.shape)))
+            st.caption(t("your_model.ends", output=output, shape=shape_text(values.shape)))
 
 
 def _written(shown: Translation, language: str) -> None:
@@ -157,11 +157,11 @@ def _written(shown: Translation, language: str) -> None:
         st.text(shown.text, width="content")
         st.caption(
             t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content",
-            help=t("checkpoints.written_help"),
+            help=t("your_model.written_help"),
         )  # fmt: skip
     token_strip(shown.steps)
     if shown.tree is not None and shown.node is not None and shown.tree.nodes[shown.node].status == "cut":
-        st.caption(t("checkpoints.cut", longest=len(shown.steps)))
+        st.caption(t("your_model.cut", longest=len(shown.steps)))
 
 
 def _known(shown: ModelRun, checkpoint: Checkpoint) -> None:
@@ -176,7 +176,7 @@ def _known(shown: ModelRun, checkpoint: Checkpoint) -> None:
     if reader is None or not starts or len(ids) == len(typed) or continues(checkpoint):
         return
     before, after = (reader.labels(part) for part in (ids[: starts[0]], ids[starts[0] + len(typed) :]))
-    st.caption(t("checkpoints.added", tokens=" ".join([*before, "\N{HORIZONTAL ELLIPSIS}", *after])))
+    st.caption(t("your_model.added", tokens=" ".join([*before, "\N{HORIZONTAL ELLIPSIS}", *after])))
 
 
 def _token_classes(found: Predictions, shown: ModelRun) -> None:
@@ -186,11 +186,11 @@ def _token_classes(found: Predictions, shown: ModelRun) -> None:
     odds, best = np.stack([found.odds(row) for row in rows]), [found.likeliest(row, 1)[0] for row in rows]
     columns = {
         t("map.token"): [writing.readable(text) for text in keys.texts],
-        t("checkpoints.token_class"): [found.names[i] for i in best],
+        t("your_model.token_class"): [found.names[i] for i in best],
         t("writing.next_probability"): odds[rows, best],
     }
     named = {f"p({name})": odds[:, i] for i, name in enumerate(found.names[:MOST_CLASSES])}
-    st.markdown(f"**{t('checkpoints.token_classes')}**")
+    st.markdown(f"**{t('your_model.token_classes')}**")
     table(columns | named, key="token-classes")
 
 
@@ -251,7 +251,7 @@ def _draw(shown: ModelRun, first: tuple[int, int], key: Hashable) -> None:
     }
     with detail:
         opened = address.choice(
-            t("translate.view"), list(panels), key="map", bare=True, text=lambda one: plain(f"checkpoints.view_{one}")
+            t("translate.view"), list(panels), key="map", bare=True, text=lambda one: plain(f"your_model.view_{one}")
         )
         place = st.container()
     with all_heads_at:
@@ -297,7 +297,7 @@ def _window_panel(shown: ModelRun, key: tuple[Hashable, ...]) -> None:
     if n_heads > MOST_SMALL or sum(map(_numbers, maps)) > MOST_PASSED:
         overview.info(t("your_model.many_heads", heads=n_heads, positions=max(attention.shape)))
     else:
-        small = with_progress("long_thumbnails", (*key, kind), plain("checkpoints.thumbnails"), partial(_small, maps))
+        small = with_progress("long_thumbnails", (*key, kind), plain("your_model.thumbnails"), partial(_small, maps))
         if small is None:
             return
         with overview:
@@ -310,7 +310,7 @@ def _window_panel(shown: ModelRun, key: tuple[Hashable, ...]) -> None:
         if zoom is None:
             return
         stem = Provenance(shown.checkpoint, shown.input).stem(str(attention.site), f"head-{head}")
-        facts = [plain("checkpoints.long_tokens", count=len(attention.queries)), shown.checkpoint]
+        facts = [plain("your_model.long_tokens", count=len(attention.queries)), shown.checkpoint]
         about = About(f"{attention.site}, {head}", facts)
         _part_of(zoom, lambda zoom: _draw_window(zoom, key, stem, about))
         files.record_button(shown)

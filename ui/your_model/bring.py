@@ -75,7 +75,7 @@ def uploader(
     largest = max(1, most // MEGABYTE)
     files = st.file_uploader(title, endings, key=f"{key}-{number}", max_upload_size=largest, **form)
     if files:
-        with st.spinner(t("checkpoints.reading")):
+        with st.spinner(t("your_model.reading")):
             st.session_state[problems] = take(files)
         st.session_state[round_] = number + 1
         st.rerun()
@@ -95,14 +95,14 @@ def bring_panel() -> None:
     most = limits.n_bytes(limits.UPLOAD)
     upload_guard.expect(max(uploads.room(), most))  # one too many gets a sentence
     uploader(
-        t("checkpoints.bring"), "upload", [ENDING.removeprefix("."), *uploads.ENDINGS], most, _take,
-        accept_multiple_files=True, help=f"{t('checkpoints.bring_note')} {t('checkpoints.bring_help')}",
+        t("your_model.bring"), "upload", [ENDING.removeprefix("."), *uploads.ENDINGS], most, _take,
+        accept_multiple_files=True, help=f"{t('your_model.bring_note')} {t('your_model.bring_help')}",
     )  # fmt: skip
     now, unpacked = uploads.may_arrive(), min(limits.n_bytes(limits.SESSION), free_bytes())
     if now < most:
-        st.warning(t("checkpoints.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
+        st.warning(t("your_model.less_room", megabytes=now // MEGABYTE), icon=":material/hourglass_empty:")
     if unpacked < now:
-        less = t("checkpoints.less_room_unpacked", megabytes=unpacked // MEGABYTE)
+        less = t("your_model.less_room_unpacked", megabytes=unpacked // MEGABYTE)
         st.warning(less, icon=":material/hourglass_empty:")
     for refused in user_folder.own_paths()[1]:
         st.warning(controls.sentence(refused), icon=":material/block:")
@@ -122,18 +122,18 @@ def choice() -> str:
     names = [*store.records(), *lively, *known]
     if not names:
         _ways_panel()
-        st.info(t("checkpoints.none"))
+        st.info(t("your_model.none"))
         address.stop()
     if address.parameter(subject.MODEL) not in names:
         controls.warn_of_unknown()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="chosen"):
         usual = subject.usual([*lively, *known] or names)
         name = address.choice(
-            t("checkpoints.which"), names, key=subject.MODEL, form="list", text=_called, width="stretch",
+            t("your_model.which"), names, key=subject.MODEL, form="list", text=_called, width="stretch",
             default=usual, said=store.is_upload(usual),
         )  # fmt: skip
         if store.is_upload(name):
-            st.button(t("checkpoints.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
+            st.button(t("your_model.remove"), icon=":material/delete:", on_click=_remove, args=(name,), key="remove")
         _ways_panel()
     if name in known:
         subject.show(name)
@@ -212,29 +212,29 @@ def report_panel(report: Report) -> None:
     or on an answer that is still to come.
     """
     _banner(report)
-    with st.expander(t("checkpoints.why"), expanded=not report.fits, icon=":material/fact_check:"):
+    with st.expander(t("your_model.why"), expanded=not report.fits, icon=":material/fact_check:"):
         _details(report)
     if report.is_ready:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="prove"):
-            st.caption(t("checkpoints.prove"), width="content")
+            st.caption(t("your_model.prove"), width="content")
             st.button(
-                t("checkpoints.prove_open"), key="open-check", type="tertiary", icon=":material/rule:",
+                t("your_model.prove_open"), key="open-check", type="tertiary", icon=":material/rule:",
                 on_click=address.put, kwargs={SHOW: "check"},
             )  # fmt: skip
 
 
 def _banner(report: Report) -> None:
     title = said(report.title)
-    sure = t("checkpoints.sure", share=report.confidence, matched=len(report.matched))
+    sure = t("your_model.sure", share=report.confidence, matched=len(report.matched))
     if not report.layout:
-        st.error(t("checkpoints.unknown", title=title), icon=":material/help:")
+        st.error(t("your_model.unknown", title=title), icon=":material/help:")
         return
     if not report.fits:
-        st.error(f"{t('checkpoints.nearest', title=title)} · {sure}", icon=":material/rule:")
+        st.error(f"{t('your_model.nearest', title=title)} · {sure}", icon=":material/rule:")
         return
     known = f"**{as_text(title)}** · {as_text(said(report.format))} · {sure}"
     if report.open:
-        needed = t("checkpoints.unanswered", names=", ".join(question.name for question in report.open))
+        needed = t("your_model.unanswered", names=", ".join(question.name for question in report.open))
         why = as_text(", ".join(said(question.why) for question in report.open if question.why))
         st.warning(f"{known} · {needed} ({why})" if why else f"{known} · {needed}", icon=":material/quiz:")
     elif report.guesses:
@@ -251,7 +251,7 @@ def _details(report: Report) -> None:
     def listed(title: str, rows: Sequence[tuple[str, ...]], columns: Sequence[str], **form: Any) -> None:
         if rows:
             st.markdown(f"**{title}**")
-            table(rows, [t(f"checkpoints.{column}") for column in columns], **form)
+            table(rows, [t(f"your_model.{column}") for column in columns], **form)
 
     tensors: dict[str, list[tuple[Any, ...]]] = {
         "missing": [(name, shape, None) for name, shape in report.missing.items()],
@@ -261,19 +261,19 @@ def _details(report: Report) -> None:
     for code, found in tensors.items():
         shapes = [(name, *("" if one is None else said(shape_text(one)) for one in both)) for name, *both in found]
         height = "content" if len(found) < 9 else 320
-        listed(f"{t(f'checkpoints.{code}')} ({len(found)})", shapes, ("tensor", "needed", "found"), height=height)
+        listed(f"{t(f'your_model.{code}')} ({len(found)})", shapes, ("tensor", "needed", "found"), height=height)
     if report.doubt:
         st.text(f"· {said(report.doubt)}")
     ignored = [(name, said(why)) for name, why in report.ignored.items()]
-    listed(t("checkpoints.ignored"), ignored, ("tensor", "reason"), key="ignored")
+    listed(t("your_model.ignored"), ignored, ("tensor", "reason"), key="ignored")
     if not report.fits:
-        st.markdown(f"**{t('checkpoints.changes')}**")
+        st.markdown(f"**{t('your_model.changes')}**")
         for change in report.changes:
             st.text(f"· {said(change)}")
     if report.record:
-        st.markdown(t("checkpoints.record", file=RECORD_FILE))
+        st.markdown(t("your_model.record", file=RECORD_FILE))
         st.code("\n".join(report.record), language="python")
-    save_button(t("checkpoints.report_file"), said(report.text) + "\n", "report.txt", "text/plain")
+    save_button(t("your_model.report_file"), said(report.text) + "\n", "report.txt", "text/plain")
 
 
 def identity_panel(checkpoint: Checkpoint) -> None:
@@ -301,10 +301,10 @@ def _can(checkpoint: Checkpoint) -> str:
     if checkpoint.translates:
         return plain("your_model.can_translate", source=checkpoint.languages[0], target=checkpoint.languages[1])
     if checkpoint.task is not None:
-        return plain("your_model.can_classify", classes=plain("checkpoints.or").join(checkpoint.task.classes))
+        return plain("your_model.can_classify", classes=plain("your_model.or").join(checkpoint.task.classes))
     if continues(checkpoint):
         return plain("your_model.can_write")
     if mask_of(checkpoint):
         return plain("your_model.can_fill")
-    classes = plain("checkpoints.or").join(getattr(checkpoint.model.config, "labels", ()))
+    classes = plain("your_model.or").join(getattr(checkpoint.model.config, "labels", ()))
     return plain("your_model.can_classify", classes=classes) if classes else plain("your_model.can_read")

@@ -44,13 +44,13 @@ def tensors_panel(name: str) -> None:
     found = _inspection(name)
     if found is None:
         return
-    counted = t("checkpoints.counted", tensors=len(found.tensors), numbers=found.n_parameters)
+    counted = t("your_model.counted", tensors=len(found.tensors), numbers=found.n_parameters)
     st.markdown(f"**{as_text(found.format)}** · {found.file_bytes / 1e6:,.1f} MB · {counted}")
     broken = [tensor.name for tensor in found.tensors if tensor.n_not_finite]
     if broken:
-        st.error(t("checkpoints.not_finite", names=", ".join(broken)), icon=":material/error:")
+        st.error(t("your_model.not_finite", names=", ".join(broken)), icon=":material/error:")
     if found.tied:
-        st.info(t("checkpoints.tied", groups="; ".join(" = ".join(group) for group in found.tied)))
+        st.info(t("your_model.tied", groups="; ".join(" = ".join(group) for group in found.tied)))
     rows = [
         (
             one.name, shape_text(one.shape), one.dtype, one.numel, one.n_bytes, one.norm, one.mean, one.deviation,
@@ -58,14 +58,14 @@ def tensors_panel(name: str) -> None:
         )
         for one in found.tensors
     ]  # fmt: skip
-    columns = [t(f"checkpoints.{column}") for column in ("tensor", "shape", "dtype", *NUMBERS, "flags")]
-    compact = {t(f"checkpoints.{column}"): st.column_config.NumberColumn(format="compact") for column in NUMBERS}
+    columns = [t(f"your_model.{column}") for column in ("tensor", "shape", "dtype", *NUMBERS, "flags")]
+    compact = {t(f"your_model.{column}"): st.column_config.NumberColumn(format="compact") for column in NUMBERS}
     table(rows, columns, key="tensors", height=480, column_config=compact)
 
 
 def _inspection(name: str) -> Inspection | None:
     """Every tensor in numbers; a bar tells how far it is, and a button stops it (None)."""
-    contents, what = store.contents(name), plain("checkpoints.looking")
+    contents, what = store.contents(name), plain("your_model.looking")
     blocks = {one.data_ptr(): one.nbytes() for one in map(Tensor.untyped_storage, contents.tensors.values())}
     is_quick = sum(tensor.numel() for tensor in contents.tensors.values()) < QUICK
 
@@ -105,17 +105,17 @@ class _Expected:
 
 def check_panel(name: str, checkpoint: Checkpoint) -> None:
     """Drop a file; it is compared at once, and again whenever an answer about the checkpoint changes."""
-    st.markdown(t("checkpoints.check_intro"))
+    st.markdown(t("your_model.check_intro"))
     upload_guard.expect(LIMITS.file_bytes)
-    uploader(t("checkpoints.check_bring"), "expected", ENDINGS, LIMITS.file_bytes, partial(_take, name))
-    with st.expander(t("checkpoints.check_how"), icon=":material/code:"):
+    uploader(t("your_model.check_bring"), "expected", ENDINGS, LIMITS.file_bytes, partial(_take, name))
+    with st.expander(t("your_model.check_how"), icon=":material/code:"):
         st.code(RECIPE, language="python")
-        st.caption(t("checkpoints.check_names", names=", ".join(map(str, checkpoint.sites))))
+        st.caption(t("your_model.check_names", names=", ".join(map(str, checkpoint.sites))))
     expected: _Expected | None = session_store(EXPECTED, KEPT).find(CheckpointRef.parse(name))
     if expected is None:
         return
     try:
-        with st.spinner(t("checkpoints.checking")):
+        with st.spinner(t("your_model.checking")):
             key = store.revision(name), expected.token
             found: Check = in_session(CHECKS, key, lambda: check_contents(checkpoint, expected.contents))
     except InputError as error:
@@ -124,7 +124,7 @@ def check_panel(name: str, checkpoint: Checkpoint) -> None:
             heads = int(str(error.fields["heads"]))
             answers = {**dict(store.answers_for(name)), "n_heads": heads}
             st.button(
-                t("checkpoints.use_heads", count=heads), key="use-heads", type="primary", icon=":material/done:",
+                t("your_model.use_heads", count=heads), key="use-heads", type="primary", icon=":material/done:",
                 on_click=store.set_answers, args=(name, answers),
             )  # fmt: skip
         return
@@ -151,9 +151,9 @@ def _result(found: Check, source: str) -> None:
         st.success(sentence, icon=":material/verified:")
     else:
         st.error(sentence, icon=":material/difference:")
-        st.caption(t("checkpoints.check_differs_note"))
+        st.caption(t("your_model.check_differs_note"))
     if found.other:
-        st.warning(t("checkpoints.check_other", names=", ".join(found.other)), icon=":material/info:")
+        st.warning(t("your_model.check_other", names=", ".join(found.other)), icon=":material/info:")
     rows = [
         (
             said(one.title), said(shape_text(one.shape)), one.largest, ", ".join(map(str, one.place)), one.found,
@@ -162,7 +162,7 @@ def _result(found: Check, source: str) -> None:
         for one in found.differences
     ]  # fmt: skip
     columns = ("array", "shape", "difference", "place", "here", "expected", "unseen", "agrees")
-    named = [t(f"checkpoints.check_{column}") if column != "shape" else t("checkpoints.shape") for column in columns]
+    named = [t(f"your_model.check_{column}") if column != "shape" else t("your_model.shape") for column in columns]
     number = st.column_config.NumberColumn
     form = {named[2]: number(format="%.3g"), **{one: number(format="%.6g") for one in named[4:6]}}
     table(rows, named, key="check", column_config=form)

@@ -30,13 +30,13 @@ def questions_panel(name: str, found: Bundle, report: Report, *, is_wrong: bool)
     usual = [question for question in report.questions if not (question.rare or question.place)]
     rare = [question for question in report.questions if question not in usual]
     taken = ", ".join(f"{one.name}={_option(now[one.name])}" for one in usual)
-    title = t("checkpoints.questions", count=len(usual), taken=taken) if usual else t("checkpoints.questions_none")
+    title = t("your_model.questions", count=len(usual), taken=taken) if usual else t("your_model.questions_none")
     key = f"questions.{found.fingerprint[:16]}"
     is_open = is_wrong or not report.is_ready
 
     def ask(question: Question) -> None:
-        label = t(f"checkpoints.ask_{question.name}")
-        if mark := t("checkpoints.assumed") if question.name in assumed else "?" if now[question.name] is None else "":
+        label = t(f"your_model.ask_{question.name}")
+        if mark := t("your_model.assumed") if question.name in assumed else "?" if now[question.name] is None else "":
             label = f"{label} :orange[{mark}]"
         _ask(name, question, label, f"{of_this}{question.name}", now[question.name])
 
@@ -46,29 +46,29 @@ def questions_panel(name: str, found: Bundle, report: Report, *, is_wrong: bool)
             del st.session_state[one]
 
     with st.expander(title, expanded=is_open, icon=":material/quiz:", key=key, on_change="rerun"):
-        st.caption(t("checkpoints.questions_note"))
+        st.caption(t("your_model.questions_note"))
         with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
             for question in usual:
                 ask(question)
             if rare:  # drawn once they are asked for: the browser forgets values that it has not shown yet
-                popover = st.popover(t("checkpoints.rare"), icon=":material/tune:", key=RARE, on_change="rerun")
+                popover = st.popover(t("your_model.rare"), icon=":material/tune:", key=RARE, on_change="rerun")
                 for question in rare if popover.open else ():
                     with popover:
                         ask(question)
         with st.container(horizontal=True, gap="small"):
             if assumed:
                 st.button(
-                    t("checkpoints.confirm"), on_click=store.set_answers, args=(name, {**assumed, **given}),
-                    key="confirm-answers", help=t("checkpoints.confirm_help"), icon=":material/done_all:",
+                    t("your_model.confirm"), on_click=store.set_answers, args=(name, {**assumed, **given}),
+                    key="confirm-answers", help=t("your_model.confirm_help"), icon=":material/done_all:",
                 )  # fmt: skip
             if given:
-                st.button(t("checkpoints.forget"), on_click=forget, key="forget-answers")
+                st.button(t("your_model.forget"), on_click=forget, key="forget-answers")
 
 
 def _ask(name: str, question: Question, label: str, key: str, now: Any) -> None:
     """A widget for a question; `now` is what counts as its answer, None where there must be one."""
     st.session_state[key] = f"{now:g}" if question.is_number and now is not None else now
-    help_code = "checkpoints.ask_help_open" if question.is_open else "checkpoints.ask_help"
+    help_code = "your_model.ask_help_open" if question.is_open else "your_model.ask_help"
     why = say(question.why) or ("" if question.is_open else "—")
     answered: dict[str, Any] = {
         "key": key,
@@ -105,5 +105,5 @@ def _option(value: Any) -> str:
     if value is None:
         return "?"
     if isinstance(value, bool):
-        return plain("checkpoints.yes") if value else plain("checkpoints.no")
+        return plain("your_model.yes") if value else plain("your_model.no")
     return str(value)

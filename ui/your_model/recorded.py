@@ -118,7 +118,7 @@ def _panels(
         **more,
         "beside": lambda: _beside(name, shown, [other for other in store.records() if other != name]),
     }
-    panels[address.named("checkpoints.screen", list(panels), key=bring.SHOW, bare=True)]()
+    panels[address.named("your_model.screen", list(panels), key=bring.SHOW, bare=True)]()
     record_views.record_notes(record)
 
 
