@@ -164,7 +164,7 @@ def changed_weights(
     n_queries, n_keys = scores.shape[2:]
     device = scores.device
     sees = torch.ones(1, 1, 1, n_keys, dtype=torch.bool, device=device) if visible is None else visible.to(device)
-    left = sees.expand(scores.shape)
+    left = sees = sees & (scores != -torch.inf)  # a bias may hide keys from some of the heads
     scores = changed_scores(scores, interventions, region)
     for one in interventions:
         if one.action == "knock_out":

@@ -220,7 +220,8 @@ def _indexed(facts: Facts, run: Run, result: Any) -> None:
 
 def _parts(facts: Facts, run: Run, result: Any) -> None:
     """`chunk`, `split`, `unbind`: several parts of one tensor."""
-    entry, dim = facts.entry(run.args[0]), given(run, 1, "dim", 0)
+    place = 1 if getattr(run.func, "__name__", "") == "unbind" else 2  # the others are told sizes or a count first
+    entry, dim = facts.entry(run.args[0]), given(run, place, "dim", 0)
     for i, part in enumerate(result if entry is not None else ()):
         _moved(facts, run, part, lambda one, i=i: again(run, one)[i], (entry, dim, i))
 

@@ -69,6 +69,7 @@ CASES |= {
     "multihead_attention": multihead(need=True),
     "multihead_attention_more_keys": multihead(add_bias_kv=True, add_zero_attn=True, padding=True),
     "multihead_attention_masks_by_head": multihead(mask="by head", padding=True, need=True),
+    "multihead_attention_fused_masks_by_head": multihead(mask="by head", padding=True),
     "multihead_attention_no_bias": multihead(mask="numbers", bias=False),
     "multihead_attention_float_mask": multihead(mask="numbers", padding=True),
     "multihead_attention_unbatched": multihead(unbatched=True, padding=True, need=True),

@@ -159,6 +159,7 @@ CASES |= {
         time_first, many=True, parts=lambda s: {"num_heads": s.heads}, flat="batch"
     ),
     "heads_before_the_batch": attention(heads_first, many=True, flat="heads"),
+    "counted_heads_before_the_batch": attention(heads_first, many=True, parts=lambda s: {"num_heads": s.heads}),
     "einsum_softmax_over_a_middle_axis": attention(
         einsums("bqhd,bkhd->bhkq", 2, "bkhd,bhkq->bqhd"), many=True, scored=later
     ),
