@@ -164,7 +164,7 @@ def test_a_card_leads_to_its_head_and_back_leads_back(opened):
     with here.run():
         page.locator(".atlas a", has_text="layer 2 · head 1").click()
     expect(page.get_by_text("Cross · layer 2 · head 1:")).to_be_visible()
-    expect(page).to_have_url(re.compile(r"/atlas\?.*screen=head&layer=2&head=1"))
+    expect(page).to_have_url(re.compile(r"/atlas\?.*screen=head&kind=decoder\.cross&layer=2&head=1"))
     until(page, lambda: page.evaluate("[window.stays, history.length]") == [True, entries + 1])  # not loaded anew
     with here.run():
         page.go_back()

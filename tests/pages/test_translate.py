@@ -292,7 +292,7 @@ def test_the_lines_on_top_are_those_of_the_chosen_head_whatever_its_kind() -> No
 
 
 def test_a_line_says_that_a_model_knows_texts_like_its_data() -> None:
-    for language, knows in (("en", "A model knows texts like those that it was trained on"), ("zh", "相似的文本")):
+    for language, knows in (("en", "It knows texts like its training data."), ("zh", "相似的文本")):
         assert knows in said(opened(text=BICYCLE, lang=language))
 
 

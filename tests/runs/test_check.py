@@ -184,31 +184,31 @@ def test_a_pipe_is_no_file_of_arrays(tmp_path: Path) -> None:
         read_arrays_file(tmp_path / "expected.npz")
 
 
-MINE = dict(n_heads=4, activation="gelu", norm_first=True, scale_embedding=False, causal=False, head="mean")
+MINE = dict(n_heads=4, activation="gelu", norm_first=True, scale_embedding=False, causal=False)
 
 
-class Classifier(nn.Module):
-    """A bare nn.TransformerEncoder between an embedding with stored positions and a classifier of the mean."""
+class LanguageModel(nn.Module):
+    """A bare nn.TransformerEncoder between an embedding with stored positions and scores of the vocabulary."""
 
     def __init__(self, *, causal: bool = False) -> None:
         super().__init__()
         self.causal = causal
         self.embedding = nn.Embedding(23, 24)
-        self.register_buffer("pe", torch.randn(1, 19, 24))
+        self.register_buffer("pos_embedding", torch.randn(1, 19, 24))
         layer = nn.TransformerEncoderLayer(24, 4, 37, activation="gelu", norm_first=True, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
-        self.classifier = nn.Linear(24, 5)
+        self.linear = nn.Linear(24, 23)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        x = self.embedding(ids) + self.pe[:, : ids.shape[1]]
+        x = self.embedding(ids) + self.pos_embedding[:, : ids.shape[1]]
         mask = nn.Transformer.generate_square_subsequent_mask(ids.shape[1], dtype=x.dtype) if self.causal else None
-        return self.classifier(self.encoder(x, mask).mean(1))
+        return self.linear(self.encoder(x, mask))
 
 
 def _saved(folder, seed=0, n_batch=2, **options):
     """Weights, and what `expected` wrote of a run of their module."""
     torch.manual_seed(seed)
-    net = Classifier(**options).double().eval()
+    net = LanguageModel(**options).double().eval()
     for parameter in net.parameters():
         nn.init.normal_(parameter, std=0.3)
     ids = torch.randint(2, 23, (n_batch, 7))

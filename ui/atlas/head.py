@@ -111,7 +111,10 @@ def _profile(row: Row) -> None:
         quantity=plain("atlas.mean_weight"), dark=is_dark(),
     )  # fmt: skip
     st.plotly_chart(figure, key="atlas-profile", config=PLOT_CONFIG)
-    st.caption(t("atlas.profile_note" if row["letters"] is None else "atlas.profile_note_letters"))
+    if row["letters"] is None:
+        st.caption(t("atlas.profile_note"), help=t("atlas.profile_note_help"))
+    else:
+        st.caption(t("atlas.profile_note_letters"))
 
 
 def _shares(row: Row) -> None:
