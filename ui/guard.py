@@ -60,6 +60,9 @@ HEADERS: Mapping[str, str] = {
 PAGES = {"", *(page.stem for page in (Path(__file__).parents[1] / "pages").glob("*.py"))}
 """Paths at which there is a page."""
 
+FILES = "media/"
+"""Below this lie files that a page hands over; of those that are not there, Streamlit itself says 404."""
+
 CLOSED = "_stcore/metrics"
 """Names of caches, numbers of sessions: nobody's business."""
 
@@ -105,7 +108,7 @@ class Guard:
                 begun = True
                 headers = MutableHeaders(scope=message)
                 is_html = headers.get("content-type", "").startswith("text/html")
-                if message["status"] == 200 and path not in PAGES and is_html:
+                if message["status"] == 200 and is_html and path not in PAGES and not path.startswith(FILES):
                     message["status"] = 404
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)

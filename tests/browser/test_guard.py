@@ -79,10 +79,12 @@ def test_the_policy_is_in_force_and_downloads_work_under_it(browser: Browser, se
     assert all(what in stopped for what in ("img-src", "script-src-elem inline", "connect-src"))
     assert page.evaluate("window.ran") is None
     watched.told.clear()
-    watched.go(f"{serve(ROOT / 'app.py')}/what_if")
-    name, data = saved(page.get_by_test_id("stDownloadButton").get_by_role("button").first)
-    assert name.endswith(".csv")
-    assert b"\n" in data
+    watched.go(f"{serve(ROOT / 'app.py')}/translate?view=downloads")
+    for called, ending, begins in (("", ".csv", b'"query: '), ("(HTML)", ".html", b"<!doctype html>")):
+        button = page.get_by_test_id("stDownloadButton").get_by_role("button").filter(has_text=called).first
+        name, data = saved(button)
+        assert name.endswith(ending)
+        assert data.lower().startswith(begins)
     watched.go(f"{serve(ROOT / 'app.py')}/attention_steps?screen=why")
     plot = page.locator(".js-plotly-plot").first
     plot.hover()

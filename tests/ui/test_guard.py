@@ -65,6 +65,8 @@ def test_what_is_configured_may_too_at_its_port(
         ("/app.py", "text/html", 404),
         ("/nothing/translate", "text/html", 404),
         ("/translates", "text/html", 404),
+        ("/media/0a1b.html", "text/html; charset=utf-8", 200),
+        ("/translate/media/0a1b.html", "text/html", 404),
         ("/static/index.js", "text/javascript", 200),
         ("/_stcore/health", "text/plain", 200),
         ("/_stcore/metrics", "text/plain", 404),

@@ -97,7 +97,7 @@ def handout_view() -> None:
         st.button(t("tour.handout_make"), key="path-make", on_click=partial(address.put, made=which))
         return
     save_button(
-        t("tour.handout_download"), document(which), f"handout-{which}-{language()}.html", "application/octet-stream",
+        t("tour.handout_download"), document(which), f"handout-{which}-{language()}.html", "text/html",
         key="path-handout", icon=":material/print:",
     )  # fmt: skip
 
