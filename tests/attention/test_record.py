@@ -2,6 +2,8 @@
 
 import copy
 import io
+import re
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -263,6 +265,18 @@ def test_an_npz_holds_everything_and_reads_back_the_same() -> None:
             np.testing.assert_array_equal(archive[f"{site}.mask"], attention_map.mask())
             assert tuple(archive[f"{site}.queries"]) == attention_map.queries.labels
             assert tuple(archive[f"{site}.keys"]) == attention_map.keys.labels
+
+
+def test_an_npz_of_hostile_site_names_holds_all_of_them_under_names_of_files() -> None:
+    names = ["../../x", "notes", "file", "a", "a.mask", "allow_pickle", "A"]
+    maps = [attention(5, 7, site=name, heads=i + 1) for i, name in enumerate(names)]
+    with zipfile.ZipFile(io.BytesIO(record_of(*maps).npz())) as made:
+        entries = made.namelist()
+    assert len({entry.casefold() for entry in entries}) == 4 * len(maps) + 1
+    assert not any(re.search(r"[/\\]|^\.", entry) for entry in entries)
+    with np.load(io.BytesIO(record_of(*maps).npz())) as arrays:
+        assert list(arrays["sites"]) == names
+        assert {value.shape[0] for value in arrays.values() if value.ndim == 3} == set(range(1, len(maps) + 1))
 
 
 LONG, SHORTER = 2_003, 1_951

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.plots.examples import HOSTILE, picture
 from transformer.messages import speaking
 from transformer.plots.axes import Axis
-from transformer.plots.export import PLOT_CONFIG, archive, csv, file_name, plot_config, table_csv
+from transformer.plots.export import PLOT_CONFIG, archive, csv, file_name, file_names, plot_config, table_csv
 from transformer.plots.picture import Picture, Quantity
 
 FORMULAS = ("=1+1", "+1", "-1", "@x", "\t=1", "\uff1d1", "'quoted", "''")
@@ -155,6 +155,42 @@ def test_no_text_makes_a_name_that_is_unsafe_or_long(text: str, parts: list[str]
     assert ".." not in name
     assert {unicodedata.category(letter)[0] for letter in re.sub(r"[-_.]", "", name)} <= set("LMN")
     assert Path(name).name == name
+
+
+PATHS = ("../../../tmp/x", "/abs", "C:\\Windows\\x", "a/../../b", "..\\..\\evil", "CON.x", "a..b", ".hidden", "x" * 300)
+
+
+@given(st.lists(st.one_of(st.text(), st.sampled_from((*PATHS, "a.mask", "contents", "A")))), st.sets(st.text()))
+def test_names_of_an_archive_are_no_paths_and_all_different(names: list[str], taken: set[str]) -> None:
+    found = file_names(names, taken)
+    assert len({name.casefold() for name in (*found, *taken)}) == len(found) + len({one.casefold() for one in taken})
+    for name in found:
+        assert re.fullmatch(r"[^\W.-][^/\\:\0]*", name)
+        assert not {".", "..", ""} & set(name.split("."))
+        assert name.partition(".")[0].lower() not in {"con", "nul"}
+    assert file_names(["encoder.0.self_head-3", "model.layers.0_x"]) == ["encoder.0.self_head-3", "model.layers.0_x"]
+
+
+def test_a_zip_of_hostile_names_holds_every_map_and_no_path() -> None:
+    made = zipfile.ZipFile(io.BytesIO(archive(dict.fromkeys((*PATHS, "contents"), picture()), {"/b": ("", "x")})))
+    listed = [row[0] for row in read(made.read("contents.csv").decode())[1:]]
+    assert sorted([*listed, "contents.csv"]) == sorted(set(made.namelist()))
+    assert len(listed) == len(PATHS) + 2
+    assert not any(re.search(r"[/\\:]|^\.|\.\.", name) for name in made.namelist())
+
+
+def test_nothing_else_writes_archives_or_names_downloads() -> None:
+    """What a file is called that leaves goes through one function; a snapshot's files have names of our own."""
+    own = {
+        "savez|ZipInfo": {"transformer/plots/export.py"},
+        "writestr": {"transformer/plots/export.py", "transformer/training/snapshots.py"},
+        "download_button": {"ui/shared/files.py"},
+    }
+    root = Path(__file__).resolve().parents[2]
+    files = [file for room in ("transformer", "ui", "pages") for file in (root / room).rglob("*.py")]
+    for what, where in own.items():
+        found = {str(file.relative_to(root)) for file in files if re.search(what, file.read_text(encoding="utf-8"))}
+        assert found == where
 
 
 def test_long_words_and_parts_are_cut_between_characters(tmp_path: Path) -> None:

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from transformer.attention import notebook, record_files
 from transformer.attention.interventions.value import to_text
 from transformer.attention.measures import measures_table
 from transformer.attention.record import MEAN, AttentionMap, HeadOrMean, Record
+from transformer.plots.export import arrays_file, file_names
 from transformer.safe.reading import opened
 
 if TYPE_CHECKING:
@@ -55,19 +54,18 @@ def npz(record: Record) -> bytes:
     """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.
 
     A run that was changed brings `interventions` as well, as addresses write them; `notes` are what must be known of
-    the maps.
+    the maps. A site whose name is no name of a file gets one (`plots.export.file_names`); `sites` then
+    are the names, in the order of the arrays.
     """
-    arrays: dict[str, Any] = {"notes": np.array(list(map(str, record.notes)))} if record.notes else {}
+    arrays: list[tuple[str, Any]] = [("notes", list(map(str, record.notes)))] if record.notes else []
     if record.interventions:
-        arrays["interventions"] = np.array(to_text(record.interventions))
-    for site, attention in record.maps.items():
-        arrays[site] = attention.all_weights()
-        arrays[f"{site}.mask"] = attention.mask()
-        arrays[f"{site}.queries"] = np.array(attention.queries.labels)
-        arrays[f"{site}.keys"] = np.array(attention.keys.labels)
-    target = io.BytesIO()
-    np.savez_compressed(target, **arrays)
-    return target.getvalue()
+        arrays.append(("interventions", to_text(record.interventions)))
+    if file_names(record.sites, ["notes", "interventions"]) != list(record.sites):
+        arrays.append(("sites", record.sites))
+    for site, one in record.maps.items():
+        arrays += [(site, one.all_weights()), (f"{site}.mask", one.mask())]
+        arrays += [(f"{site}.queries", one.queries.labels), (f"{site}.keys", one.keys.labels)]
+    return arrays_file(arrays)
 
 
 def figure(attention: AttentionMap, head: HeadOrMean = MEAN, words: bool = False, special: bool = True) -> "Figure":

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import cast
-from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.commands import Arguments, Command
 from transformer.commands import checkpoint as checkpoint_argument
 from transformer.errors import InputError
-from transformer.plots.export import harmless
+from transformer.plots.export import file_names, harmless
 from transformer.runs.measures.held_out import known_held_out
 from transformer.runs.sequences.classify import classifier, verdicts
 from transformer.runs.sequences.scan import ScanBlock, ScanPlan, find_hits, plan_scan
@@ -134,8 +133,8 @@ def _begun(folder: Path, columns: Mapping[str, int], signs: str) -> dict[tuple[s
     """The file of each strand (by sign) and class (by number), with the line that begins a track."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
-    for sign, (name, column) in product(signs, columns.items()):
-        path = folder / f"{quote(name, safe='')}-{'given' if sign == '+' else 'other'}-strand.bedgraph"
+    for sign, ((name, column), called) in product(signs, zip(columns.items(), file_names(columns), strict=True)):
+        path = folder / f"{called}-{'given' if sign == '+' else 'other'}-strand.bedgraph"
         path.write_text(track_line(f"{name} {sign}"), encoding="utf-8")
         files[sign, column] = path
     return files

@@ -3,8 +3,10 @@
 import csv as csv_format
 import io
 import math
+import re
 import unicodedata
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
@@ -95,15 +97,16 @@ def archive(
     `others` are further tables: what each is, and its text. `about` says what all of them are of (a sentence, a
     checkpoint); every file says it in its first cell (`csv`), and the list of contents in its last lines.
     """
-    target = io.BytesIO()
+    target, others = io.BytesIO(), others or {}
     rows: list[Sequence[object]] = []
+    names = (f"{name}.csv" for name in file_names([*pictures, *others], [CONTENTS.partition(".")[0]]))
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
-        for name, picture in pictures.items():
-            _add(made, f"{name}.csv", csv(picture, about))
-            rows.append((f"{name}.csv", *_described(picture)))
-        for name, (what, text) in (others or {}).items():
-            _add(made, f"{name}.csv", text)
-            rows.append((f"{name}.csv", what))
+        for picture, name in zip(pictures.values(), names, strict=False):
+            _add(made, name, csv(picture, about))
+            rows.append((name, *_described(picture)))
+        for (what, text), name in zip(others.values(), names, strict=True):
+            _add(made, name, text)
+            rows.append((name, what))
         header = [words(f"files_{name}") for name in COLUMNS]
         _add(made, CONTENTS, table_csv(header, [*rows, *((line,) for line in about)]))
     return target.getvalue()
@@ -129,6 +132,14 @@ def _add(made: zipfile.ZipFile, name: str, text: str) -> None:
     made.writestr(entry, text)
 
 
+def arrays_file(arrays: Iterable[tuple[str, Any]], packed: bool = True) -> bytes:
+    """Arrays as a NumPy archive (.npz), under their names or what `file_names` makes of them."""
+    target, save, pairs = io.BytesIO(), np.savez_compressed if packed else np.savez, list(arrays)
+    names = file_names((name for name, _ in pairs), ["file", "allow_pickle"])  # those two are NumPy's own arguments
+    save(target, **{name: values for name, (_, values) in zip(names, pairs, strict=True)})
+    return target.getvalue()
+
+
 LONGEST = 180
 """Bytes of a name in UTF-8 without its ending, at most: file systems take 255."""
 
@@ -149,6 +160,28 @@ def file_name(*parts: str, text: str = "") -> str:
     cleaned = [beginning, *(".".join(filter(None, map(_joined_letters, part.split(".")))) for part in parts)]
     name = _cut("_".join(filter(None, cleaned)), LONGEST) or "heedmap"
     return f"_{name}" if name.partition(".")[0].lower() in RESERVED else name
+
+
+def file_names(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """Names of files that lie side by side: no two are one where case does not count, and none is one of `taken`.
+
+    A name that is safe already stays; of another one `file_name` makes one. The second of two gets `-2`.
+    """
+    seen, count, found = set(map(str.casefold, taken)), Counter[str](), list[str]()
+    for name in names:
+        parts = unicodedata.normalize("NFKC", name).partition(".")[0].lower()
+        is_safe = _SAFE.fullmatch(name) and parts not in RESERVED and len(name.encode()) <= LONGEST
+        stem = made = name if is_safe else file_name(name)
+        while made.casefold() in seen:
+            count[stem] += 1
+            made = f"{stem}-{count[stem] + 1}"
+        seen.add(made.casefold())
+        found.append(made)
+    return found
+
+
+_SAFE = re.compile(r"\w[\w-]*(\.[\w-]+)*")
+"""Letters, digits and low lines, hyphens but in front, single dots between them: no path, option or hidden file."""
 
 
 @lru_cache(512)

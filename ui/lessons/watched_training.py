@@ -19,6 +19,7 @@ from ui.lessons.shared import listed
 from ui.patches import session
 from ui.shared.address import belong_to, choice, parameter, put, set_parameter, switch, whole
 from ui.shared.bars import is_dark
+from ui.shared.files import save_button
 from ui.shared.part import part
 from ui.shared.subject import MODEL
 from ui.store import trainings
@@ -212,9 +213,9 @@ def _open(chosen: Settings, snapshot: Snapshot) -> None:
             for page in VIEWS if chosen.learned.target is not None else VIEWS[:1]:
                 label = t(f"{Path(page).stem}.title")
                 st.page_link(page, label=label, icon=":material/arrow_forward:", query_params=query)
-        st.download_button(
+        save_button(
             t("learning.download"), partial(checkpoint, chosen, snapshot), f"{chosen.task}-{update}.zip",
-            "application/zip", key="download", on_click="ignore", icon=":material/download:",
+            "application/zip", key="download", icon=":material/download:",
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from transformer.attention.notebook import page
 from transformer.attention.record_files import ENDING
 from transformer.messages import say
 from transformer.plots.canvas.views import About
-from transformer.plots.export import archive, csv, file_name, table_csv
+from transformer.plots.export import archive, csv, file_name, file_names, table_csv
 from transformer.plots.picture import Picture
 from transformer.runs.any_model import ModelRun
 from transformer.sites import Site
@@ -105,7 +105,7 @@ def save_button(label: str, data: Any, name: str, kind: str = "text/csv", **form
     """A button that saves a file: a table as CSV, or what `data` is or makes, in the language of now."""
     make = partial(frame_csv, data) if isinstance(data, pd.DataFrame) else data
     localized = in_this_language(make) if callable(make) else make
-    st.download_button(label, localized, name, kind, on_click="ignore", **form)
+    st.download_button(label, localized, file_names([name])[0], kind, on_click="ignore", **form)
 
 
 def downloads_panel(shown: Translation | ModelRun, choice: Selection) -> None:

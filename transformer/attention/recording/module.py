@@ -26,6 +26,7 @@ from transformer.errors import InputError, RecordError
 from transformer.messages import Message
 from transformer.nn.common import changed_context, in_single
 from transformer.plots.axes import Axis
+from transformer.plots.export import arrays_file
 from transformer.sites import Site
 
 ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
@@ -229,8 +230,7 @@ class ModuleRecording(Recording, Watching):
         arrays |= {"input": ids} if targets is None else {"source": ids, "target": _array(targets)}
         if output is not None:
             arrays["output"] = _array(output)
-        with Path(path).open("wb") as file:
-            np.savez(file, **arrays)
+        Path(path).write_bytes(arrays_file(arrays.items(), packed=False))
 
     def arrive(self, sizes: tuple[int, int, int], values: Tensor, written: bool) -> Arrival:
         """A call of so many heads, queries and keys: a step of a map that is there, or a new one."""
