@@ -44,8 +44,10 @@ class CheckpointError(HeedmapError):
     """A checkpoint cannot be read, does not fit, or is refused."""
 
 
-class RecordError(HeedmapError, LookupError):
+class RecordError(HeedmapError, KeyError):
     """The record has no such site, head, position or form."""
+
+    __str__ = Exception.__str__  # a KeyError would quote its sentence
 
 
 class AttributionError(HeedmapError, ValueError):

@@ -1,9 +1,12 @@
 """Records: every way to look at a map shows the same numbers, those of a softmax; a long map, too."""
 
 import copy
+import inspect
 import io
 import re
 import zipfile
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +14,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from tests.attention.maps import SCALE, attention, blocks, by_the_book, numbered, record_of
+from transformer import intervening, recording, translate, watch
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import MEAN, AttentionMap, HeadOrMean
 from transformer.attention.softmax_inputs import AttentionInputs, Weights
 from transformer.attention.tables import MaskTable
 from transformer.attention.zoom import CLOSE, SHOWN, SIDE, Zoom
-from transformer.errors import RecordError
+from transformer.errors import InputError, RecordError
 from transformer.plots.axes import Axis
 from transformer.plots.picture import block_length
+from transformer.runs.any_model import ModelRun
 from transformer.sites import Site
 
 HEADS = 3
@@ -277,6 +283,41 @@ def test_an_npz_of_hostile_site_names_holds_all_of_them_under_names_of_files() -
     with np.load(io.BytesIO(record_of(*maps).npz())) as arrays:
         assert list(arrays["sites"]) == names
         assert {value.shape[0] for value in arrays.values() if value.ndim == 3} == set(range(1, len(maps) + 1))
+
+
+def test_a_record_behaves_as_pythons_own_things_do(tmp_path: Path) -> None:
+    one, other = attention(5, 7, site="encoder.0.self"), attention(3, 11, site="decoder.0.cross")
+    record = replace(record_of(one, other), text="long " * 5_000)
+    assert record.get(Site("nope")) is None
+    assert record.get(Site("nope"), one) is one
+    with pytest.raises(KeyError) as refused:
+        record["nope"]
+    assert "nope" in str(refused.value).partition(":")[0], "a sentence, not its repr"
+    assert np.asarray(one).shape == (3, 5, 7)
+    np.testing.assert_array_equal(np.asarray(one, dtype=np.float32), one.all_weights().astype(np.float32))
+    with pytest.raises(ValueError, match="computed anew"):
+        np.array(one, copy=False)
+    with recording(nn.TransformerEncoderLayer(4, 2)) as seen:
+        seen.module(torch.zeros(3, 1, 4))
+    run = ModelRun("m", "t", record)
+    for shown in (record, one, seen, run, record_of(*(attention(1, 1, site=f"a.{i}.b") for i in range(600)))):
+        assert len(repr(shown)) < 900
+        assert "\n" not in repr(shown)
+    with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / "no"))) as missing:
+        record.save(tmp_path / "no" / "run.heedmap")
+    assert missing.value.filename == str(tmp_path / "no")
+
+
+def test_a_module_of_ones_own_is_told_how_it_is_changed_and_recorded() -> None:
+    module, zero = nn.TransformerEncoderLayer(4, 2), Intervention("self_attn", "zero")
+    with pytest.raises(InputError, match=r"with recording\(module\)"), intervening([zero]):
+        module(torch.zeros(3, 1, 4))
+    for function, more in ((watch, ()), (translate, ("a",))):
+        with pytest.raises(InputError, match=r"TransformerEncoderLayer is no .* `with recording\(module\):`"):
+            inspect.unwrap(function)(module, *more)
+    with intervening(zero), recording(module) as seen:
+        module(torch.zeros(3, 1, 4))
+    assert seen.interventions == (zero,)
 
 
 LONG, SHORTER = 2_003, 1_951

@@ -25,7 +25,7 @@ from transformer.attention.softmax_inputs import (
     every_weight,
     with_changes,
 )
-from transformer.errors import RecordError
+from transformer.errors import InputError, RecordError
 from transformer.messages import Message
 from transformer.nn.attention import DotProductAttention
 from transformer.nn.common import changed_context, in_single, run_context
@@ -215,7 +215,12 @@ def watch(model: Model, means: Mapping[Site, Float[Tensor, "head d_v"]] | None =
     """Put the hooks on, once; they cost nothing while nobody records. Returns the model.
 
     `means` are the mean outputs of its heads, which the intervention `mean` takes where it is given no vector.
+
+    Raises:
+        InputError: it is no model of this library: `recording(module)` records it.
     """
+    if not hasattr(model, "attention_sites"):
+        raise InputError("not_of_this_library", kind=type(model).__name__)
     known = means or {}
     for site, module in model.attention_sites().items():
         if not any(isinstance(hook, _Hook) for hook in module._forward_hooks.values()):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from numpy.typing import DTypeLike
 from torch import Tensor
 
 from transformer.attention.interventions.value import Intervention
@@ -60,6 +61,20 @@ class AttentionMap:
     _repr_html_: ClassVar[Callable[..., str]]
     _repr_mimebundle_: ClassVar[Callable[..., dict[str, str]]]
     """What draws a map stands above it, and is attached: `attention.record_methods`."""
+
+    def __repr__(self) -> str:
+        """Site, sizes and changes, in a line."""
+        n_queries, n_keys = self.shape
+        changed = f", {len(self.interventions)} interventions" if self.interventions else ""
+        return f"AttentionMap({self.site!r}, {self.n_heads} heads, {n_queries} queries, {n_keys} keys{changed})"
+
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> Float[np.ndarray, "head query key"]:
+        """`all_weights`, for `np.asarray`."""
+        if copy is False:
+            raise ValueError("weights are computed anew: use np.asarray(map), without copy=False")
+        return self.all_weights() if dtype is None else self.all_weights().astype(dtype)
 
     @property
     def n_heads(self) -> int:
@@ -261,6 +276,10 @@ class Record(Mapping[Site, AttentionMap]):
     _repr_mimebundle_: ClassVar[Callable[..., dict[str, str]]]
     """What opens, saves, measures and draws records stands above them, and is attached: `attention.record_methods`."""
 
+    def __repr__(self) -> str:
+        """Model, text and sites, in a line."""
+        return f"Record({self.model[:200]!r}, {self.text[:200]!r}, {listed(self.sites)})"
+
     def __getitem__(self, site: str) -> AttentionMap:
         """The attention of a site.
 
@@ -302,6 +321,11 @@ class Record(Mapping[Site, AttentionMap]):
     def kept_bytes(self) -> int:
         """Memory that the record holds on to."""
         return sum(attention.source.kept_bytes for attention in self.maps.values())
+
+
+def listed(sites: Sequence[str], most: int = 6) -> str:
+    """How many sites, and the first of them."""
+    return f"{len(sites)} sites: {', '.join(sites[:most])}{', ...' * (len(sites) > most)}"
 
 
 def _mean_over(axis: Axis) -> Float[np.ndarray, "word position"]:

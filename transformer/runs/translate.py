@@ -70,6 +70,10 @@ class Translation:
     tree: BeamTree | None = None
     node: int | None = None
 
+    def __repr__(self) -> str:
+        """Input, output and the record, in a line."""
+        return f"Translation({self.checkpoint!r}, {self.input[:200]!r}, {self.text[:200]!r}, {self.record!r})"
+
     def scored_sequence(self, checkpoint: Checkpoint) -> ScoredSequence:
         """What the translation is, as methods of attribution ask about it; `checkpoint` is the one that made it.
 
@@ -122,6 +126,8 @@ def translate(
         InputError: nothing to read, or too much.
         CheckpointError: the checkpoint does not translate text.
     """
+    if not isinstance(checkpoint, Checkpoint):
+        raise InputError("not_of_this_library", kind=type(checkpoint).__name__)
     model, reader, writer = checkpoint.translator()
     source_ids = checked_ids(text, Message("noun_text"), model.config.max_length, reader)
     if forced is not None:

@@ -207,7 +207,7 @@ def test_a_block_that_no_watched_model_noticed_is_refused_at_its_end() -> None:
     """Its model is unwatched, in another thread, or none; what another exception says comes first, with a note."""
     unwatched = copy.deepcopy(encoder())
     off, ids = [Intervention("encoder.0.self", "zero")], inputs()[0]
-    refused = pytest.raises(InputError, match=r"nothing was changed: .* call watch\(model\) once")
+    refused = pytest.raises(InputError, match=r"nothing was changed: .* inside `with recording\(module\):`")
     with refused, torch.inference_mode():
         plain = unwatched(ids)
         with intervening(off):

@@ -40,18 +40,19 @@ class Active:
 
 
 @contextmanager
-def intervening(interventions: Iterable[Intervention]) -> Iterator[None]:
+def intervening(interventions: Intervention | Iterable[Intervention]) -> Iterator[None]:
     """Change the attention of every watched model that this thread runs inside the block.
 
-    Models that `load` returns are watched already; for others, call `watch` once. Sites that are not named keep the
-    fused attention, and heads and rows that are not named their exact output. An inner block takes over, so an empty
-    one runs unchanged; other threads do not notice, and nothing stays behind, also after an exception.
+    Models that `load` returns are watched already; a module of your own runs inside `recording(module)` as well. Sites
+    that are not named keep the fused attention, and heads and rows that are not named their exact output. An inner
+    block takes over, so an empty one runs unchanged; other threads do not notice, and nothing stays behind, also after
+    an exception.
 
     Raises:
         InputError: at the end, where no watched model ran, or one that has no such site. An exception of the block
             goes on instead, with a note where no watched model ran.
     """
-    every = tuple(interventions)
+    every = (interventions,) if isinstance(interventions, Intervention) else tuple(interventions)
     active = Active(every) if every else None
     with changed_context(interventions=active):
         try:

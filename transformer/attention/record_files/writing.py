@@ -1,5 +1,6 @@
 """Writing a record file: the table of a record, and the tensors that the table names."""
 
+import errno
 import io
 import json
 import math
@@ -62,6 +63,8 @@ def save(record: Record, path: Path) -> None:
     Raises:
         OSError: it cannot be written; what was there before still is.
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
     new = path.with_name(path.name + ".new")
     try:
         with new.open("wb") as handle:

@@ -16,7 +16,7 @@ from transformer.attention import capture
 from transformer.attention.capture import Recording
 from transformer.attention.interventions.edits import active, interventions
 from transformer.attention.interventions.value import Donor, Intervention
-from transformer.attention.record import AttentionMap, Record
+from transformer.attention.record import AttentionMap, Record, listed
 from transformer.attention.recording.calls import Attention, Steps, kind_of_step, named, new_rows, places_in_lists
 from transformer.attention.recording.labels import Given, labelled
 from transformer.attention.recording.paths import COMPILED
@@ -91,6 +91,10 @@ class ModuleRecording(Recording, Watching):
 
     module: nn.Module = field(kw_only=True, repr=False)
     most_bytes: int = field(default=MOST_BYTES, kw_only=True)
+
+    def __repr__(self) -> str:
+        """The sites that ran, in a line."""
+        return f"ModuleRecording({self._root}, {listed(self.sites)})"
 
     def __post_init__(self) -> None:
         Watching.__init__(self, self.module, self.most_bytes)
