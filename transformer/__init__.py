@@ -11,6 +11,7 @@ from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record import AttentionMap, Record
 from transformer.attention.recording.module import recording
 from transformer.checkpoint import Checkpoint, Report, load, report
+from transformer.distribution import version
 from transformer.errors import (
     AttributionError,
     CheckpointError,
@@ -42,5 +43,7 @@ __all__ = [
     "check_file", "classify", "continue_text", "fill", "follow", "intervening", "lens", "load", "recording", "report",
     "run_any", "speaking", "tracing", "translate", "watch", "watch_flow",
 ]  # fmt: skip
+
+__version__ = version()
 
 record_methods.attach()

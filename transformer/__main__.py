@@ -11,8 +11,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from transformer.commands import atlas, dashboard, measure, sequences, translation, weights
+from transformer.distribution import version
 from transformer.errors import HeedmapError
 
 MODULES = (dashboard, translation, sequences, weights, measure, atlas)
@@ -24,7 +26,9 @@ GROUPS = {
 
 def parser() -> argparse.ArgumentParser:
     """All commands with their arguments."""
-    whole = argparse.ArgumentParser(prog="python -m transformer", description="Heedmap on the command line.")
+    called = "heedmap" if Path(sys.argv[0]).stem == "heedmap" else "python -m transformer"
+    whole = argparse.ArgumentParser(prog=called, description="Heedmap on the command line.")
+    whole.add_argument("--version", action="version", version=f"heedmap {version()}")
     groups = {"": whole.add_subparsers(required=True, metavar="COMMAND")}
     for command in (one for module in MODULES for one in module.COMMANDS):
         group = command.name.rpartition(" ")[0]

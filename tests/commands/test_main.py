@@ -1,22 +1,30 @@
 """The command line: a line out for each line in, and one sentence for each mistake."""
 
 import gzip
+import io
 import os
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
 import torch
 
+import transformer
 from tests import toy
 from tests.checkpoint.references import reference_file
 from tests.commands.conftest import Run
 from tests.record_files.samples import Samples
 from tests.waiting import PATIENCE
+from transformer import __main__ as command_line
+from transformer import distribution
 from transformer.checkpoint import load
+from transformer.commands import dashboard
 from transformer.commands.translation import notes
 from transformer.nn.search import DecodingOptions
 from transformer.runs.corpus import TranslatedLine, translate_lines
@@ -64,6 +72,63 @@ def test_notes_name_the_lines_that_were_cut(run: Run, folder: Path) -> None:
     (short,) = notes([TranslatedLine(finished=False, tokens=10)], 100)  # what the checkpoint's positions end at
     assert short == "line 1 is cut at 10 tokens: the checkpoint writes no more, split such lines"
     assert notes([TranslatedLine()], 100) == []
+
+
+def test_evaluate_says_what_is_missing_before_it_translates(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    monkeypatch.setattr("transformer.commands.translation._translated", None)
+    done = run("evaluate", folder, "--source", folder.parent / "a.en", "--reference", folder.parent / "a.de")
+    assert (done.status, done.out) == (2, b"")
+    assert done.err == "error: BLEU needs sacrebleu: run pip install sacrebleu\n"
+
+
+def test_the_version_is_that_of_this_code_and_usage_says_how_it_was_called(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert import_module("heedmap").__version__ == transformer.__version__ == version
+    for called, said in (("/bin/heedmap", "heedmap"), ("transformer/__main__.py", "python -m transformer")):
+        monkeypatch.setattr(sys, "argv", [called])
+        assert command_line.parser().format_usage().startswith(f"usage: {said} [-h]")
+    with pytest.raises(SystemExit, match="0"):
+        command_line.main(["--version"])
+    assert capsys.readouterr().out == f"heedmap {version}\n"
+    monkeypatch.setattr(distribution, "_ABOVE", Path("/no/checkout"))
+    monkeypatch.setattr("transformer.distribution.metadata.version", {"heedmap": "1.2.3"}.__getitem__)
+    assert distribution.version() == "1.2.3"
+
+
+def test_a_server_is_started_for_what_is_there_alone_and_its_page_is_printed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whatever name it is called; no browser is opened where none is wanted."""
+    started = list[list[str]]()
+
+    def start(command: list[str], **_: object) -> SimpleNamespace:
+        started.append(command)
+        return SimpleNamespace(poll=lambda: None, wait=lambda: 0, terminate=lambda: None)
+
+    monkeypatch.setattr("transformer.commands.dashboard.subprocess.Popen", start)
+    monkeypatch.setattr("transformer.commands.dashboard.signal.signal", lambda *_: None)
+    monkeypatch.setattr(dashboard, "urlopen", lambda *_, **__: io.BytesIO())
+    thread = lambda target, args, **_: SimpleNamespace(start=lambda: target(*args))  # noqa: E731
+    monkeypatch.setattr(dashboard, "Thread", thread)
+    monkeypatch.setattr("transformer.commands.dashboard.webbrowser.open", None)
+    for name in ("s.txt", "make.py", "a run.heedmap"):
+        (tmp_path / name).touch()
+    wrong = [("serve", "s.txt"), ("serve", "no.py:make"), ("open", "s.txt"), ("open", "no.heedmap")]
+    for command, name in wrong:
+        done = run(command, tmp_path / name)
+        assert (done.status, started) == (2, [])
+        assert name.partition(":")[0] in done.err
+    monkeypatch.setenv("STREAMLIT_SERVER_PORT", "8777")
+    places = {"a run.heedmap": "?model=mine/a+run.heedmap", "make.py:f": "?model=live", ".": ""}
+    for name, place in places.items():
+        done = run("serve" if ":" in name else "open", tmp_path / name, "--no-browser")
+        assert (done.status, done.out.decode()) == (0, f"http://localhost:8777/your_model{place}\n")
+        assert started.pop()[6:8] == ["--server.port", "8777"]
 
 
 def test_evaluate_scores_as_sacrebleu_does(run: Run, folder: Path, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ WRONG = (
 
 def test_what_the_users_code_does_wrong_is_one_sentence_with_its_place(code) -> None:
     page, now = page_of(input="one three sixteen"), time.time_ns()
-    assert "-model names my_model.py, which is not here" in told(page)
+    assert "my_model.py is no Python file that is here" in told(page)
     for number, (text, reason) in enumerate(WRONG):
         os.utime(code(text), ns=(now, now + number * 10**9))
         assert not page.run().exception

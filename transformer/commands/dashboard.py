@@ -2,12 +2,14 @@
 
 import argparse
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 import webbrowser
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -15,6 +17,8 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
+from transformer.attention.record_files import is_record
+from transformer.checkpoint.weight_files import ENDINGS
 from transformer.commands import Arguments, Command
 from transformer.distribution import DASHBOARD
 from transformer.errors import InputError
@@ -33,34 +37,44 @@ def open_file(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C: the first page, or what a file of one's own shows.
 
     Raises:
-        InputError: there is no such file, or the dashboard is not installed.
+        InputError: there is no such file or none that is shown, or the dashboard is not installed.
     """
     file: Path | None = arguments.file
     if file is None:
         return _served(arguments, "", [])
     if not file.exists():
         raise InputError("no_such_path", path=str(file))
+    if not (file.is_dir() or is_record(file.name) or file.suffix in ENDINGS):
+        raise InputError("not_to_open", path=str(file), endings=ENDINGS)
     file = file.resolve()
     query = "" if file.is_dir() else f"?{urlencode({MODEL: f'{OWN}{file.name}'}, safe='/')}"
     return _served(arguments, PAGE + query, ["--checkpoints", str(file)])
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve a model of one's own code until Ctrl-C."""
+    """Serve a model of one's own code until Ctrl-C.
+
+    Raises:
+        InputError: there is no such Python file, or the dashboard is not installed.
+    """
+    file = Path(re.sub(r"(?<=\.py):.*", "", arguments.model)).expanduser()
+    if file.suffix != ".py" or not file.is_file():
+        raise InputError("live_no_file", file=str(file))
     return _served(arguments, f"{PAGE}?{MODEL}={LIVE}", ["--model", arguments.model])
 
 
 def _served(arguments: argparse.Namespace, page: str, options: list[str]) -> int:
     if find_spec("streamlit") is None or not (DASHBOARD / "app.py").is_file():
         raise InputError("dashboard_not_installed")
-    port = arguments.port or _free_port()
+    named = os.environ.get("STREAMLIT_SERVER_PORT", "")
+    port = arguments.port or (int(named) if named.isdecimal() else _free_port())
     # -P: no module of the folder that this is called in may stand in for one of the dashboard's
     command = [sys.executable, "-P", "-m", "streamlit", "run", str(DASHBOARD / "app.py"), "--server.port", str(port)]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     server = subprocess.Popen([*command, "--", *options], env={"MALLOC_ARENA_MAX": "1", **os.environ})  # noqa: S603
     try:
-        if not arguments.no_browser:
-            Thread(target=_open_browser, args=(server, port, page), daemon=True).start()
+        shown = _print if arguments.no_browser else webbrowser.open
+        Thread(target=_show, args=(server, port, page, shown), daemon=True).start()
         return server.wait()
     finally:
         server.terminate()
@@ -75,8 +89,13 @@ def _free_port() -> int:
     raise InputError("no_free_port", first=FIRST_PORT, last=FIRST_PORT + PORTS - 1)
 
 
-def _open_browser(server: "subprocess.Popen[bytes]", port: int, page: str) -> None:
-    """Once the server answers."""
+def _print(address: str) -> None:
+    sys.stdout.write(f"{address}\n")
+    sys.stdout.flush()
+
+
+def _show(server: "subprocess.Popen[bytes]", port: int, page: str, shown: Callable[[str], object]) -> None:
+    """Open the page in a browser, or print its address, once the server answers."""
     until = time.monotonic() + STARTS_WITHIN
     while server.poll() is None and time.monotonic() < until:
         try:
@@ -84,7 +103,7 @@ def _open_browser(server: "subprocess.Popen[bytes]", port: int, page: str) -> No
         except (URLError, OSError):
             time.sleep(0.2)
         else:
-            webbrowser.open(f"http://localhost:{port}/{page}")
+            shown(f"http://localhost:{port}/{page}")
             return
 
 

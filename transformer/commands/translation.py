@@ -9,7 +9,7 @@ from pathlib import Path
 from transformer.checkpoint import load
 from transformer.commands import PACE, Command, checkpoint, set_threads
 from transformer.nn.search import DecodingOptions
-from transformer.runs.corpus import TranslatedLine, bleu, translate_lines
+from transformer.runs.corpus import TranslatedLine, bleu, check_bleu, translate_lines
 from transformer.text.base import both_sides, split_lines
 
 NAMED_LINES = 5
@@ -42,6 +42,7 @@ def translate(arguments: argparse.Namespace) -> int:
 def evaluate(arguments: argparse.Namespace) -> int:
     """Score the checkpoint; the score goes to stdout."""
     _decoding(arguments)  # refused before anything is read
+    check_bleu()
     source, reference = both_sides(arguments.source, arguments.reference)
     started = time.monotonic()
     results = _translated(arguments, source)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -81,11 +82,25 @@ def translate_lines(
     return results
 
 
+def check_bleu() -> None:
+    """Say before anything is translated that nothing counts BLEU here.
+
+    Raises:
+        InputError: sacrebleu is not installed.
+    """
+    if find_spec("sacrebleu") is None:
+        raise InputError("no_sacrebleu")
+
+
 def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
     """Corpus BLEU as sacrebleu counts it: cased, detokenised, its own 13a tokens.
 
     Source: Post 2018, "A Call for Clarity in Reporting BLEU Scores".
+
+    Raises:
+        InputError: as `check_bleu`.
     """
+    check_bleu()
     import sacrebleu  # an extra of the library, which reading and running do not need
 
     metric = sacrebleu.BLEU()
