@@ -16,8 +16,8 @@ from tests.imports import relative, sources
 from tests.waiting import PATIENCE
 from transformer import errors
 from transformer.errors import HeedmapError, InputError
-from transformer.messages import LANGUAGES, Message, catalogue, numbered, say, speaking, words
-from ui.texts import in_language
+from transformer.messages import LANGUAGES, Message, catalogue, numbered, revealed, say, speaking, words
+from ui.texts import as_html, as_text, in_language, plain
 
 ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, HeedmapError)}
 SOURCES = sources("transformer", "ui", "pages", "app.py")
@@ -33,6 +33,36 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for language, separator in (("en", ", "), ("zh", "、")):
         texts[language]["language_separator"] = separator
     monkeypatch.setattr("transformer.messages.catalogue", texts.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\u202eevil\u202c", "⟨U+202E⟩evil⟨U+202C⟩"),
+        ("a\u2066b\u200f\u061c", "a⟨U+2066⟩b⟨U+200F⟩⟨U+061C⟩"),
+        ("\x1b[31mred\0\x7f\x9b", "␛[31mred␀␡⟨U+009B⟩"),
+        ("soft\u00adly\u200b\ufeff", "soft⟨U+00AD⟩ly⟨U+200B⟩⟨U+FEFF⟩"),
+        ("a\u200db\u200d\u200d", "a⟨U+200D⟩b⟨U+200D⟩⟨U+200D⟩"),
+        ("\U000e0041\ud800", "⟨U+E0041⟩⟨U+D800⟩"),
+        ("Z" + "\u0301" * 300 + "a", "Z" + "\u0301" * 6 + "⟨+294⟩a"),
+    ],
+)
+def test_what_would_be_hidden_or_turn_a_line_round_is_shown(text: str, shown: str) -> None:
+    """In any place: a text by itself, a field of a message, Markdown, HTML, and a tuple of texts."""
+    assert revealed(text) == revealed(shown) == say(text) == as_html(text) == shown
+    assert as_text(text) == as_text(shown)
+    assert shown in plain("files.sentence", text=text)
+    assert shown in Message("no_such_path", path=text)
+    assert shown in words("no_such_path", path=(text, "b"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["שָׁלוֹם", "בְּרֵאשִׁ֖ית", "صَبَّ عَلَيْكُمْ", "می\u200cرود", "क्षत्रिय", "ক্\u200dষ", "ที่นี่น้ำ", "Việt Nam Ễ", "ကြောင့်", "བསྒྲུབས",
+     "👩\u200d👩\u200d👧", "🏳️\u200d🌈", "▁the", "一个男人", "tab\tline\n", "fi\u0301n"],
+)  # fmt: skip
+def test_no_language_is_changed(text: str) -> None:
+    assert revealed(text) == text
 
 
 def fields_of(text: str) -> set[str]:

@@ -12,12 +12,13 @@ reader's browser fetch an image from anywhere, or place a link in one of the das
 
 import re
 from collections.abc import Callable, Mapping
+from html import escape
 from string import Formatter
 from typing import TypeVar
 
 import streamlit as st
 
-from transformer.messages import LANGUAGES, Message, catalogue, numbered, say, speaking
+from transformer.messages import LANGUAGES, catalogue, field_said, revealed, say, speaking
 from transformer.messages import language as spoken
 
 T = TypeVar("T")
@@ -51,13 +52,18 @@ def as_text(text: object) -> str:
     White space becomes single spaces, as a browser shows it, and none at the ends; a word joiner, which has no width,
     parts web and mail addresses, icons and emoji, which Streamlit looks for even in escaped text.
     """
-    line = _FOUND_IN_TEXT.sub(JOINER, _SPACE.sub(" ", str(text)).strip())
+    line = _FOUND_IN_TEXT.sub(JOINER, _SPACE.sub(" ", revealed(str(text))).strip())
     return _BLOCK.sub(r"\1\2\\\3" if line[:1].isdigit() else r"\\\1", _SPECIAL.sub(r"\\\g<0>", line))
 
 
 def as_code(text: object) -> str:
     """What stands between two backticks to show `text` in a row of code; a backtick in it becomes an apostrophe."""
-    return _SPACE.sub(" ", str(text)).replace("`", "'").replace(":material/", f":{JOINER}material/")
+    return _SPACE.sub(" ", revealed(str(text))).replace("`", "'").replace(":material/", f":{JOINER}material/")
+
+
+def as_html(text: str) -> str:
+    """HTML that shows `text` as it is, in the language of this run where it is a message."""
+    return escape(said(text))
 
 
 def t(key: str, /, **values: object) -> str:
@@ -109,10 +115,7 @@ def asked_language() -> str:
 
 def _in_language(code: str, values: Mapping[str, object]) -> dict[str, object]:
     """Values for blanks, of which those that the library says are in the text's language."""
-    return {
-        name: value.in_language(code) if isinstance(value, Message) else numbered(value)
-        for name, value in values.items()
-    }
+    return {name: field_said(value, code) for name, value in values.items()}
 
 
 def _with_text(template: str, values: Mapping[str, object]) -> str:

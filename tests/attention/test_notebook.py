@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+import io
 import json
 import re
 import struct
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,11 @@ from transformer.attention.record import AttentionMap, Record
 from transformer.attention.softmax_inputs import Weights
 from transformer.messages import speaking
 from transformer.plots.axes import Axis
+from transformer.plots.charts import heatmap
+from transformer.plots.export import archive, csv
 from transformer.sites import Site
 
+HIDDEN = ("\u202eevil\u202c", "\u2066a\u200f", "Z" + "\u0301" * 300, "\x1b[31m", "\U000e0041b")
 HOSTILE = ("</script><img src=x onerror=alert(1)>", "'\" onload='alert(2)' &amp;", "<!--", "]]>", "\u2028`${1}`")
 LEAST = 300_000
 """Bytes that a cell may take besides its numbers."""
@@ -128,6 +133,20 @@ def test_nothing_that_a_record_says_is_markup(tmp_path: Path) -> None:
         assert [tag for tag, _, _ in cell.found] == ["iframe"]
         assert attributes["srcdoc"] == page
         assert attributes["sandbox"] == "allow-scripts allow-downloads", "a page cannot read the notebook around it"
+
+
+def test_nothing_that_leaves_to_be_read_hides_or_turns_text_round_and_the_record_keeps_it() -> None:
+    axis = Axis.of_tokens(HIDDEN[0], HIDDEN)
+    one = AttentionMap(Site("a.0.self"), axis, axis, Weights(torch.full((1, 2, 5, 5), 0.2)), notes=HIDDEN)
+    record = Record({one.site: one}, HIDDEN[3], HIDDEN[4])
+    drawn = one.picture(1)
+    packed = notebook.page(record)
+    tables = zipfile.ZipFile(io.BytesIO(archive({"a": drawn}, about=HIDDEN)))
+    texts = [csv(drawn, HIDDEN), *(tables.read(name).decode() for name in tables.namelist()), packed.document()]
+    texts += [json.dumps(message(packed.document())[0], ensure_ascii=False), str(heatmap(drawn).to_plotly_json())]
+    for text in texts:
+        assert not re.search("[\\x1b\u202e\u202c\u2066\u200f\U000e0041]|\u0301{7}", text)
+    assert Record.of_bytes(record.to_bytes(), "x")[one.site].keys.texts == HIDDEN
 
 
 def test_no_other_script_or_style_may_run_and_nothing_is_fetched() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plots.examples import HOSTILE, picture
-from transformer.messages import speaking
+from transformer.messages import revealed, speaking
 from transformer.plots.axes import Axis
 from transformer.plots.export import PLOT_CONFIG, archive, csv, file_name, file_names, plot_config, table_csv
 from transformer.plots.picture import Picture, Quantity
@@ -29,7 +29,11 @@ def read(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@given(st.lists(st.sampled_from((*HOSTILE, *FORMULAS, 'a"b', "a,b", "▁a")), min_size=1, max_size=7))
+@given(
+    st.lists(
+        st.sampled_from((*HOSTILE, *FORMULAS, 'a"b', "a,b", "▁a", "\u202eevil", "\u200b=")), min_size=1, max_size=7
+    )
+)
 def test_any_labels_and_every_number_read_back_masked_cells_are_empty_and_no_text_is_a_formula(
     dtype: type, texts: list[str]
 ) -> None:
@@ -39,8 +43,8 @@ def test_any_labels_and_every_number_read_back_masked_cells_are_empty_and_no_tex
     names = [row[0] for row in rows]
     signs = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
     assert not [cell for cell in (corner, *keys, *names) if cell.startswith(signs)]
-    assert tuple(key.removeprefix("'") for key in keys) == drawn.keys.labels
-    assert tuple(name.removeprefix("'") for name in names) == drawn.queries.labels
+    assert [key.removeprefix("'") for key in keys] == [*map(revealed, drawn.keys.labels)]
+    assert [name.removeprefix("'") for name in names] == [*map(revealed, drawn.queries.labels)]
     found = np.array([[float(cell) if cell else np.nan for cell in row[1:]] for row in rows])
     np.testing.assert_array_equal(found.astype(dtype), np.where(drawn.visible, drawn.values, np.nan))
 

@@ -119,7 +119,7 @@ def page(
         *([words("page_rounded")] if cells > EXACT else []),
         *([words("page_left_out", sites=", ".join(left_out), first=left_out[0])] if left_out else []),
     ]
-    title = record.model or (str(maps[0].site) if len(maps) == 1 else "")
+    title = say(record.model or (str(maps[0].site) if len(maps) == 1 else ""))
     kinds, usual, shown = list[MapKind](), tuple[int, int | None]((0, None)), 0
     sites, axes = dict[str, views.SiteTexts](), dict[str, AxesTexts]()
     grids, sides = dict[str, views.Grid](), dict[str, views.Sides]()

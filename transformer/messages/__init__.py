@@ -11,11 +11,13 @@ A message crosses to other processes and files, which are untrusted, as its code
 
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 from numbers import Integral, Real
 from typing import Any
 
@@ -62,8 +64,41 @@ class Message(str):
 
 
 def say(text: str) -> str:
-    """`text` in the language of this context, if it is a message; any other text as it is."""
-    return text.in_language(_language.get()) if isinstance(text, Message) else text
+    """`text` in the language of this context, if it is a message; any other text with nothing hidden (`revealed`)."""
+    return text.in_language(_language.get()) if isinstance(text, Message) else revealed(text)
+
+
+MOST_MARKS = 6
+"""Marks on one letter that are drawn; writing needs five at most (Hebrew with vowels and accents)."""
+
+_HIDDEN = re.compile(
+    "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "|(?<![^\0-\x7f])[\u200c\u200d]|(?<=[\u200c\u200d])[\u200c\u200d]"  # joiners belong behind letters and emoji
+)
+
+
+def revealed(text: str) -> str:
+    """A text that may be anybody's, as it is shown: nothing in it is hidden, turns the line round or covers the rest.
+
+    Controls (but tabs and ends of lines), marks of direction and what has no width stand as `⟨U+202E⟩` or `␛`; of many
+    combining marks the first `MOST_MARKS` are left. Scripts that are written from right to left stay as they are.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    shown = _HIDDEN.sub(_named, text)
+    runs = (
+        (marks, "".join(run)) for marks, run in groupby(shown, lambda one: unicodedata.category(one) in {"Mn", "Me"})
+    )
+    return "".join(
+        f"{run[:MOST_MARKS]}⟨+{len(run) - MOST_MARKS}⟩" if marks and len(run) > MOST_MARKS else run
+        for marks, run in runs
+    )
+
+
+def _named(hidden: re.Match[str]) -> str:
+    code = ord(hidden[0])
+    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
 
 
 def words(code: str, /, **fields: object) -> str:
@@ -117,16 +152,16 @@ def catalogue(language: str) -> Mapping[str, str]:
 
 
 def _text(code: str, language: str, fields: Mapping[str, object]) -> str:
-    return catalogue(language)[code].format(**{name: _said(value, language) for name, value in fields.items()})
+    return catalogue(language)[code].format(**{name: field_said(value, language) for name, value in fields.items()})
 
 
-def _said(value: object, language: str) -> object:
+def field_said(value: object, language: str) -> object:
     """A field in the language: messages are translated, tuples joined; numbers stay, for the text formats them."""
     if isinstance(value, Message):
         return value.in_language(language)
     if isinstance(value, tuple):
-        return catalogue(language)["language_separator"].join(str(_said(item, language)) for item in value)
-    return numbered(value)
+        return catalogue(language)["language_separator"].join(str(field_said(item, language)) for item in value)
+    return revealed(value) if isinstance(value, str) else numbered(value)
 
 
 class Counted(int):

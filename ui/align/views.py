@@ -25,7 +25,7 @@ from ui.shared.heads import likelihood
 from ui.shared.record_views import matrix
 from ui.shared.writing import token_strip
 from ui.store import runs, store
-from ui.texts import as_text, plain, t
+from ui.texts import as_text, plain, said, t
 
 WORD, MARK = "word", "mark"
 """The query parameters of the marked target word and of its panel, from 0."""
@@ -85,7 +85,7 @@ def translations(shown: Pair) -> None:
     """What each model wrote, token by token, a long one folded up; beside it how likely the common target is."""
     st.markdown(f"**{t('align.translations')}**")
     for column, side in zip(st.columns(2, gap="large"), shown.sides, strict=True):
-        text, steps = side.own.text or plain("align.empty"), side.own.steps
+        text, steps = said(side.own.text) or plain("align.empty"), side.own.steps
         with column:
             st.markdown(f"**{as_text(side.title)}** · {as_text(side.label)}")
             st.caption(likelihood(side.own, side.read))

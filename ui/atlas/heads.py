@@ -1,7 +1,6 @@
 """The choices of the Head atlas, and all heads at once as cards and as a table."""
 
 from dataclasses import dataclass
-from html import escape
 from math import isnan, nan
 from typing import Any
 
@@ -18,7 +17,7 @@ from ui.shared.files import save_button, table
 from ui.shared.heads import importance
 from ui.store import atlases
 from ui.store.atlases import Atlas, Row
-from ui.texts import KEY, language, plain, said, t
+from ui.texts import KEY, as_html, language, plain, said, t
 
 SCREEN, LAYER, HEAD, GROUP = "screen", "layer", "head", "kind"
 """The query parameters of the screen, and of a head's kind of attention, layer and number."""
@@ -238,7 +237,7 @@ def words_panel(atlas: Atlas, row: Row) -> None:
         times = f"{one['share'] / one['chance']:.1f} &times;" if one["chance"] else ""
         contexts = "".join(map(_context, one["contexts"][:N_CONTEXTS]))
         lines.append(
-            f"<tr><td><b>{escape(one['word'])}</b> {100 * one['share']:.1f} % · {times}{contexts}</td></tr>"
+            f"<tr><td><b>{as_html(one['word'])}</b> {100 * one['share']:.1f} % · {times}{contexts}</td></tr>"
         )  # fmt: skip
     st.html(f'<table class="atlas-words">{"".join(lines)}</table>')
 
@@ -267,14 +266,16 @@ def _card(name: str | None, atlas: Atlas, row: Row, known: Measured) -> str:
     if not isnan(known.of(row)):
         more.append(plain("atlas.card_importance", nats=known.of(row)))
     inside = (
-        f'<b>{escape(head_name(row))}</b><div class="does">{escape(said(line_of(row)))}</div>'
+        f'<b>{as_html(head_name(row))}</b><div class="does">{as_html(said(line_of(row)))}</div>'
         f"{places(row) if is_windows else _profile(row)}"
-        + "".join(f'<div class="more">{escape(line)}</div>' for line in more if line)
+        + "".join(f'<div class="more">{as_html(line)}</div>' for line in more if line)
     )
     if name is None:
         return f'<div class="card">{inside}</div>'
     layer = "" if row["layer"] is None else f"&layer={row['layer']}"
-    query = f"model={escape(name)}&screen=head&kind={escape(row['group'])}{layer}&head={row['head']}&{KEY}={language()}"
+    query = (
+        f"model={as_html(name)}&screen=head&kind={as_html(row['group'])}{layer}&head={row['head']}&{KEY}={language()}"
+    )
     return f'<a href="atlas?{query}" data-ours class="card">{inside}</a>'
 
 
@@ -301,7 +302,7 @@ def _telling(atlas: Atlas, row: Row) -> list[Row]:
 
 
 def _context(one: dict[str, object]) -> str:
-    before, word, after, query = (escape(str(one[key])) for key in ("before", "word", "after", "query"))
+    before, word, after, query = (as_html(str(one[key])) for key in ("before", "word", "after", "query"))
     return f"<div>{before} <mark>{word}</mark> {after} &larr; <b>{query}</b> {one['weight']:.2f}</div>"
 
 

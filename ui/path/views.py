@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from html import escape
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -16,7 +15,7 @@ from ui.path import strip
 from ui.path.question import GUESS, SHOWN, Asked, case, is_open, panel
 from ui.shared import address, controls
 from ui.shared.files import save_button
-from ui.texts import KEY, in_language, language, plain, t
+from ui.texts import KEY, as_html, in_language, language, plain, t
 
 TERM = "term"
 """The query parameter of the term that is looked for."""
@@ -76,10 +75,10 @@ def glossary_view() -> None:
     for one in terms().values():
         names = (one.name, *(in_language(code, f"glossary.{one.name}") for code in LANGUAGES))
         if any(wanted in name.lower() for name in names):
-            where = escape(f"{strip.page_path(one.page) or '.'}?{urlencode({**one.address, **spoken})}")
+            where = as_html(f"{strip.page_path(one.page) or '.'}?{urlencode({**one.address, **spoken})}")
             cells = (plain(f"glossary.{one.name}"), one.symbol, one.shape, plain(f"glossary.{one.name}_is"))
-            link = f'<a href="{where}" data-ours>{escape(plain("tour.term_open"))}</a>'
-            rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in (*map(escape, cells), link))}</tr>"
+            link = f'<a href="{where}" data-ours>{as_html(plain("tour.term_open"))}</a>'
+            rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in (*map(as_html, cells), link))}</tr>"
     if rows:
         st.html(f'<div class="path-table path-terms"><table>{rows}</table></div>')
     else:

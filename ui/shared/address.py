@@ -42,6 +42,7 @@ from typing import Any, Literal, NoReturn
 
 import streamlit as st
 
+from transformer.messages import say
 from ui.shared.state import opened, page_state
 from ui.texts import as_text, plain, t
 
@@ -127,7 +128,7 @@ def choice(
 
     `text` gives plain text. `width` is that of a list; `bare` keeps the label for screen readers alone.
     """
-    shown = {option: text(option) for option in options}  # in this run's language, whoever asks later
+    shown = {option: say(text(option)) for option in options}  # in this run's language, whoever asks later
     common: dict[str, Any] = {"key": key, "help": help, "label_visibility": "collapsed" if bare else "visible"}
 
     def draw(value: str | None) -> Any:

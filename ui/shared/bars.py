@@ -1,7 +1,6 @@
 """Charts: whether they are drawn for a dark page; bars as HTML tables, without a script: name, bar and number a row."""
 
 from collections.abc import Sequence
-from html import escape
 from math import isfinite, isnan
 from typing import Literal, NamedTuple
 
@@ -10,6 +9,7 @@ import streamlit as st
 from transformer.messages import words
 from transformer.plots.labels import visible
 from transformer.text.beams import Step
+from ui.texts import as_html
 
 LEAST_SCALE = 0.5
 """Nats that a scale of changes shows on both sides at least, so that next to nothing looks like next to nothing."""
@@ -56,12 +56,12 @@ def bars(
     low = -high if signed else 0.0
     ticks = (f"{low:.2f}", "0", f"+{high:.2f}") if signed else ("0", f"{high / 2:g}", f"{high:g}")
     scale = "".join(f"<span>{end}</span>" for end in ticks)
-    named = "".join(f'<span class="{look}"><i></i><bdi>{escape(visible(name))}</bdi></span>' for look, name in legend)
+    named = "".join(f'<span class="{look}"><i></i><bdi>{as_html(visible(name))}</bdi></span>' for look, name in legend)
     below = f"<div>{named}</div>" if named else ""
     looks = "bars signed" if signed else "bars"
     st.html(
-        f'<div class="{looks}" role="region" tabindex="0" aria-label="{escape(title)}">'
-        f'<table data-testid="bars-{key}"><caption>{escape(title)}{below}</caption>'
+        f'<div class="{looks}" role="region" tabindex="0" aria-label="{as_html(title)}">'
+        f'<table data-testid="bars-{key}"><caption>{as_html(title)}{below}</caption>'
         f"<tbody>{''.join(_row(row, low, high) for row in rows)}</tbody>"
         f'<tfoot aria-hidden="true"><tr><td></td><td><div>{scale}</div></td><td></td></tr></tfoot></table></div>'
     )
@@ -112,12 +112,12 @@ def _row(row: Bar, low: float, high: float) -> str:
     start, end = sorted((place(0.0), place(0.0 if isnan(row.value) else row.value)))
     bar = f'<i style="left:{start:.2f}%;width:{end - start:.2f}%"></i>' if end > start else ""
     point = "" if row.point is None else f'<u style="left:{place(row.point):.2f}%"></u>'
-    name = f"<bdi>{escape(visible(row.name))}</bdi>"
+    name = f"<bdi>{as_html(visible(row.name))}</bdi>"
     now = ' aria-current="true"' if row.is_current else ""
-    sets = f' data-sets="{escape(row.sets)}"' if row.sets else ""
+    sets = f' data-sets="{as_html(row.sets)}"' if row.sets else ""
     strong = " strong" if row.mark or row.is_current else ""
-    number = f'<data value="{row.value!r}">{escape(row.number)}</data> {escape(row.mark)}'
+    number = f'<data value="{row.value!r}">{as_html(row.number)}</data> {as_html(row.mark)}'
     return (
-        f'<tr class="{row.look}{strong}" title="{escape(visible(row.note or row.name))}"{now}{sets}>'
+        f'<tr class="{row.look}{strong}" title="{as_html(visible(row.note or row.name))}"{now}{sets}>'
         f'<th scope="row">{name}</th><td><div>{bar}{point}</div></td><td>{number}</td></tr>'
     )

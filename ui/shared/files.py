@@ -91,7 +91,9 @@ def table(
     found = pd.DataFrame(rows, columns=columns)
     config = {name: st.column_config.NumberColumn(format=one) for name, one in formats.items()}
     config |= form.pop("column_config", {})
-    written = {name: as_written(found[name], int(one[-2])) for name, one in formats.items()}
+    written: dict[Any, Any] = {name: as_written(found[name], int(one[-2])) for name, one in formats.items()}
+    texts = found.select_dtypes(exclude=["number", "bool"])
+    written |= {name: [said(one) if isinstance(one, str) else one for one in texts[name]] for name in texts}
     st.dataframe(found.assign(**written), hide_index=True, placeholder="-", column_config=config, **form)
     return found
 

@@ -8,7 +8,6 @@ so that it names the same word on every page; a page whose text has no such word
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Final
 
 import streamlit as st
@@ -19,7 +18,7 @@ from transformer.plots.axes import Axis
 from ui.shared import address
 from ui.shared.state import page_state
 from ui.store import live, store
-from ui.texts import KEY, as_text
+from ui.texts import KEY, as_html, as_text
 
 MODEL, TEXT, WORD = "model", "text", "word"
 """The query parameters, the same on every page that has them."""
@@ -252,7 +251,7 @@ def chosen_page(sections: Mapping[str, Sequence[st.Page]], place: DeltaGenerator
 
     with place:
         for title, pages in sections.items():
-            st.html(f'<div style="{_HEADING}">{escape(title)}</div>')
+            st.html(f'<div style="{_HEADING}">{as_html(title)}</div>')
             drawn += [(one, st.empty(), None) for one in pages]
     again()
     return page, again

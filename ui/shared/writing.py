@@ -6,7 +6,6 @@ how it is put there.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from html import escape
 
 import streamlit as st
 
@@ -19,7 +18,7 @@ from ui.shared import address
 from ui.shared.files import bars, table
 from ui.shared.subject import MODEL
 from ui.store import runs
-from ui.texts import KEY, as_text, language, plain, t
+from ui.texts import KEY, as_html, as_text, language, plain, said, t
 
 MOST, USUAL = 40, 20
 """Tokens that are written at most, and at first."""
@@ -92,7 +91,7 @@ def step_panel(found: Continuation, step: int, options: ContinueOptions) -> None
     Below, the likeliest tokens of the step, and which row of the maps they were read from.
     """
     if found.written:
-        st.text(found.texts[-1])
+        st.text(said(found.texts[-1]))
         token_strip(found.tokens, step if step < len(found.written) else None)
     st.markdown(f"**{t('writing.next_after', token=readable(found.last(step)))}**")
     next_table(found.steps[step], options)
@@ -203,7 +202,7 @@ def token_strip(steps: Sequence[Step], current: int | None = None) -> None:
         + (' aria-current="step">' if place == current else ">")
         + f"<b>{_piece(step.text)}</b><small>{step.probability:.2f}</small>"
         f'<i class="bar" style="width:{100 * step.probability:.0f}%"></i>'
-        f'<span class="others" role="tooltip">{escape(t("translate.likeliest"))}{likeliest(step)}</span></span>'
+        f'<span class="others" role="tooltip">{as_html(t("translate.likeliest"))}{likeliest(step)}</span></span>'
         for place, step in enumerate(steps)
     )
     st.html(f'<div class="strip" data-testid="written-tokens">{tokens}</div>')
@@ -212,5 +211,5 @@ def token_strip(steps: Sequence[Step], current: int | None = None) -> None:
 def _piece(text: str) -> str:
     """A piece with the mark of its leading space in the background."""
     if text.startswith(WORD_START) and len(text) > 1:
-        return f'<i class="space">{WORD_START}</i>{escape(text[1:])}'
-    return escape(text)
+        return f'<i class="space">{WORD_START}</i>{as_html(text[1:])}'
+    return as_html(text)

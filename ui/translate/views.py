@@ -1,7 +1,6 @@
 """What the page Translate shows: the sentence over its translation, where each word came from, and the search."""
 
 from dataclasses import replace
-from html import escape
 from typing import cast
 
 import numpy as np
@@ -30,7 +29,7 @@ from ui.shared.record_views import matrix
 from ui.shared.writing import token_strip
 from ui.store import atlases, runs, store
 from ui.store.cache import cached_result
-from ui.texts import KEY, language, plain, said, t
+from ui.texts import KEY, as_html, language, plain, said, t
 
 KIND = heads.KIND
 
@@ -158,7 +157,7 @@ def result(shown: Translation, best: Translation, own: Translation, checkpoint: 
     title = t("translate.what_in", what=plain(f"translate.what_{what}"), language=checkpoint.languages[1])
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption(title, width="content")
-        st.text(shown.text, width="content")
+        st.text(said(shown.text), width="content")
         st.caption(t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content")
         st.caption(t("translate.knows_its_data"), width="content")
     if shown.tree is None:
@@ -260,7 +259,7 @@ def _lit(answer: Attribution, row: int, label: str) -> None:
         number = format(value, form) if np.isfinite(value) else plain("sources.no_number")
         cells.append(
             f'<span style="background: color-mix(in srgb, #0f766e {60 * strength:.0f}%, transparent)">'
-            f"<b>{escape(text)}</b><small>{number}</small></span>"
+            f"<b>{as_html(text)}</b><small>{number}</small></span>"
         )
     st.html(f'<div class="sources" data-testid="sources-{answer.method}">{"".join(cells)}</div>')
     st.caption(controls.sentence(answer.quantity.unit))

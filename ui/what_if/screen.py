@@ -26,7 +26,7 @@ from ui.shared.part import part
 from ui.shared.sequence import POOLING
 from ui.store import store
 from ui.store.refs import Revision
-from ui.texts import as_text, language, t
+from ui.texts import as_text, language, said, t
 from ui.what_if import below
 
 OPEN: Final = "try-this"
@@ -108,7 +108,7 @@ class Screen(ABC):
 
     def tried(self, example: ChangedExample) -> None:
         """A picture of what a change worth trying does; of what is read alone."""
-        st.text(example.text)
+        st.text(said(example.text))
 
     def hidden(self, changes: Changes) -> Sequence[Group]:
         """Controls that hide words from everybody, and which changes these are."""

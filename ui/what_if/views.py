@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from html import escape
 
 import pandas as pd
 import streamlit as st
@@ -20,7 +19,7 @@ from ui.shared.bars import effects, next_tokens
 from ui.shared.changes import Changes, ForNobody, Group
 from ui.shared.files import Provenance, save_button, table
 from ui.shared.files import bars as part_of_one
-from ui.texts import as_text, plain, t
+from ui.texts import as_html, as_text, plain, t
 
 STEP, HIDDEN = "step", "hidden-words"
 TOP = 5
@@ -49,9 +48,9 @@ def texts(size: str = "", read: str = "", **sides: str) -> None:
     """
     first, *others = sides.values()
     marked = map(_marked, aligned_words(first, *(others or [first])))
-    shown = ({"read": escape(read)} if read else {}) | dict(zip(sides, marked, strict=False))
+    shown = ({"read": as_html(read)} if read else {}) | dict(zip(sides, marked, strict=False))
     rows = "".join(
-        f"<small>{escape(plain(f'what_if.side_{side}'))}</small>"
+        f"<small>{as_html(plain(f'what_if.side_{side}'))}</small>"
         f'<p class="words {side}" data-testid="words-{side}">{text}</p>'
         for side, text in shown.items()
     )
@@ -165,6 +164,6 @@ def effects_table(steps: Sequence[StepEffect]) -> pd.DataFrame:
 def _marked(words: list[Word]) -> str:
     shown = ""
     for word in words:
-        text = f"<mark>{escape(word.text)}</mark>" if word.changed else escape(word.text)
+        text = f"<mark>{as_html(word.text)}</mark>" if word.changed else as_html(word.text)
         shown += text if word.attached or not shown else f" {text}"
     return shown

@@ -154,7 +154,7 @@ def _written(shown: Translation, language: str) -> None:
     """What was written, token by token, and how likely it was."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption(t("translate.what_in", what=plain("translate.what_best"), language=language), width="content")
-        st.text(shown.text, width="content")
+        st.text(said(shown.text), width="content")
         st.caption(
             t("translate.likely", count=len(shown.steps), log_prob=shown.log_prob), width="content",
             help=t("your_model.written_help"),

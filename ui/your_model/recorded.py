@@ -100,7 +100,7 @@ def _panels(
     about = {"sites": len(record.sites), "heads": sum(one.n_heads for one in record.values())}
     st.caption(t("your_model.about", model=shown.checkpoint, **about))
     if shown.input and not more:
-        st.text(shown.input)
+        st.text(said(shown.input))
     if record.interventions:
         done = plain("files.about_separator").join(said(one.message) for one in record.interventions)
         st.warning(t("your_model.changed", changes=done), icon=":material/alt_route:")

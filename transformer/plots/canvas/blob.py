@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
 from transformer.errors import InputError
+from transformer.messages import say
 
 MASKED = 255
 """The code of a cell that the mask hides: no weight has it."""
@@ -28,16 +29,23 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     """One message from a JSON header and named arrays (uint8, uint32, float16 or float32), sent row by row.
 
     The header gains `arrays`: `[name, type, length]` of each, in order. A dataclass in it is sent as its fields, or as
-    its `message()` says.
+    its `message()` says; texts with nothing hidden, in the language of the context.
     """
     layout = [[name, array.dtype.name, array.size] for name, array in arrays.items()]
-    text = json.dumps({**header, "arrays": layout}, separators=(",", ":"), allow_nan=False, default=_as_json).encode()
+    text = json.dumps(_as_json({**header, "arrays": layout}), separators=(",", ":"), allow_nan=False).encode()
     raw = (np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes() for array in arrays.values())
     return struct.pack("<I", len(text)) + text + b"".join(raw)
 
 
-def _as_json(value: object) -> object:
-    return value.message() if hasattr(value, "message") else vars(value)
+def _as_json(value: Any) -> object:
+    if isinstance(value, str):
+        return say(value)
+    if isinstance(value, list | tuple):
+        return [_as_json(one) for one in value]
+    if value is None or isinstance(value, int | float):
+        return value
+    fields = value if isinstance(value, Mapping) else value.message() if hasattr(value, "message") else vars(value)
+    return {say(name): _as_json(one) for name, one in fields.items()}
 
 
 def unpack(message: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
