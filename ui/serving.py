@@ -16,6 +16,7 @@ from transformer.checkpoint.checkpoint import device_here
 from transformer.errors import CheckpointError, HeedmapError
 from transformer.messages import Message
 from transformer.safe.limits import MEGABYTE
+from transformer.safe.zips import sweep
 from ui.guard import LOCAL
 from ui.store import limits, live, log, render_slots, session_resources
 from ui.store.user_folder import own_folder
@@ -48,6 +49,7 @@ async def life(_app: object) -> AsyncIterator[None]:
     st.navigation([ANY_PAGE], position="hidden")
     logging.disable(logging.NOTSET)
     render_slots.begin()
+    sweep(own=True)
     # What is imported by now stays: a collection of garbage need not look through it (0.4 s with torch loaded).
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
@@ -69,6 +71,7 @@ async def life(_app: object) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        sweep(own=True)
         log.event("stop", seconds=round(time.monotonic() - start))
 
 

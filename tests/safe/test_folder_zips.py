@@ -1,6 +1,8 @@
 """A folder as a ZIP is read as the folder; an archive that is built to mislead is refused before it costs anything."""
 
+import asyncio
 import io
+import os
 import shutil
 import stat
 import struct
@@ -21,6 +23,7 @@ from transformer.errors import CheckpointError
 from transformer.safe import zips as places
 from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
 from transformer.safe.zips import PrivateFolder, unpacked, zip_bytes, zip_entries
+from ui import serving
 
 WEIGHTS, CONFIG = b"weights" * 300, b'{"model_type": "bert"}'
 
@@ -214,6 +217,33 @@ def test_a_private_folder_goes_with_its_last_reference_and_sweeps_up_after_the_d
             held.put(name, [b""])
     del held
     assert not list(place.iterdir())
+
+
+def test_a_server_begins_and_ends_without_folders_of_the_dead_or_its_own_and_leaves_others(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one of a server that was killed and had the same number, as in a container."""
+    for name in (
+        "gc.freeze", "gc.set_threshold", "log.begin", "render_slots.begin", "session_resources.HOUSEKEEPER.begin",
+        "limits.raise_open_files",
+    ):  # fmt: skip
+        monkeypatch.setattr(f"ui.serving.{name}", lambda *_: None)
+    folders = [place / f"heedmap-{owner}-left" for owner in (999999999, os.getpid(), os.getppid())]
+    link = place / "heedmap-999999999-link"
+    link.symlink_to(place)
+
+    def make() -> None:
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
+
+    async def served() -> None:
+        async with serving.life(None):
+            assert {*place.iterdir()} == {folders[2], link}
+            make()
+
+    make()
+    asyncio.run(served())
+    assert {*place.iterdir()} == {folders[2], link}
 
 
 def test_a_folder_without_space_is_refused_by_name_and_leaves_nothing(place: Path) -> None:

@@ -300,7 +300,7 @@ class PrivateFolder:
     def __init__(self, name: str) -> None:
         with _kept(name):
             place = _place()
-            _sweep(place)
+            sweep()
             outer = tempfile.mkdtemp(prefix=f"{PREFIX}-{os.getpid()}-", dir=place)
             self.remove = weakref.finalize(self, shutil.rmtree, outer, ignore_errors=True)
             """Let go of it; once is enough."""
@@ -378,11 +378,15 @@ def _kept(name: str) -> Iterator[None]:
         raise refused("folder_not_kept", name, ROOM, reason=error.strerror or str(error)) from error
 
 
-def _sweep(place: Path) -> None:
-    """Remove the folders of processes of this user that are no more."""
-    for folder in place.glob(f"{PREFIX}-*-*"):
+def sweep(own: bool = False) -> None:
+    """Remove the folders of processes of this user that are no more; with `own` those of this process as well.
+
+    So does a server when it starts (the number of one that was killed may be its own) and when it ends.
+    """
+    for folder in _place().glob(f"{PREFIX}-*-*"):
         owner = folder.name.split("-")[1]
-        if owner.isdecimal() and not _lives(int(owner)) and not folder.is_symlink():
+        gone = owner.isdecimal() and (not _lives(int(owner)) or (own and int(owner) == os.getpid()))
+        if gone and not folder.is_symlink():
             shutil.rmtree(folder, ignore_errors=True)  # of another user, it stays as it is
 
 
