@@ -114,6 +114,7 @@ WRONG = (
     (OWN.replace("x = self.table(ids)", "x = self.table(ids * 99)"), "my_model.py, line 12: IndexError"),
     (OWN.replace("return words, {", "return {"), "gives dict, and has to give two things: labels"),
     (OWN.replace("return words,", "return 'words',"), "abels are a list of texts"),
+    (OWN.replace("return words,", "return __import__('itertools').count(),"), "more than 65,536 labels"),
     (OWN.replace("return words,", "return words[:-1],"), "one of the recorded axes has 2 positions"),
     (OWN.replace(".softmax(-1)", ".sigmoid()"), "o attention was seen"),
     (OWN.replace("words = text.split()", "raise SystemExit(3)"), "my_model.py, line 18: SystemExit"),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 
 from transformer import Axis, intervening, recording
 from transformer.attention.interventions.value import from_text
+from transformer.attention.record_files.fields import MOST_POSITIONS
 from transformer.errors import HeedmapError, InputError
 from transformer.runs.any_model import ModelRun
 from transformer.runs.concurrency import forward_slot
@@ -116,7 +118,10 @@ def _labels(given: Any) -> Any:
         return {str(site): _labels(one) for site, one in given.items()}
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InputError("live_labels", found=type(given).__name__)
-    return given if isinstance(given, Axis) else [str(one) for one in given]
+    found = given if isinstance(given, Axis) else [str(one) for one in islice(given, MOST_POSITIONS + 1)]
+    if len(found) > MOST_POSITIONS:
+        raise InputError("live_labels_many", most=MOST_POSITIONS)
+    return found
 
 
 def _numbers(output: Any) -> Tensor | None:
