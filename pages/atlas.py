@@ -14,7 +14,8 @@ SLOW = "own"
 """The screen whose work a button stops."""
 
 shell.heading(t("atlas.title"), t("atlas.intro"))
-entry = heads.entry()
+with shell.explained():
+    entry = heads.entry()
 
 
 def screens() -> None:

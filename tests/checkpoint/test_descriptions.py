@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,8 @@ def test_a_wrong_description_is_refused_by_name_or_harmless(family, file, folder
             found = load(folder)
         except CheckpointError as error:
             said = str(error)
+        if found is not None and found.left_out:
+            (said,), found = found.left_out, None
         if found is None:
             refused += 1
             assert said.startswith("ours/"), said
@@ -114,10 +117,21 @@ def test_a_wrong_word_is_named(key, value, message, ours):
     [7, "text", {"a": "b"}, [7], [["a"]], None, [None], [{"text": 7}], [{"text": "a", "name": "b"}], [{"name": {}}],
      [{"text": "a", "change": 7}], [{"text": "a", "donor": "b"}], [{"change": "pooling~zero"}]],
 )  # fmt: skip
-def test_examples_that_are_no_texts_are_named(found, ours):
+def test_examples_that_are_no_texts_are_named_and_alone_left_out(found, ours):
     (ours / "examples.json").write_text(json.dumps(found), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"ours/examples\.json is refused: it is no list of texts"):
-        load(ours)
+    assert_left_out(ours, r"ours/examples\.json is refused: it is no list of texts.* runs, without its examples")
+
+
+@pytest.mark.parametrize("data", [b'["a", "b', b"", b"\xff", b"[" * 100_000])
+def test_a_file_of_examples_that_is_cut_costs_the_examples_alone(data, ours):
+    (ours / "examples.json").write_bytes(data)
+    assert_left_out(ours, r"ours/examples\.json is refused")
+
+
+def assert_left_out(folder, said):
+    found = load(folder)
+    assert (found.examples, found.changed_examples) == ((), ())
+    assert re.search(said, str(*found.left_out))
 
 
 @pytest.mark.parametrize("value", [None, 7, [], [["x"]], {"x": 7}, float("nan"), True, 10**400])

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import shutil
 from html import escape
 from pathlib import Path
 
@@ -347,3 +348,19 @@ def test_translate_says_what_the_chosen_head_usually_does_and_leads_to_its_page(
     (link,) = known["links"]
     assert link["label"] == "This head in the atlas"
     assert [link["query"][key] for key in ("kind", "layer", "head")] == ["encoder.self", "2", "3"]
+
+
+@pytest.mark.parametrize("file", ["heads.parquet", "examples.parquet", "run.json"])
+def test_a_damaged_atlas_is_named_with_what_helps_and_the_menu_of_the_page_lives(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (TRANSLATOR, "splice-junctions"):
+        shutil.copytree(CHECKPOINTS / name, tmp_path / name, ignore=shutil.ignore_patterns("history"))
+    cut = tmp_path / TRANSLATOR / "atlas" / file
+    cut.write_bytes(cut.read_bytes()[:-7])
+    monkeypatch.setattr("ui.store.store.CHECKPOINTS", tmp_path)
+    page = opened("atlas", model=TRANSLATOR)
+    (told,) = [one.value.replace("\\", "") for one in page.warning]
+    assert told.startswith(f"{TRANSLATOR}/atlas/{file} is damaged or cut: copy it anew")
+    page.selectbox(key="model").set_value("splice-junctions").run()
+    assert not fine(page).warning

@@ -163,6 +163,7 @@ def test_what_is_broken_is_told_of_and_an_address_of_what_is_here_says_nothing(s
         assert [w.value for w in at.warning if "address" in w.value or "refused" in w.value] == []
     (shipped / "broken" / "examples.json").write_text("7", encoding="utf-8")
     at = beside(model="broken")
+    assert at.selectbox(key="model").value == "broken"
     assert any("examples.json is refused: it is no list of texts" in warning.value for warning in at.warning)
     (shipped / "broken" / "config.json").write_bytes(b"[" * 100_000)
     at = beside()

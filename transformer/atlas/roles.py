@@ -117,7 +117,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     try:
         rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
     except (OSError, pa.ArrowException) as error:
-        raise InputError("file_unreadable", path=str(path), reason=str(error)) from error
+        raise InputError("atlas_damaged", path="/".join(path.parts[-3:])) from error
     return rows
 
 

@@ -66,7 +66,7 @@ class Checkpoint:
     source's. `languages` names source and target. `assumptions` says what had to be guessed about a foreign file.
     `task` is what a classifier of sequences decides, `means` what stands in for a head that is switched off.
     `example_names` says, by language code, what to look for in some of the `examples`; `changed_examples` are worth
-    trying, the first one first.
+    trying, the first one first. `left_out` says what of its folder is damaged that a run does without.
     """
 
     name: str
@@ -81,6 +81,7 @@ class Checkpoint:
     means: Means | None = None
     example_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     changed_examples: tuple[ChangedExample, ...] = ()
+    left_out: tuple[Message, ...] = ()
 
     def beside(self, name: str) -> Path | None:
         """A file of that name beside the weights; None where there is none, or for weights of another moment."""

@@ -108,6 +108,8 @@ def checkpoint_choice(*architectures: str) -> str:
 def warn_of_guesses(name: str) -> None:
     """Say in amber what a checkpoint's maps rest on that its file does not say; a page that runs it says the rest."""
     with suppress(HeedmapError):  # what cannot be loaded says so where it is run
+        for reason in store.checkpoint(name).left_out:
+            st.warning(sentence(reason), icon=":material/info:")
         guesses = as_text(" ".join(map(plain_sentence, store.guesses(name))))
         if guesses:
             st.warning(f"{guesses} {t('store.guessed')}", icon=":material/warning:")

@@ -10,6 +10,7 @@ from typing import Any
 from transformer.atlas.corpus import MemoryCorpus
 from transformer.atlas.roles import FOLDER, line_of
 from transformer.atlas.run import Making
+from transformer.errors import InputError
 from transformer.messages import Message
 from ui.store import store
 from ui.store.cache import cached, in_session, session_store
@@ -169,5 +170,8 @@ def _read(folder: str, written: int) -> Atlas:
         for table in TABLES
     )
     heads = tuple(dict.fromkeys(OF_WINDOWS) | row for row in heads)  # of an atlas that was made before there were any
-    about: dict[str, Any] = json.loads((place / "run.json").read_text(encoding="utf-8"))
+    try:
+        about: dict[str, Any] = json.loads((place / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError("atlas_damaged", path="/".join([*place.parts[-2:], "run.json"])) from error
     return Atlas(heads, pairs, examples, words, about, written)

@@ -59,7 +59,11 @@ def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer], limits: R
     name = f"{path.name}/{CONFIG}"
     task = task_of(about["task"], config, name) if "task" in about else None
     languages = _languages(about, name)
-    examples, changed = _examples(path / EXAMPLES) if (path / EXAMPLES).is_file() else ({}, ())
+    examples, changed, left_out = dict[str, dict[str, str]](), tuple[ChangedExample, ...](), tuple[Message, ...]()
+    try:
+        examples, changed = _examples(path / EXAMPLES) if (path / EXAMPLES).is_file() else (examples, changed)
+    except CheckpointError as error:
+        left_out = (Message("examples_left_out", reason=error.message),)
     weights = _read_weights(path / WEIGHTS)
     tokenizer = tokenizer_at(path / TOKENIZER) if (path / TOKENIZER).is_file() else None
     sizes = [getattr(config, key, None) for key in ("source_vocab", "target_vocab", "vocab")]
@@ -80,6 +84,7 @@ def load_folder(path: Path, tokenizer_at: Callable[[Path], Tokenizer], limits: R
         means=brought,
         example_names={text: names for text, names in examples.items() if names},
         changed_examples=changed,
+        left_out=left_out,
         assumptions=_assumed(about.get(ASSUMED, []), name),
     )
 
