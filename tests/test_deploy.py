@@ -1,6 +1,8 @@
 """What `deploy/` and `docs/deploy.md` say fits the app: files, ports, commands, limits."""
 
+import base64
 import configparser
+import http.client
 import json
 import os
 import re
@@ -14,7 +16,7 @@ from typing import Any
 import yaml
 from streamlit import config
 
-from tests.deploying import ROOT, free_port, launched, proxy_before, status_of
+from tests.deploying import CADDY, ROOT, free_port, launched, proxy_before, status_of
 from tests.waiting import PATIENCE, until
 from ui.store import limits, log, user_folder
 
@@ -42,7 +44,7 @@ def test_every_setting_is_explained_and_every_one_that_is_named_exists() -> None
         assert re.search(rf"\| `{name}` \|[^|]*\| {size} \|", DOC), name
 
 
-def test_the_unit_runs_the_app_and_may_take_and_open_what_the_settings_allow() -> None:
+def test_the_unit_runs_the_app_and_may_take_and_open_what_the_settings_allow(tmp_path: Path) -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read_string(text("heedmap@.service"))
@@ -56,6 +58,14 @@ def test_the_unit_runs_the_app_and_may_take_and_open_what_the_settings_allow() -
     assert int(service["MemoryMax"].removesuffix("G")) * 1024 >= needed
     assert int(service["LimitNOFILE"]) == limits.MOST_FILES
     assert int(service["LogRateLimitBurst"]) > 0
+    calls = set(service["SystemCallFilter"].split())
+    assert calls == {"@system-service"}, "workers bound themselves by setpriority, prlimit and prctl, which it holds"
+    assert {"AF_UNIX", "AF_INET", "AF_INET6"} == set(service["RestrictAddressFamilies"].split())
+    if shutil.which("systemd-analyze"):
+        here = tmp_path / "heedmap@8501.service"
+        here.write_text(re.sub("(?m)^ExecStart=.*", "ExecStart=/bin/true", text("heedmap@.service")))
+        told = subprocess.run(["systemd-analyze", "verify", here], capture_output=True, text=True, check=False).stderr
+        assert "heedmap" not in told
 
 
 def test_the_compose_file_and_the_container_file_name_what_is_there_and_give_what_it_needs() -> None:
@@ -63,6 +73,8 @@ def test_the_compose_file_and_the_container_file_name_what_is_there_and_give_wha
     for one in compose["services"].values():
         assert one["ulimits"]["nofile"] == {"soft": limits.MOST_FILES, "hard": limits.MOST_FILES}
         assert set(one["logging"]["options"]) == {"max-size", "max-file"}
+        assert (one["read_only"], one["cap_drop"], one["pids_limit"]) == (True, ["ALL"], 4096)
+        assert one["security_opt"] == ["no-new-privileges:true"]
     servers = {name: one for name, one in compose["services"].items() if "build" in one}
     assert len(servers) == 2
     for one in servers.values():
@@ -128,6 +140,25 @@ def test_the_image_is_built_and_answers_where_an_engine_is_there(record_property
         until(lambda: status_of(f"http://{address}/_stcore/health") == 200)
     finally:
         engine("stop", container)
+
+
+def test_the_log_in_of_the_documentation_lets_in_who_knows_the_password_alone(tmp_path: Path) -> None:
+    """In the file that ships, before a server that is not there: who is let in hears 503, and who is not 401."""
+    (lines,) = re.findall(r"```caddyfile\n(.*?)```", DOC, re.DOTALL)
+    port, file = free_port(), tmp_path / "Caddyfile"
+    file.write_text(text("Caddyfile").replace("\tencode gzip\n", f"{lines}\n\tencode gzip\n"))
+    environment = os.environ | {"HEEDMAP_SITE": f"http://127.0.0.1:{port}", "HEEDMAP_SERVERS": "127.0.0.1:1"}
+    command = [CADDY, "run", "--config", str(file), "--adapter", "caddyfile"]
+    with launched(command, tmp_path / "log", env=environment | {"HOME": str(tmp_path)}) as proxy:
+        try:
+            until(lambda: status_of(f"http://127.0.0.1:{port}/") == 401)
+            known = "Basic " + base64.b64encode(b"class:hiccup").decode()
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+            connection.request("GET", "/", headers={"Authorization": known})
+            assert connection.getresponse().status == 503
+            connection.close()
+        finally:
+            proxy.terminate()
 
 
 def test_caddys_log_holds_neither_a_session_nor_what_was_typed(tmp_path: Path) -> None:
