@@ -320,6 +320,13 @@ def test_a_module_of_ones_own_is_told_how_it_is_changed_and_recorded() -> None:
     assert seen.interventions == (zero,)
 
 
+def test_a_picture_says_that_pieces_were_merged_where_some_were() -> None:
+    notes = [attention(5, 7).picture(0, words=True).notes, replace(attention(5, 7), keys=PIECES).picture(0, True).notes]
+    assert [any("merged" in note for note in said) for said in notes] == [False, True]
+
+
+PIECES = Axis.of_pieces("k", ["▁a", "b", "▁c", "▁d", "▁e", "▁f", "▁g"], [False] * 7)
+
 LONG, SHORTER = 2_003, 1_951
 """Prime, and more than the finest level has blocks of one cell; the map has blocks of 2 x 2 there."""
 

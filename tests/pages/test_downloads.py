@@ -43,7 +43,7 @@ def assert_holds(numbers: np.ndarray, picture: Picture) -> None:
 @pytest.mark.parametrize(
     ("form", "said", "suffix"),
     [
-        ({}, "pieces are merged to words", ""),
+        ({}, "attention weight (probability) | Sentence", ""),
         ({"words": "false"}, "attention weight (probability) | Sentence", ""),
         ({"special": "false"}, "special tokens are hidden", ""),
         ({"scores": "true"}, "score (scaled dot product, before the mask) | scores are of pieces", "_scores"),
@@ -123,7 +123,7 @@ def test_saved_pictures_say_site_layer_kind_and_sentence() -> None:
     )
     assert cross["abouts"][1]["title"] == "Cross attention, layer 1 (decoder.1.cross)"
     assert cross["abouts"][1]["lines"][:2] == [f"Sentence: {SENTENCE}", f"Checkpoint: {NAME}"]
-    assert any("merged to words" in line for line in cross["abouts"][1]["lines"])
+    assert not any("merged to words" in line for line in cross["abouts"][1]["lines"]), "each word is one piece"
     grid, _ = sent(fine(opened("translate", **HERE, lang="zh")), "all-heads")
     assert grid["grids"]["decoder.cross"]["file_name"] == f"Two-dogs-are-playing-in_{NAME}_all-heads_decoder.cross"
     assert grid["grids"]["decoder.cross"]["about"]["lines"][0] == f"句子\uff1a{SENTENCE}"

@@ -198,7 +198,7 @@ class AttentionMap:
             rows_of, columns_of = _mean_over(queries), keys.membership.T
             visible = (queries.membership @ visible @ columns_of) > 0
             queries, keys = queries.merged(), keys.merged()
-            of_form.append(Message("note_merged_how"))
+            of_form += [Message("note_merged_how")] if (len(queries), len(keys)) != self.shape else []
         elif words:
             of_form.append(Message("note_scores_of_pieces"))
         if not special:

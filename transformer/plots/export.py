@@ -50,7 +50,7 @@ def csv(picture: Picture, about: Sequence[str] = ()) -> str:
     rows = csv_format.writer(target, lineterminator="\n")
     axes = [words("figure_query", text=picture.queries.name), words("figure_key", text=picture.keys.name)]
     facts = [*axes, say(picture.title), say(picture.unit), *map(say, picture.notes), *about]
-    corner = words("files_about_separator").join(" ".join(fact.split()) for fact in facts)
+    corner = words("files_about_separator").join(dict.fromkeys(" ".join(fact.split()) for fact in facts))
     rows.writerow([harmless(corner), *map(harmless, picture.keys.labels)])
     for label, values, visible in zip(picture.queries.labels, picture.values, picture.visible, strict=True):
         rows.writerow([harmless(label), *(str(v) if seen else "" for v, seen in zip(values, visible, strict=True))])
