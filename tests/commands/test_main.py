@@ -160,6 +160,8 @@ def test_mistakes_end_with_one_sentence_and_status_2(run: Run, folder: Path, tmp
         (("evaluate", folder, "--source", tmp_path / "two", "--reference", tmp_path / "one"), b"", "has 2 lines and"),
         (("evaluate", folder, "--source", tmp_path / "none", "--reference", tmp_path / "none"), b"", "is empty"),
         (("evaluate", folder, "--source", tmp_path / "no", "--reference", tmp_path / "one"), b"", "cannot be read"),
+        (("inspect", tmp_path / "run.heedmap"), b"", "is a record: heedmap record FILE lists its heads"),
+        (("check", folder, tmp_path / "one"), b"", "holds no expected arrays: give an .npz or .safetensors"),
         (("record", tmp_path / "one"), b"", "one is refused: it is no file that record.save wrote"),
         (("atlas", folder, "--source", tmp_path / "no", *out), b"", "cannot be read"),
         (("atlas", folder, "--sequences", tmp_path / "one", *out), b"", "reads text: give it by --source"),

@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 from transformer.attention.record import Record
+from transformer.attention.record_files import is_record
 from transformer.checkpoint import load, report
 from transformer.checkpoint.foreign.report import Question
 from transformer.checkpoint.inspect import inspect as look_into
 from transformer.checkpoint.load import convert as write_folder
 from transformer.checkpoint.ours.folder import is_folder
 from transformer.commands import Command, checkpoint_path
+from transformer.errors import InputError
 from transformer.runs.check import check_file
 from transformer.safe.contents import shape_text
 
@@ -32,6 +34,8 @@ MOST_LETTERS = 1_000
 def inspect(arguments: argparse.Namespace) -> int:
     """Write the report and the tensors; 1 when the file fits no layout, else 0."""
     path: Path = arguments.checkpoint
+    if is_record(path.name):
+        raise InputError("inspect_record", path=str(path))
     if is_folder(path):
         sys.stdout.write(look_into(path).text + "\n")
         return 0
@@ -56,6 +60,8 @@ def convert(arguments: argparse.Namespace) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """Write the table and the verdict; 1 when something differs, else 0."""
+    if arguments.expected.suffix not in {".npz", ".safetensors"}:
+        raise InputError("check_expected", path=str(arguments.expected))
     checkpoint = load(arguments.checkpoint, **dict(arguments.answer))
     sys.stderr.writelines(f"note: {assumption}\n" for assumption in checkpoint.assumptions)
     found = check_file(checkpoint, arguments.expected, tolerance=arguments.tolerance)
