@@ -1,4 +1,4 @@
-// What of a page does not fit its window: cut or overlapping texts, small type; and what its first screen holds.
+// What of a page does not fit: cut or overlapping texts, small type, drawings outside their boxes; and what its first screen holds.
 async () => {
   const frame = () => new Promise((done) => requestAnimationFrame(done));
   const drawing = () => document.querySelector("[data-testid=stSkeleton], [data-testid=stSpinner]");
@@ -127,7 +127,7 @@ async () => {
   const operated = `button, a[href]:not(.heedmap-term), input, textarea, select, summary, ${roles}, svg [role=button]`;
   const grouping = ofTest("stButtonGroup", "stSlider", "stNumberInput", "stSelectbox");
   const group = `[role=radiogroup], [role=tablist], [role=group], [role=toolbar], ${grouping}`;
-  const outside = `${ofTest("stSidebar", "stTextInput", "stTextArea")}, ${bars}, .modebar, .heedmap-term`;
+  const uncounted = `${ofTest("stSidebar", "stTextInput", "stTextArea")}, ${bars}, .modebar, .heedmap-term`;
   const isStop = (one) => one.tabIndex >= 0 && one.getBoundingClientRect().width > 1;
   const stops = (node) => [...node.querySelectorAll("*")].filter(isStop).length;
   const isOne = (node) => node.matches?.(group) && (!node.matches("[role=group], [role=toolbar]") || stops(node) < 2);
@@ -136,7 +136,7 @@ async () => {
   const collect = (root) => {
     for (const node of root.querySelectorAll("*")) {
       if (node.shadowRoot) collect(node.shadowRoot);
-      if (!node.matches(operated) || !node.checkVisibility() || within(node, outside)) continue;
+      if (!node.matches(operated) || !node.checkVisibility() || within(node, uncounted)) continue;
       const box = node.getBoundingClientRect();
       const all = chain(node);
       const alone = all.find(isOne) ?? all.find((one) => one.matches?.("label")) ?? node;
@@ -169,8 +169,30 @@ async () => {
     }
   };
   draw(main);
+  const outside = new Set();
+  const hold = (root) => {
+    for (const node of root.querySelectorAll("*")) {
+      if (node.shadowRoot) hold(node.shadowRoot);
+      if (!node.matches("canvas, iframe, svg:not(svg svg, .katex svg)")) continue;
+      const box = node.getBoundingClientRect();
+      if (box.width < 2 || box.height < 2 || !node.checkVisibility() || chain(node).some(isHeard)) continue;
+      let [wide, tall] = [true, true]; // whether nothing has scrolled it yet
+      for (const one of chain(node).slice(1)) {
+        const [x, y] = [style(one).overflowX, style(one).overflowY];
+        if ((x === "visible" && y === "visible" && !one.matches(ofTest("stElementContainer"))) || isRoot(one)) continue;
+        wide &&= !["auto", "scroll"].includes(x);
+        tall &&= !["auto", "scroll"].includes(y);
+        const around = one.getBoundingClientRect();
+        const isWide = wide && (box.left < around.left - 1.5 || box.right > around.right + 1.5);
+        const isTall = tall && (box.top < around.top - 1.5 || box.bottom > around.bottom + 1.5);
+        const [drawn, held] = [box, around].map(({ width, height }) => `${Math.round(width)} x ${Math.round(height)}`);
+        if (isWide || isTall) outside.add(`${frameOf(node)} ${drawn} in ${frameOf(one)} ${held}`);
+      }
+    }
+  };
+  hold(main);
   return {
-    cut: [...cut], overlapping: [...overlapping], small: [...small], words, sentences,
+    outside: [...outside], cut: [...cut], overlapping: [...overlapping], small: [...small], words, sentences,
     controls: [...controls.values()], pictures: pictures.length,
     failed: document.querySelectorAll("[data-testid=stException], .katex-error").length,
   };

@@ -81,6 +81,24 @@ def test_every_view_fits_its_window_and_can_be_read(reader: Watched, page: str) 
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.parametrize("page", VIEWS)
+def test_every_drawing_of_a_presented_view_is_inside_its_box(reader: Watched, page: str) -> None:
+    """A presented page is enlarged, and what measures itself in pixels of the screen would be drawn larger still."""
+    root = reader.page.evaluate("location.origin")
+    for view in VIEWS[page]:
+        _resize(reader, 1280)
+        reader.go(f"{root}/{page}?{view}{'&' if view else ''}present=1")
+        for width in (1280, 1920):
+            _resize(reader, width)
+            until(reader.page, _is_held, reader.page)
+    assert reader.stopped() == []
+
+
+def _is_held(page: Page) -> None:
+    found = page.evaluate(LOOK)
+    assert found["outside"] == [] and not found["failed"]  # noqa: PT018
+
+
 def _resize(reader: Watched, width: int) -> None:
     reader.page.set_viewport_size({"width": width, "height": WINDOWS[width]})
 
