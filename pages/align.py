@@ -36,7 +36,7 @@ def looked_at() -> None:
         shown = choices.pair(chosen, request)
     with headline:
         views.finding(shown)
-        record_notes(*(side.read.record for side in shown.sides))
+        record_notes(*(run.record for side in shown.sides for run in (side.own, side.read)))
     with screens:
         opened = address.named("align.screen", list(views.PANELS), key="screen", bare=True)
     with picture:

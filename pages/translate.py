@@ -40,6 +40,7 @@ with shell.explained(screen):
     first = heads.first_head(name, shown)
 
 with screen:
+    record_views.record_notes(shown.record)
     drawn = st.container()
     views.result(shown, best, own, checkpoint)
 

@@ -49,6 +49,14 @@ def test_first_paint_is_a_shipped_example() -> None:
     assert not page.exception
 
 
+@pytest.mark.parametrize("name", ["map", "translate", "what_if", "align"])
+def test_a_loop_is_announced_wherever_the_translation_is_shown(name: str) -> None:
+    page = opening.opened(name, text="dog dog dog dog dog dog", do="none")
+    notes = [one.value for one in page.info]
+    assert "“Hund” is written 7 times in a row" in [one.split(":")[0] for one in notes]
+    assert sum("“dog” is read 6 times in a row" in one for one in notes) == 1
+
+
 def test_looking_never_runs_the_model(passes: list[str]) -> None:
     page = ran(opened(), text=SENTENCE)
     assert passes

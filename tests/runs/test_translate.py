@@ -14,10 +14,12 @@ from transformer.attention.interventions.edits import intervening
 from transformer.attention.interventions.value import Intervention
 from transformer.errors import AttributionError, InputError
 from transformer.explain.attribution.methods import METHODS
+from transformer.messages import Message
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from transformer.plots.axes import Axis
 from transformer.runs.any_model import run_any
 from transformer.runs.attribution import cost, word_losses
-from transformer.runs.translate import MAX_CHARACTERS, PAST_SOURCE, RUNNERS_UP, Translation
+from transformer.runs.translate import MAX_CHARACTERS, PAST_SOURCE, RUNNERS_UP, Translation, poor_match
 from transformer.sites import Site
 from transformer.text.base import LACKING
 from transformer.text.tokenizers import IdTokenizer, SpecialIds
@@ -253,3 +255,35 @@ def test_what_a_method_costs_is_told_in_passes(checkpoint: Checkpoint, translati
         known = cost(checkpoint, translation, method)
         assert (known.passes, known.seconds > 0) == (passes, True)
     assert cost(checkpoint, translation, "rollout") is None
+
+
+def noted(source: str, target: str, whole: bool = False) -> list[tuple[object, ...]]:
+    """Code and fields of each note on these texts, in letters as pieces, or in whole words without a mark of spaces."""
+    made = [Axis.of_tokens("", text.split()) if whole else Axis.of_text("", text) for text in (source, target)]
+    return [(note.code, *note.fields.values()) for note in poor_match(*made)]
+
+
+def test_what_is_mostly_dropped_or_loops_is_noted() -> None:
+    """Nineteen words for fifty; punctuation is no word, and tokens count where spaces say nothing."""
+    words = [f"w{i}" for i in range(50)]
+    assert noted(" ".join(words), " ".join(words[:20])) == []
+    assert noted(" ".join(words) + " .", " ".join(words[:19]) + " . . .") == [("note_dropped", 50, 19)]
+    assert poor_match(Axis.of_tokens("", words[:7]), Axis.of_text("", "话很短。")) == ()
+    assert noted("a b", "") == [("note_dropped", 2, 0)]
+    assert noted("very very good , . . .", "sehr sehr gut", whole=True) == []
+    assert noted("Dog, dog, dog!", "x y") == [("note_loop_read", "dog", 3)]
+    assert noted("one two", "im Haus und im Haus und im Haus und im") == [("note_loop_written", "im Haus und", 3)]
+
+
+def test_a_text_far_too_long_and_a_loop_are_told_by_the_translation(checkpoint: Checkpoint) -> None:
+    """What a person forces, and a hypothesis that was pruned, are not what the model makes of the text."""
+    long = "A woman in a red dress walks with a dog along the beach while two boys play with a ball. " * 7
+    found = translate(checkpoint, long)
+    assert [note.code for note in found.record.notes if isinstance(note, Message)] == ["note_dropped"]
+    looping = translate(checkpoint, "dog dog dog dog dog dog")
+    codes = [note.code for note in looping.record.notes if isinstance(note, Message)]
+    assert codes == ["note_loop_read", "note_loop_written"]
+    assert all(site.notes == looping.record.notes for site in looping.record.values())
+    assert translate(checkpoint, SENTENCE, forced="Zwei").record.notes == ()
+    assert found.tree is not None
+    assert follow(checkpoint, found, 1).record.notes == ()

@@ -135,7 +135,7 @@ def translate(
         return _watched(checkpoint, text, source_ids, target_ids, labels_as_typed(writer, forced, target_ids))
     with run_of(checkpoint):
         decoded = decode(model, torch.tensor([source_ids]), options or DecodingOptions(), between=let_others)[0]
-    translation = _watched(checkpoint, text, source_ids, list(decoded.ids))
+    translation = _watched(checkpoint, text, source_ids, list(decoded.ids), is_whole=True)
     return replace(translation, tree=decoded, node=decoded.best.id)
 
 
@@ -180,9 +180,17 @@ def checked_ids(text: str, what: Message, longest: int, tokenizer: Tokenizer) ->
 
 
 def _watched(
-    checkpoint: Checkpoint, text: str, source_ids: list[int], target_ids: list[int], pieces: list[str] | None = None
+    checkpoint: Checkpoint,
+    text: str,
+    source_ids: list[int],
+    target_ids: list[int],
+    pieces: list[str] | None = None,
+    is_whole: bool = False,
 ) -> Translation:
-    """Pass source and target through the model once, recorded; `pieces` are the target's where it was typed."""
+    """Pass source and target through the model once, recorded; `pieces` are the target's where it was typed.
+
+    A target that `is_whole` is all that the model makes of the source, so that what it lacks is noted.
+    """
     model, reader, writer = checkpoint.translator()
     read_ids = [model.config.bos_id, *target_ids[:-1]]
     with run_of(checkpoint), recording() as seen:
@@ -200,7 +208,8 @@ def _watched(
     written = axis(Message("axis_written", language=theirs), written_pieces, target_ids, writer)
     read = axis(Message("axis_read", language=theirs), read_pieces, read_ids, writer)
     axes = {"encoder.self": (source, source), "decoder.self": (written, read), "decoder.cross": (written, source)}
-    record = record_of(checkpoint, seen, text, axes, *unknown_words(source, source_ids, reader))
+    notes = (*unknown_words(source, source_ids, reader), *(poor_match(source, written) if is_whole else ()))
+    record = record_of(checkpoint, seen, text, axes, *notes)
     steps, ids = steps_of(distribution, target_ids, written_pieces, writer), (tuple(source_ids), tuple(target_ids))
     return Translation(
         checkpoint.name, text, writer.decode(target_ids), *ids, steps, record, Axes(source, written, read)
@@ -237,6 +246,51 @@ def unknown_words(axis: Axis, ids: Sequence[int], tokenizer: Tokenizer | None) -
         return ()
     every = {word for word, is_special in zip(axis.words, axis.special, strict=True) if not is_special}
     return (Message("note_unknown", count=len(lacking), of=len(every | set(lacking)), token=unknown_name(tokenizer)),)
+
+
+LEAST_WRITTEN = 0.4
+"""Words written for each that was read, below which most of a text may be missing.
+
+Of 1,014 held-out captions (Multi30k, validation) people write at least 0.5; the shipped Transformer is below in none,
+either RNN in one. Tokens count where there are more of them, since some languages put no space between words.
+"""
+
+OFTEN, LONGEST_LOOP = 3, 8
+"""So often in a row no run of up to 8 words stands in any of 30,014 captions that people wrote, English or German.
+
+Of 1,014 held-out captions the shipped Transformer's translations have such a loop in 4, the RNNs' in 0 and 17.
+"""
+
+
+def poor_match(source: Axis, written: Axis) -> tuple[Message, ...]:
+    """Notes that most of a text may be missing from its translation, and that one of the two says a thing in a loop."""
+    sides = [axis.kept([i for i, is_sign in enumerate(axis.special) if not is_sign]) for axis in (source, written)]
+    spoken = [[word for word in side.merged().texts if is_spoken(word)] for side in sides]
+    (read, wrote), found = map(len, spoken), list[Message]()
+    if max(wrote / max(read, 1), len(sides[1]) / max(len(sides[0]), 1)) < LEAST_WRITTEN:
+        found.append(Message("note_dropped", read=read, written=wrote))
+    for side, words in zip(("read", "written"), spoken, strict=True):
+        phrase, times = _most_repeated(words)
+        if times >= OFTEN:
+            found.append(Message(f"note_loop_{side}", phrase=phrase, times=times))
+    return tuple(found)
+
+
+def is_spoken(word: str) -> bool:
+    """Whether it is more than punctuation."""
+    return any(map(str.isalnum, word))
+
+
+def _most_repeated(words: Sequence[str]) -> tuple[str, int]:
+    """The run of at most `LONGEST_LOOP` words that stands most often in a row, and how often."""
+    folded, found = [word.casefold() for word in words], ("", 1)
+    for size in range(1, LONGEST_LOOP + 1):
+        same = 0
+        for end in range(size, len(folded)):
+            same = same + 1 if folded[end] == folded[end - size] else 0
+            if same // size + 1 > found[1]:
+                found = " ".join(words[end + 1 - size : end + 1]), same // size + 1
+    return found
 
 
 def steps_of(

@@ -170,12 +170,13 @@ def _decided(attention: AttentionMap, found: Deciding, special: bool) -> list[tu
     ]
 
 
-def record_notes(*records: Record) -> None:
-    """How many words are unknown to the vocabulary, and what else has to be known of some runs; once each.
+def record_notes(*records: Record, said_of: Record | None = None) -> None:
+    """What has to be known of some runs, such as words that are unknown; once each, but for what is `said_of` another.
 
     What the maps rest on is said in amber on top of the page.
     """
-    for note in dict.fromkeys(note for record in records for note in record.notes):
+    known = set() if said_of is None else set(said_of.notes)
+    for note in dict.fromkeys(note for record in records for note in record.notes if note not in known):
         if not (isinstance(note, Message) and note.code in UNSURE):
             st.info(sentence(note), icon=":material/info:")
 

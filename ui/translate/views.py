@@ -164,7 +164,6 @@ def result(shown: Translation, best: Translation, own: Translation, checkpoint: 
         st.caption(f"{t('translate.own', text=own.text)} {heads.likelihood(own, shown)}")
     elif shown.node is not None and shown.tree.nodes[shown.node].status == "cut":
         st.caption(t("translate.was_cut", longest=len(shown.steps)))
-    record_views.record_notes(shown.record)
 
 
 def in_a_sentence(layer: int, head: int | str, kind: str = KIND) -> str:

@@ -30,7 +30,7 @@ from ui.shared.controls import MEAN, Selection
 from ui.shared.files import Provenance, head_prefix, save_button, table
 from ui.shared.heads import importance
 from ui.shared.part import in_page, part
-from ui.shared.record_views import matrix
+from ui.shared.record_views import matrix, record_notes
 from ui.store.refs import Revision
 from ui.texts import plain, t
 from ui.what_if import changed, views
@@ -60,6 +60,7 @@ def donor_panel(revision: Revision, asked: Asked, done: Done, selected: Selectio
     for place, texts in ((left, (before.input, other.input)), (right, (before.text, other.text))):
         with place:
             views.texts(one=texts[0], two=texts[1])
+    record_notes(other.record, said_of=before.record)
     _side_by_side(before, other, selected)
     with st.expander(t("what_if.donor_put"), icon=":material/move_down:"):
         part(partial(_put_in, revision, asked, donor, selected), PATCH, PATCH_HEADS)

@@ -110,6 +110,8 @@ class Translating(Screen):
         with sentences:
             after = self.again(changes)
             views.two_texts(self.before.text, None if after is None else after.text)
+            if after is not None:
+                record_views.record_notes(after.record, said_of=self.before.record)
 
     def steps(self, changes: Changes, origin: Provenance, effects: DeltaGenerator) -> None:
         """What became of every written token, and of one of them closely."""
