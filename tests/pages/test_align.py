@@ -6,6 +6,8 @@ import zipfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +16,14 @@ from streamlit.testing.v1 import AppTest
 from tests.pages import opening
 from tests.pages.opening import PATIENCE, ROOT, Files, bars_of, figure, matrix_sent, ran, sent, silent
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
-from transformer import DecodingOptions
+from transformer import DecodingOptions, Translation
 from transformer.errors import InputError
+from transformer.explain.attribution.deletion import Deciding, deciding
 from transformer.messages import Message
+from transformer.plots.axes import Axis
+from transformer.runs.attribution import forgotten
 from transformer.runs.measures.head_agreement import FILE
-from transformer.runs.translate import PAST_SOURCE
+from transformer.runs.translate import PAST_SOURCE, Axes
 from ui.align import choices, views
 from ui.store import runs, store
 
@@ -81,9 +86,14 @@ def test_the_line_above_the_maps_is_made_from_the_run() -> None:
         words = [i for i, special in enumerate(answer.steps.special) if not special]
         most = answer.of_source[words, answer.source.texts.index("dinner")].max()
         assert most < 1
-        said = next(one.value for one in page.caption if "Without" in one.value)
-        assert f"more than {max(most, 0):.2f} nats" in said
-        assert "Transformer needs it for “ein Abendessen”" in said
+        said = next(one.value for one in page.caption if "no word that" in one.value)
+        assert said.startswith("With “dinner” taken out of the text, no word that RNN with attention writes loses")
+        assert f"more than {max(most, 0):.2f} nats. With “dinner” hidden from attention, those of Transformer" in said
+        own = runs.translation(NAME, page.text_area(key="text").value, DecodingOptions(), None)
+        hidden = own.attribution(store.checkpoint(NAME), "deletion", words=True)
+        losses = hidden.of_source[:, hidden.source.texts.index("dinner")]
+        for word in ("ein", "Abendessen"):  # each with its own loss
+            assert f"“{word}” {losses[hidden.steps.texts.index(word)]:.1f} nats" in said
         ran(page, text="Two dogs are playing in the snow.")
         assert page.subheader[0].value == "Both write the same sentence"
         header, _ = shown(page)
@@ -93,6 +103,49 @@ def test_the_line_above_the_maps_is_made_from_the_run() -> None:
         )
         assert written["decided"] == [[key] for key in decided.columns.tolist()]
         assert len(written["decided"]) == len(written["rows"])
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        ("Sie spielt auf der Straße Gitarre", "Sie spielt Gitarre auf der Straße", "the same words in another order"),
+        ("Ein Hund rennt mit einem Hund", "Ein Hund rennt", "T writes more than R: “mit”, “einem”, “Hund”"),
+        ("der Hund", "der kleine Hund der", "R writes more than T: “kleine”, “der”"),
+        ("ein Hund", "", "T writes “ein”, “Hund”, R (nothing)"),
+        ("ein Hund", "ein Ball", "T writes “Hund”, R “Ball”"),
+    ],
+)
+def test_where_two_translations_part_is_said_truly(
+    one: str, two: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words that only moved are no difference, and a model that wrote less did not write nothing."""
+    monkeypatch.setattr("ui.align.views.forgotten", lambda *_: ())
+    monkeypatch.setattr("ui.store.runs.deciding", lambda *_: None)
+    told: list[str] = []
+    monkeypatch.setattr("streamlit.subheader", lambda text, **_: told.append(text))
+    names = zip("TR", (one, two), strict=True)
+    sides = [SimpleNamespace(name=name, title=name, own=SimpleNamespace(text=text)) for name, text in names]
+    shown: Any = SimpleNamespace(sides=sides, text="", options=None, titles=lambda: {"first": "T", "second": "R"})
+    views.finding(shown)
+    assert said in told[0]
+
+
+def test_what_is_of_some_use_is_not_forgotten_and_punctuation_is_no_word() -> None:
+    """Loss by loss: a word of the one needs `b` alone, which the other needs by more or less than half a nat."""
+    whole = runs.translation(NAME, SENTENCE, options(), None)
+
+    def run(target: str) -> Translation:
+        axes = [Axis.of_tokens("", text.split()) for text in ("a b ;", target, target)]
+        return replace(whole, axes=Axes(*axes))
+
+    def losses(*rows: list[float]) -> Deciding:
+        return deciding(np.array(rows), [False] * len(rows), [False] * 3)
+
+    runs_ = [run("x y !"), run("x")]
+    kept = losses([5.0, 0.1, 0.0], [0.0, 3.25, 0.0], [0.0, 0.0, 7.0])
+    for other, found in ((0.49, [("b", {"y": 3.25}, 0.49)]), (0.89, [])):
+        got = forgotten(runs_, [kept, losses([2.0, other, 0.3])])
+        assert [(one.word, dict(one.written), one.lost) for one in got] == found
 
 
 def test_the_marked_word_is_found_by_its_name() -> None:

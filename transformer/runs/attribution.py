@@ -12,7 +12,7 @@ from transformer.explain.attribution.deletion import deciding as deciding_of
 from transformer.explain.attribution.methods import METHODS, attribute, defined
 from transformer.explain.attribution.result import Attribution, ScoredSequence
 from transformer.runs.concurrency import forward_slot, let_others, letting_others
-from transformer.runs.translate import Translation
+from transformer.runs.translate import Translation, is_spoken
 
 
 def word_losses(checkpoint: Checkpoint, translation: Translation, how: How) -> Attribution:
@@ -84,30 +84,35 @@ def every_question(checkpoint: Checkpoint, translation: Translation) -> dict[str
     return asked
 
 
+FORGOTTEN = DECIDED / 2
+"""Nats of log-probability that no word loses without one that is forgotten: near `DECIDED` it is still of use."""
+
+
 @dataclass(frozen=True)
 class Forgotten:
-    """A source word that decides words of one model's translation, and nothing of another's.
+    """A source word that decides words of one model's translation, and is of no use to another's.
 
-    `written` are these words, which the other translation lacks. `needed` is the most that a word loses without the
-    source word (nats), in the translation that has them and in the other one, where it is at most `DECIDED`.
+    `written` are these words, which the other translation lacks, each with what it loses without the source word
+    (nats). `lost` is the most that a word of the other translation loses, at most `FORGOTTEN`.
     """
 
     word: str
-    written: tuple[str, ...]
-    needed: tuple[float, float]
+    written: Mapping[str, float]
+    lost: float
 
 
 def forgotten(translations: Sequence[Translation], decided: Sequence[Deciding]) -> tuple[Forgotten, ...]:
     """Source words that the second of two translations of one sentence leaves out, the most needed one first.
 
-    `decided` says what decides the words of each.
+    `decided` says what decides the words of each. Punctuation is no word.
     """
-    kept, lost = decided
+    kept, other = decided
     source = translations[0].axes.source.merged()
     words, there = (one.axes.written.merged().texts for one in translations)
     found = []
     for column, word in enumerate(source.labels):
-        written = tuple(words[row] for row in np.flatnonzero(kept.columns == column) if words[row] not in there)
-        if written and lost.needed[column] <= DECIDED:
-            found.append(Forgotten(word, written, (float(kept.needed[column]), float(lost.needed[column]))))
-    return tuple(sorted(found, key=lambda one: -one.needed[0]))
+        rows = (row for row in np.flatnonzero(kept.columns == column) if words[row] not in there)
+        written = {words[row]: float(kept.lost[row]) for row in rows if is_spoken(words[row])}
+        if written and is_spoken(word) and other.needed[column] <= FORGOTTEN:
+            found.append(Forgotten(word, written, float(other.needed[column])))
+    return tuple(sorted(found, key=lambda one: -max(one.written.values())))

@@ -1,5 +1,6 @@
 """Align: the panels that show what two models make of one sentence, and the finding above them."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from transformer.plots.canvas.views import About
 from transformer.plots.charts import curves
 from transformer.plots.export import archive, plot_config, table_csv
 from transformer.plots.picture import Picture
-from transformer.runs.attribution import forgotten
+from transformer.runs.attribution import forgotten, usual_deletion
 from transformer.runs.what_if import aligned_words
 from ui.align.choices import Pair
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
@@ -59,21 +60,32 @@ def finding(shown: Pair) -> None:
         if found:
             words, first = _quoted([one.word for one in found[:MOST]]), found[0]
             st.subheader(as_text(plain("align.forgets", model=loses.title, words=words)), anchor=False)
+            needed = [plain("align.loses", word=word, nats=nats) for word, nats in first.written.items()]
+            hows = [usual_deletion(side.own.scored_sequence(store.checkpoint(side.name))) for side in (loses, keeps)]
+            without, less = (plain(f"align.without_{how}", word=first.word) for how in hows)
             st.caption(
                 t(
-                    "align.forgets_why", word=first.word, model=loses.title, lost=max(0.0, first.needed[1]),
-                    other=keeps.title, written=" ".join(first.written), needed=first.needed[0],
+                    "align.forgets_why", without=without, model=loses.title, lost=max(0.0, first.lost), less=less,
+                    other=keeps.title, needed=plain("align.between").join(needed),
                 )
             )  # fmt: skip
             return
-    parts = [[word.text for word in words if word.changed][:MOST] for words in aligned_words(*texts)]
+    parts = [[word.text for word in words if word.changed] for words in aligned_words(*texts)]
+    more = [list((Counter(part) - Counter(other)).elements())[:MOST] for part, other in (parts, parts[::-1])]
+    empty = plain("align.empty")
     if not any(parts):
         st.subheader(t("align.same_translation"), anchor=False)
         st.caption(as_text(texts[0]))
         return
-    empty = plain("align.empty")
-    one, two = (_quoted(words) if words else empty for words in parts)
-    st.subheader(as_text(plain("align.parts", **shown.titles(), one=one, two=two)), anchor=False)
+    if not any(more):
+        headline = plain("align.order")
+    elif all(more) or not all(texts):
+        one, two = (_quoted(words) if words else empty for words in more)
+        headline = plain("align.parts", **shown.titles(), one=one, two=two)
+    else:
+        longer, shorter = sorted(zip(more, shown.sides, strict=True), key=lambda one: not one[0])
+        headline = plain("align.more", more=longer[1].title, less=shorter[1].title, words=_quoted(longer[0]))
+    st.subheader(as_text(headline), anchor=False)
     st.caption(as_text(plain("align.both", first=texts[0] or empty, second=texts[1] or empty)))
 
 
