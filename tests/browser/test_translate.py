@@ -1,10 +1,12 @@
 """What a person does on Translate: type, read, hover, click, reload, save; another head asks for nothing."""
 
+import io
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from tests.browser.parts import box, cell_colours, fits, heatmap_cell, heatmap_colours, menu, radio, viridis
@@ -30,6 +32,21 @@ def expected() -> Translation:
 @pytest.fixture
 def record(expected: Translation) -> Record:
     return expected.record
+
+
+def test_a_line_goes_on_below_a_word_of_the_next_row(opened):
+    """At 390 pixels the end token stands below the first word, whose line passes behind it."""
+    page = opened(f"translate?text={SENTENCE}", ".bitext", width=390).page
+    first, below = (page.locator(".bitext .source .word").nth(i) for i in (0, -1))
+
+    def passes() -> None:
+        over, under = box(first), box(below)
+        assert under["y"] > over["y"] + over["height"] - 1
+        side = {"x": over["x"], "y": under["y"] + 1, "width": over["width"], "height": 2}
+        drawn = np.asarray(Image.open(io.BytesIO(page.screenshot(clip=side))).convert("RGB")).astype(int)
+        assert np.abs(drawn - drawn[0, 0]).max() > 30, "nothing but the ground"
+
+    until(page, passes)
 
 
 def show(here, view: str) -> None:
