@@ -92,7 +92,7 @@ def test_a_head_a_row_a_sweep_back_and_the_copied_address(opened: Callable[..., 
 
 def test_a_bar_opens_its_step_and_leaves_the_rest_of_the_address(opened: Callable[..., Visit]) -> None:
     """Back shows the step of before."""
-    here = opened(f"{START.removesuffix('&lang={language}')}&step=1")
+    here = opened(f"{START.removesuffix('&lang={language}')}&written=2")
     page = here.page
     rows = page.get_by_test_id("bars-effects").locator("tbody tr")
     expect(rows).to_have_count(5)
@@ -100,15 +100,31 @@ def test_a_bar_opens_its_step_and_leaves_the_rest_of_the_address(opened: Callabl
     before = urlsplit(page.url)
     with here.run():
         rows.nth(3).click()
-    until(page, lambda: parse_qs(urlsplit(page.url).query)["step"] == ["3"])
+    until(page, lambda: parse_qs(urlsplit(page.url).query)["written"] == ["4"])
     after = urlsplit(page.url)
-    assert parse_qs(after.query) == {**parse_qs(before.query), "step": ["3"]}
+    assert parse_qs(after.query) == {**parse_qs(before.query), "written": ["4"]}
     expect(rows.nth(3)).to_have_attribute("aria-current", "true")
     expect(rows.nth(1)).not_to_have_attribute("aria-current", "true")
     with here.run():
         page.go_back()
     expect(rows.nth(1)).to_have_attribute("aria-current", "true")
     expect(page).to_have_url(before.geturl())
+
+
+WHOLE = """list => {
+  const { top, bottom } = list.getBoundingClientRect();
+  return [...list.children].map((word) => word.getBoundingClientRect()).filter((word) => word.top < bottom)
+    .every((word) => word.bottom <= bottom + 0.5 && word.top >= top - 0.5);
+}"""
+
+
+def test_no_row_of_a_long_text_s_words_is_cut(opened: Callable[..., Visit]) -> None:
+    for width in (1280, 390):
+        here = opened(f"what_if?text={'+'.join(map(str, range(40)))}&do=none", width=width)
+        words = here.page.locator(".st-key-hidden-words [data-testid=stButtonGroup] > div")
+        words.locator("button").nth(40).wait_for(state="attached")
+        until(here.page, lambda words=words: words.evaluate("one => one.scrollHeight > one.clientHeight"))
+        until(here.page, lambda words=words: words.evaluate(WHOLE))
 
 
 def test_a_word_its_sources_and_what_is_known_of_the_methods(opened):

@@ -125,7 +125,7 @@ HOSTILE: dict[str, dict[str, tuple[str, ...]]] = {
         "layers": ("few",), "at_head": ("7",),
     },
     "translate": {
-        "layer": ("99",), "head": ("77",), "step": ("10000",), "node": ("99999",), "kind": ("nothing",),
+        "layer": ("99",), "head": ("77",), "written": ("10000",), "node": ("99999",), "kind": ("nothing",),
         "view": ("Nowhere",), "pair": ("9-9999999",), "text": ("two dogs",), "longest": ("10",),
     },
     "align": {
@@ -280,7 +280,7 @@ def test_the_menu_leads_to_the_same_sentence_word_and_model_where_a_page_can_sho
     go(session, "what_if", **link(session, "what_if"))
     assert session.text_area(key="text").value == "two dogs"
     assert session.query_params["word"] == words[1]
-    assert session.slider(key="step").value > 0
+    assert session.slider(key="written").value > 1
     ran(session, text="a red dog")
     go(session, "translate", **link(session, "translate"))
     assert (session.query_params["text"], "word" in session.query_params) == ("a red dog", False)

@@ -27,6 +27,7 @@ from transformer import Intervention, intervening, load, translate
 from transformer.attention.interventions.value import from_text
 from transformer.errors import InputError
 from transformer.plots.export import csv
+from transformer.plots.labels import readable
 from transformer.runs.sequences.classify import classify
 from transformer.runs.what_if import donor_odds, donor_of, same_target, source_sweep
 from ui.shared.changes import DONOR
@@ -183,13 +184,13 @@ def test_a_margin_names_the_best_other_token_of_each_run() -> None:
     names = [writer.labels([other])[0] for other in others]
     assert margins[0] > 0 > margins[1]
     assert names[0] != names[1]
-    page = asked(text=text, do=do, step=str(step))
+    page = asked(text=text, do=do, written=str(step + 1))
     told = next(one.value for one in page.caption if "logits" in one.value)
-    assert f"rank 1, {margins[0]:.2f} logits ahead of “{names[0]}”" in told
-    assert f"rank 2, {-margins[1]:.2f} logits behind “{names[1]}”" in told
+    assert f"rank 1, {margins[0]:.2f} logits ahead of “{readable(names[0])}”" in told
+    assert f"rank 2, {-margins[1]:.2f} logits behind “{readable(names[1])}”" in told
     for key, name in zip(("before_top", "after_top"), names, strict=True):
         rivals = [(row.value, row.name) for row in bars_of(page, key)[:-1] if "written" not in row.text]
-        assert max(rivals)[1] == name, "the likeliest other token of its picture"
+        assert max(rivals)[1] == readable(name), "the likeliest other token of its picture"
     row = effects_table(same_target(translator(), unchanged(text), from_text(do)).steps).iloc[step]
     assert [row.iloc[2], row.iloc[4]] == names
     assert [row.iloc[3], row.iloc[5]] == pytest.approx(margins, abs=1e-4)

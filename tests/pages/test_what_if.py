@@ -54,7 +54,7 @@ def test_the_page_opens_with_a_change_done_which_one_chip_takes_back() -> None:
     assert words(page, "was") == words(page, "now")
     assert (address_of(page), chips(page)) == ({"do": "none"}, [])
     assert "Nothing is changed" in said(page)
-    assert "+0.00 nats" in said(page)
+    assert "whole sentence (nats): none." in said(page)
     for hidden, shown in (([1], ["woman"]), ([1, 8], ["woman", "street"]), ([8], ["street"])):
         page.button_group(key="hidden-words").set_value(hidden).run()
         assert chips(fine(page)) == [f"“{word}” hidden" for word in shown]
@@ -68,7 +68,7 @@ def test_an_address_shows_its_changes_and_a_chip_takes_one_away() -> None:
     changes = effects(from_text(OFF))
     largest = int(np.argmax(np.abs(changes)))
     assert changes[largest] < 0 < max(changes), "so the largest change is not the largest rise"
-    assert page.slider(key="step").value == largest
+    assert page.slider(key="written").value == largest + 1
     assert chips(page) == ["decoder.3.cross (head 3) off (mean)", "decoder.2.cross (head 1) off (mean)"]
     assert done(pressed(page, "chip-0")) == "decoder.2.cross~mean~h1"
     assert done(pressed(page, "chip-0")) is None
@@ -176,10 +176,10 @@ def test_an_action_draws_what_follows_from_it_and_no_more() -> None:
     page = fine(moved(page, "do-soften_row"))
     assert is_whole(page)
     assert chips(page) == ["decoder.1.cross (head 2, row 1) at temperature 2"]
-    page.slider(key="step").set_value(2)
-    page = fine(moved(page, "step"))
-    assert [part.key for part in page.slider] == ["step"]
-    assert address_of(page)["step"] == "2"
+    page.slider(key="written").set_value(2)
+    page = fine(moved(page, "written"))
+    assert [part.key for part in page.slider] == ["written"]
+    assert address_of(page)["written"] == "2"
     page = page.run()
     page.button(key="chip-0").click()
     page = fine(moved(page, "chip-0"))

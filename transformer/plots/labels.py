@@ -34,6 +34,11 @@ def visible(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
+def readable(label: str) -> str:
+    """A token without the mark of the space before it; a lone mark stays, since there is nothing else to see."""
+    return label.replace(WORD_START, "") or label
+
+
 def isolated(text: str) -> str:
     """A safe label for the middle of a line: right-to-left text in it does not reorder the rest of the line."""
     return f"{_ISOLATE}{safe(text)}{_END_ISOLATE}"

@@ -18,6 +18,7 @@ from transformer.lessons.sentences import Sentence, source_sentence, toy_sentenc
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.plots.charts import curves, grouped_bars
 from transformer.plots.export import plot_config
+from transformer.plots.labels import readable
 from ui.components.views import table_of_numbers
 from ui.lessons import shared
 from ui.lessons.shared import listed
@@ -298,7 +299,7 @@ def order_panel(bar: DeltaGenerator) -> None:
         draw = whole(t("positions.draw"), 0, 99, 1, key="draw", width=260)
     order = np.random.default_rng(draw).permutation(len(sentence.ids)).tolist()
     without, moved = (positions.shuffle_gaps(chosen, sentence, order, with_them) for with_them in (False, True))
-    words = " ".join(sentence.labels[i] for i in order)
+    before = list(map(readable, sentence.labels))
     bars = {plain("positions.without"): without, plain("positions.with"): moved}
     columns = {
         plain("positions.token"): sentence.labels,
@@ -307,7 +308,7 @@ def order_panel(bar: DeltaGenerator) -> None:
     }
     left, right = shared.columns()
     with left:
-        st.text(plain("positions.shuffled", before=" ".join(sentence.labels), after=words))
+        st.text(plain("positions.shuffled", before=" ".join(before), after=" ".join(before[i] for i in order)))
         _plot(grouped_bars(bars, sentence.labels, plain("positions.moved"), dark=is_dark()))
         shared.download(Board.of([]), tables={"shuffle": pd.DataFrame({**columns, **bars})})
     with right:

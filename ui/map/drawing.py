@@ -12,9 +12,9 @@ import numpy as np
 
 from transformer.explain.diagram import Diagram, Node, Shape
 from transformer.plots.axes import WORD_START
+from transformer.plots.labels import readable
 from ui.components.map.component import ALL, Heads, MapSteps, Part, Row, Tower, sure_heads
 from ui.map.shown import MOST_DECIDED, Shown
-from ui.shared.writing import readable
 from ui.texts import language, plain
 
 MOST_ROWS = 12

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from transformer import Checkpoint
 from transformer.attention.measures import entropy
 from transformer.explain.diagram import Node
+from transformer.plots.labels import readable
 from transformer.runs.any_model import Predictions
 from transformer.runs.continuing import chances
 from ui.components.map.component import Part
@@ -26,7 +27,7 @@ from ui.shared import controls, files, writing
 from ui.shared.address import choice, tenths
 from ui.shared.files import Provenance, bars, head_prefix
 from ui.shared.record_views import matrix
-from ui.shared.writing import COLDEST, HOTTEST, TEMPERATURE, readable
+from ui.shared.writing import COLDEST, HOTTEST, TEMPERATURE
 from ui.store import store
 from ui.texts import KEY, as_text, language, plain, t
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import streamlit as st
 
 from transformer.messages import words
-from transformer.plots.labels import visible
+from transformer.plots.labels import readable, visible
 from transformer.text.beams import Step
 from ui.texts import as_html
 
@@ -36,7 +36,7 @@ class Bar(NamedTuple):
     point: float | None = None
     """A second value, marked on the scale."""
     sets: str = ""
-    """What a click on the row puts into the address that is open, such as `step=3`."""
+    """What a click on the row puts into the address that is open, such as `written=3`."""
     is_current: bool = False
 
 
@@ -67,17 +67,25 @@ def bars(
     )
 
 
-def effects(tokens: Sequence[str], changes: Sequence[float], title: str, *, key: str, step: int | None = None) -> None:
-    """The change (nats) of each token, on a scale that is symmetric about 0; with a `step`, a click opens another."""
+def effects(tokens: Sequence[str], changes: Sequence[float], title: str, *, key: str, step: int, sets: str) -> None:
+    """The change (nats) of each token, on a scale that is symmetric about 0.
+
+    A click on another than that of the `step` (from 0) puts it under `sets` into the address, from 1.
+    """
     finite = [abs(change) for change in changes if isfinite(change)]
     rows = [
         Bar(
-            token, change, f"{change:+z.2f}", f"{token}: {change:.4f}", "falls" if change < 0 else "rises",
-            sets="" if step is None or step == i else f"step={i}", is_current=step == i,
+            token, change, signed(change), f"{token}: {change:.4f}", "falls" if change < 0 else "rises",
+            sets="" if step == i else f"{sets}={i + 1}", is_current=step == i,
         )
         for i, (token, change) in enumerate(zip(tokens, changes, strict=True))
     ]  # fmt: skip
     bars(rows, title, key=key, high=max([LEAST_SCALE, *finite]), signed=True)
+
+
+def signed(change: float) -> str:
+    """A change with its sign and two places, or that there is none where they are all zero."""
+    return words("figure_no_change") if abs(change) < 0.005 else f"{change:+.2f}"
 
 
 def next_tokens(step: Step, *, key: str, is_next: bool = True) -> None:
@@ -112,7 +120,7 @@ def _row(row: Bar, low: float, high: float) -> str:
     start, end = sorted((place(0.0), place(0.0 if isnan(row.value) else row.value)))
     bar = f'<i style="left:{start:.2f}%;width:{end - start:.2f}%"></i>' if end > start else ""
     point = "" if row.point is None else f'<u style="left:{place(row.point):.2f}%"></u>'
-    name = f"<bdi>{as_html(visible(row.name))}</bdi>"
+    name = f"<bdi>{as_html(visible(readable(row.name)))}</bdi>"
     now = ' aria-current="true"' if row.is_current else ""
     sets = f' data-sets="{as_html(row.sets)}"' if row.sets else ""
     strong = " strong" if row.mark or row.is_current else ""

@@ -34,7 +34,7 @@ LOOKED_AT: Final = "subjects"
 
 OF_TEXT = frozenset(
     (
-        *(WORD, "force", "node", "pair", "mark", "piece", "at_word", "step", "written", "at", "cell", "following"),
+        *(WORD, "force", "node", "pair", "mark", "piece", "at_word", "written", "at", "cell", "following"),
         *("position", "pasted", "rows", "columns", "window"),
     )
 )

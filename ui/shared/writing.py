@@ -11,6 +11,7 @@ import streamlit as st
 
 from transformer import Checkpoint, ContinueOptions
 from transformer.plots.axes import WORD_START
+from transformer.plots.labels import readable
 from transformer.runs.any_model import continues
 from transformer.runs.continuing import Continuation, NextToken, filled, hidden, mask_of
 from transformer.text.beams import Step
@@ -177,11 +178,6 @@ def lead_to_map(name: str, checkpoint: Checkpoint) -> None:
             "pages/map.py", label=t(f"writing.{code}"), query_params={MODEL: name, KEY: language()},
             icon=":material/arrow_forward:",
         )  # fmt: skip
-
-
-def readable(label: str) -> str:
-    """A token without the mark of the space before it; a lone mark stays, since there is nothing else to see."""
-    return label.replace(WORD_START, "") or label
 
 
 def token_strip(steps: Sequence[Step], current: int | None = None) -> None:

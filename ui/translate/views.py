@@ -11,10 +11,11 @@ from transformer.attention.measures import rank_correlation, sites_of
 from transformer.errors import HeedmapError
 from transformer.explain.attribution.methods import DELETION, METHODS, defined
 from transformer.messages import Message, words
-from transformer.plots.axes import WORD_START, Axis
+from transformer.plots.axes import Axis
 from transformer.plots.beams import beam_tree
 from transformer.plots.canvas.views import Known, Link, Sides, SideTexts
 from transformer.plots.export import PLOT_CONFIG, csv
+from transformer.plots.labels import readable
 from transformer.plots.picture import Picture, Quantity
 from transformer.runs.measures import faithfulness
 from transformer.runs.measures.faithfulness import Faithfulness
@@ -335,20 +336,15 @@ def steps_panel(shown: Translation) -> None:
     number = whole(t("translate.step"), 1, count, 1, key=STEP)
     step = number - 1
     written, likeliest = shown.steps[step], shown.steps[step].likeliest[0]
-    piece, chance = _word(written.text), written.probability
+    piece, chance = readable(written.text), written.probability
     line = t("translate.step_writes", step=number, last=count, piece=piece, probability=chance)
     if written.rank and shown.tree is not None:
-        other = t("translate.step_not_likeliest", other=_word(likeliest.text), probability=likeliest.probability)
+        other = t("translate.step_not_likeliest", other=readable(likeliest.text), probability=likeliest.probability)
         line = f"{line} {other}"
     st.markdown(line)
     st.caption(t("translate.steps_ignore"))
     token_strip(shown.steps, current=step)
     next_tokens(shown.steps[step], key="next-tokens")
-
-
-def _word(piece: str) -> str:
-    """A piece as it is read: without the mark of a word's beginning."""
-    return piece.replace(WORD_START, " ").strip() or piece
 
 
 def beams_panel(shown: Translation, checkpoint: Checkpoint) -> None:

@@ -15,6 +15,7 @@ from transformer.checkpoint.checkpoint import ChangedExample
 from transformer.errors import CheckpointError
 from transformer.nn.protocols import written_length
 from transformer.plots.canvas.views import About
+from transformer.plots.labels import readable
 from transformer.runs import what_if
 from transformer.runs.any_model import ModelRun, continues, sample_text
 from transformer.runs.continuing import Continuation, mask_of, parting
@@ -24,6 +25,7 @@ from transformer.sequences.fasta import parse_fasta
 from transformer.text.tokenizers import IdTokenizer
 from ui.shared import address, controls, heads, record_views, sequence, subject, writing
 from ui.shared import changes as changes_
+from ui.shared.bars import signed
 from ui.shared.changes import Changes, Group
 from ui.shared.controls import Selection
 from ui.shared.files import Provenance
@@ -120,7 +122,7 @@ class Translating(Screen):
         step = views.step_choice(found.steps, owner, written=found.before.axes.written)
         with effects:
             st.markdown(f"**{t('what_if.same_target')}**", help=t("what_if.same_target_help"))
-            st.caption(t("what_if.total", total=found.total))
+            st.caption(t("what_if.total", total=signed(found.total)))
             views.bars(found.steps, step, origin)
         views.step_panel(found.steps[step], found.before.steps[step], found.after.steps[step])
 
@@ -308,6 +310,6 @@ class Reading(Screen):
                 if step >= len(found.steps):
                     st.caption(t("what_if.ended_before", count=len(found.written)))
                     continue
-                st.caption(t("writing.next_after", token=writing.readable(found.last(step))))
+                st.caption(t("writing.next_after", token=readable(found.last(step))))
                 writing.next_table(found.steps[step], options, f"next-{title}")
                 writing.then(found, step)

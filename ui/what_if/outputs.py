@@ -9,10 +9,12 @@ import streamlit as st
 
 from transformer import Checkpoint
 from transformer.attention.interventions.value import to_text
+from transformer.plots.labels import readable
 from transformer.runs import what_if
 from transformer.runs.any_model import ModelRun, numbers_of, predictions_of
 from transformer.runs.continuing import gap_effects, mask_of
-from ui.shared import address, writing
+from ui.shared import address
+from ui.shared.bars import signed
 from ui.shared.files import Provenance, bars, table
 from ui.texts import plain, t
 from ui.what_if import views
@@ -92,7 +94,7 @@ def _by_position(shown: Both, ids: list[int], texts: list[str], own: int = 0) ->
     names, origin = shown.names(was.shape[1]), shown.origin
     steps = what_if.step_effects(texts, ids, was, now, names)
     if own:
-        st.caption(t("what_if.read_total", total=sum(one.change for one in steps[:own])))
+        st.caption(t("what_if.read_total", total=signed(sum(one.change for one in steps[:own]))))
     place = st.container()
     step = views.step_choice(steps, (origin.checkpoint, origin.text, to_text(origin.changes)), "read_position")
     with place:
@@ -137,7 +139,7 @@ def _gaps(shown: Both) -> None:
     was, now, apart = (plain(f"what_if.{name}") for name in ("class_before", "class_after", "gap_change"))
     tables = []
     for number, gap in enumerate(found, 1):
-        words = [writing.readable(word) for word in gap.words]
+        words = [readable(word) for word in gap.words]
         change = np.log(gap.after) - np.log(gap.before)
         rows = pd.DataFrame({plain("what_if.gap_word"): words, was: gap.before, now: gap.after, apart: change})
         st.markdown(f"**{t('writing.gap', number=number)}**")

@@ -9,19 +9,21 @@ import streamlit as st
 from transformer import Translation
 from transformer.messages import words
 from transformer.plots.axes import Axis
+from transformer.plots.labels import readable
 from transformer.runs.what_if import OF_SOURCE, ClassEffect, StepEffect, Word, aligned_words, for_nobody
 from transformer.sites import Site
 from transformer.text.beams import Step
 from ui.shared import changes as changes_
 from ui.shared import subject
 from ui.shared.address import belong_to, whole
-from ui.shared.bars import effects, next_tokens
+from ui.shared.bars import effects, next_tokens, signed
 from ui.shared.changes import Changes, ForNobody, Group
 from ui.shared.files import Provenance, save_button, table
 from ui.shared.files import bars as part_of_one
 from ui.texts import as_html, as_text, plain, t
 
-STEP, HIDDEN = "step", "hidden-words"
+STEP, HIDDEN = "written", "hidden-words"
+"""The query parameter of the step, from 1 as on Translate, and the key of the words."""
 TOP = 5
 """How many of the likeliest tokens of a step are shown."""
 
@@ -92,14 +94,14 @@ def hides(before: Translation, site: str) -> ForNobody:
 def bars(steps: Sequence[StepEffect], step: int, origin: Provenance) -> None:
     """The change of log p of each token, and the table of all that is measured there."""
     tokens, changes = [one.text for one in steps], [one.change for one in steps]
-    effects(tokens, changes, words("figure_change_of_log_p"), key="effects", step=step)
+    effects(tokens, changes, words("figure_change_of_log_p"), key="effects", step=step, sets=STEP)
     table_file(effects_table(steps), origin, "effects")
 
 
 def step_choice(
     steps: Sequence[StepEffect], owner: tuple[object, ...], label: str = "step", written: Axis | None = None
 ) -> int:
-    """Which step is looked at: at first that of the word that is marked, or the one that changes most.
+    """Which step is looked at, from 0: at first that of the word that is marked, or the one that changes most.
 
     `label` is the text that stands above, `written` says to which words steps belong.
     """
@@ -107,7 +109,7 @@ def step_choice(
     last = len(steps) - 1
     most = max(range(last + 1), key=lambda i: abs(steps[i].change))
     marked = None if written is None else subject.marked(written)
-    step = whole(t(f"what_if.{label}"), 0, last, most if marked is None else marked, key=STEP)
+    step = whole(t(f"what_if.{label}"), 1, last + 1, 1 + (most if marked is None else marked), key=STEP) - 1
     if written is not None and step != most:
         subject.mark(subject.word_at(written, step))
     return step
@@ -116,10 +118,11 @@ def step_choice(
 def step_panel(one: StepEffect, before: Step, after: Step, is_next: bool = True) -> None:
     """What could be written at one step (or else stand there), before and after, and what is measured there."""
     was, now = (
-        plain(f"what_if.{'ahead' if gap >= 0 else 'behind'}", rank=rank + 1, gap=abs(gap), rival=rival)
+        plain(f"what_if.{'ahead' if gap >= 0 else 'behind'}", rank=rank + 1, gap=abs(gap), rival=readable(rival))
         for rank, gap, rival in zip(one.ranks, one.margins, one.rivals, strict=True)
     )
-    st.caption(t("what_if.measures", token=one.text, change=one.change, kl=one.divergence, was=was, now=now))
+    change = signed(one.change)
+    st.caption(t("what_if.measures", token=readable(one.text), change=change, kl=one.divergence, was=was, now=now))
     columns = st.columns(2, gap="large")
     for column, key, step in zip(columns, ("before_top", "after_top"), (before, after), strict=True):
         with column:

@@ -16,6 +16,7 @@ from transformer.attention.zoom import Zoom
 from transformer.errors import CheckpointError
 from transformer.plots.canvas.views import About, AxesTexts
 from transformer.plots.export import csv
+from transformer.plots.labels import readable
 from transformer.runs.any_model import (
     MAX_POSITIONS,
     ModelRun,
@@ -185,7 +186,7 @@ def _token_classes(found: Predictions, shown: ModelRun) -> None:
     rows = range(len(found.scores))
     odds, best = np.stack([found.odds(row) for row in rows]), [found.likeliest(row, 1)[0] for row in rows]
     columns = {
-        t("map.token"): [writing.readable(text) for text in keys.texts],
+        t("map.token"): [readable(text) for text in keys.texts],
         t("your_model.token_class"): [found.names[i] for i in best],
         t("writing.next_probability"): odds[rows, best],
     }

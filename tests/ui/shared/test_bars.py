@@ -15,7 +15,7 @@ from tests.plots.examples import HOSTILE
 from transformer.messages import LANGUAGES, speaking
 from transformer.plots.theme import DARK, LIGHT
 from transformer.text.beams import Candidate, Step
-from ui.shared.bars import Bar, bars, effects, next_tokens
+from ui.shared.bars import Bar, bars, effects, next_tokens, signed
 
 LIKELIEST = (Candidate("▁Hund", 0.5), Candidate("▁Mann", 0.25), Candidate("▁a", 0.125))
 
@@ -52,7 +52,8 @@ def test_bars_are_the_likeliest_tokens_the_written_one_marked_and_all_others(
 ) -> None:
     """By its rank, also where it is shown as it was typed; others are never negative."""
     drawn = bar_rows(body(lambda: next_tokens(step, key="key")))
-    assert [row.name for row in drawn] == [*names.split(), "all others"]
+    assert [row.name for row in drawn] == [*names.replace("▁", "").split(), "all others"]
+    assert drawn[0].note.startswith(names.split(maxsplit=1)[0]), "the mark of a space is in what is said on hover"
     assert [row.value for row in drawn] == pytest.approx(values, abs=1e-6)
     (written,) = (row for row in drawn if "written" in row.text)
     assert written.look == "second strong"
@@ -75,22 +76,26 @@ def test_the_scale_of_probabilities_is_fixed_and_named() -> None:
 
 def test_changes_leave_the_middle_of_a_scale_that_is_symmetric_about_zero() -> None:
     changes = [-0.7, 0.35, -0.0, 1.4]
-    html = body(lambda: effects(list("abcd"), changes, "change", key="key"))
+    html = body(lambda: effects(list("abcd"), changes, "change", key="key", step=9, sets="at"))
     ends = [("25.00", "25.00"), ("50.00", "12.50"), ("50.00", "50.00")]
     assert places(html) == [f"left:{left}%;width:{width}%" for left, width in ends]
     drawn = bar_rows(html)
     assert [row.value for row in drawn] == changes
-    assert [row.text for row in drawn] == ["-0.70", "+0.35", "+0.00", "+1.40"]
+    assert [row.text for row in drawn] == ["-0.70", "+0.35", "none", "+1.40"]
     assert [row.look for row in drawn] == ["falls", "rises", "rises", "rises"]
     assert "<span>-1.40</span><span>0</span><span>+1.40</span>" in html
     assert "<a" not in html
 
 
+def test_a_change_that_two_places_do_not_show_is_none() -> None:
+    assert [signed(one) for one in (0.0049, -0.0049, 0.0051, -0.0051)] == ["none", "none", "+0.01", "-0.01"]
+
+
 def test_next_to_nothing_looks_like_it_what_is_no_number_has_no_bar_and_a_click_sets_another_step() -> None:
-    html = body(lambda: effects(["a", "b", "c"], [0.005, nan, -inf], "change", key="key"))
+    html = body(lambda: effects(["a", "b", "c"], [0.005, nan, -inf], "change", key="key", step=1, sets="at"))
     assert places(html) == ["left:50.00%;width:0.50%", "left:0.00%;width:50.00%"]
-    html = body(lambda: effects(["a", "b", "c"], [0.1, 0.2, 0.3], "change", key="key", step=1))
-    assert re.findall('data-sets="(.*?)"><th scope="row"><bdi>(.)', html) == [("step=0", "a"), ("step=2", "c")]
+    html = body(lambda: effects(["a", "b", "c"], [0.1, 0.2, 0.3], "change", key="key", step=1, sets="at"))
+    assert re.findall('data-sets="(.*?)"><th scope="row"><bdi>(.)', html) == [("at=1", "a"), ("at=3", "c")]
     assert len(re.findall('<tr class="rises strong"[^>]*aria-current="true"><th scope="row"><bdi>b<', html)) == 1
 
 
