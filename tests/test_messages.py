@@ -4,6 +4,7 @@ import ast
 import copy
 import pickle
 import re
+import unicodedata
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from string import Formatter
@@ -211,6 +212,28 @@ def test_a_count_picks_the_word_that_fits_it() -> None:
     assert "1" in told.in_language("zh")
     assert in_language("en", "atlas.own_lines", count=1200) == "1,200 lines"
     assert in_language("en", "translate.likely", count=1, log_prob=-0.5).startswith("1 token, ")
+
+
+def test_percent_is_written_one_way() -> None:
+    texts = [(language, code, text) for language in LANGUAGES for code, text in catalogue(language).items()]
+    assert not [one for one in texts if re.search(r"[\d}] %", one[2])]
+
+
+EMPHASISED = re.compile(r"(.?)\*\*(.+?)\*\*(.?)", re.DOTALL)
+
+
+def test_no_star_of_emphasis_is_read_as_a_star() -> None:
+    """Markdown: a mark beside punctuation ends or begins emphasis only at a space, or at more punctuation."""
+
+    def flanks(inside: str, outside: str) -> bool:
+        is_sign = unicodedata.category(inside)[0] in "PS"
+        return not is_sign or not outside.strip() or unicodedata.category(outside)[0] in "PS"
+
+    assert (flanks(":", ""), flanks("a", "a"), flanks(":", "a")) == (True, True, False)
+    texts = [(code, text) for language in LANGUAGES for code, text in catalogue(language).items() if "." in code]
+    filled = [(code, re.sub(r"\{.*?(%?)\}", lambda field: field[1] or "a", text)) for code, text in texts]
+    found = [(code, *one) for code, text in filled for one in EMPHASISED.findall(text)]
+    assert not [one for one in found if not (flanks(one[2][0], one[1]) and flanks(one[2][-1], one[3]))]
 
 
 NOUNS = "token|word|row|record|window|term|key|sentence|head|position|letter|tensor|example"

@@ -99,11 +99,9 @@ def test_a_classifiers_cards_have_classes_of_their_own_and_its_head_a_logo(files
     page = fine(opened("atlas", model="splice-junctions", kind="pooling"))
     row = heads("splice-junctions").query("site == 'pooling' and head == 2").iloc[0]
     card = next(card for card in html(page).split("<a ") if "Pooling · head 2" in card)
-    assert (
-        f"looks round letter {row['place']:.0f} of every sequence in {100 * row['place_share']:.0f} % of rows" in card
-    )
-    assert f"{row['pattern']} at letter {row['pattern_at']:.0f} of 11: {100 * row['pattern_share']:.0f} %" in card
-    assert f"width 11: {100 * row['widths'][1]:.0f} % of its weight" in card
+    assert f"looks round letter {row['place']:.0f} of every sequence in {100 * row['place_share']:.0f}% of rows" in card
+    assert f"{row['pattern']} at letter {row['pattern_at']:.0f} of 11: {100 * row['pattern_share']:.0f}%" in card
+    assert f"width 11: {100 * row['widths'][1]:.0f}% of its weight" in card
     assert len(re.findall(r'title="\d+: ', card)) == 60
     page = fine(opened("atlas", model="splice-junctions", screen="head", kind="pooling", head="2"))
     assert len(re.findall(r'title="\d+: ', html(page))) == 60
@@ -198,7 +196,7 @@ def test_the_screen_of_one_head_begins_with_the_head_of_the_most_telling_role() 
     first = known[known["roles"].map(lambda roles: "half_same" in roles)].iloc[0]  # no head has a role before this one
     assert (first["site"], first["head"]) == ("decoder.0.self", 3)
     page = fine(opened("atlas", screen="head"))
-    assert page.markdown[0].value.startswith("**Decoder self · layer 0 · head 3: puts 70 % of its weight")
+    assert page.markdown[0].value.startswith("**Decoder self · layer 0 · head 3: puts 70% of its weight")
 
 
 def test_importance_stands_beside_what_a_head_does() -> None:
@@ -344,7 +342,7 @@ def test_translate_says_what_the_chosen_head_usually_does_and_leads_to_its_page(
     known = sent(page, "head-choice")[0]["known"]["encoder.2.self"][3]
     row = heads().query("site == 'encoder.2.self' and head == 3").iloc[0]
     said = next(text for text, _ in known["sentences"] if "29,000" in text)
-    assert f"{100 * row['previous']:.0f} %" in said
+    assert f"{100 * row['previous']:.0f}%" in said
     (link,) = known["links"]
     assert link["label"] == "This head in the atlas"
     assert [link["query"][key] for key in ("kind", "layer", "head")] == ["encoder.self", "2", "3"]

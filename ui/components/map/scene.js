@@ -180,7 +180,7 @@ function fillBox(view, number, { row, y, height, grid }, box, part, x, width) {
   if (active && kind === "feed_forward") {
     const look = svg("text", { class: "look", x: x + width - 8, y: middle + 4, "text-anchor": "end" });
     box.append(look);
-    view.updates.push(() => (look.textContent = `${Math.round(100 * valueAt(active, positionIn(view, number)))} %`));
+    view.updates.push(() => (look.textContent = `${Math.round(100 * valueAt(active, positionIn(view, number)))}%`));
   }
 }
 
