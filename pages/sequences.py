@@ -25,6 +25,7 @@ with shell.explained():
     _, task = classifier(checkpoint)
     with row:
         given = source.brought(name, checkpoint, task.background)
+    source.warn(given.notes)
     here = source.asked_for(given.record, task)
     if here is None:
         gene_panel(name, checkpoint, task, given, row)

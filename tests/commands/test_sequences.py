@@ -94,8 +94,35 @@ def test_changes_are_written_as_a_table_and_a_wrong_one_is_named(run, folder, tm
     assert {row["change"].split(" ")[0] for row in rows} == {"24"}
     for row in rows:
         assert float(row["after"]) - float(row["before"]) == pytest.approx(float(row["delta"]), abs=2e-4)
-    done = run("scan", folder, file, "--variants", f"24 {TEXT[23]}T>AA")
-    assert "the sequence has" in done.err or TEXT[24] == "T"
+    wrong = "A" if TEXT[23] != "A" else "C"
+    done = run("scan", folder, file, "--variants", f"24 {wrong}>G, 24 {TEXT[23]}>{wrong}")
+    assert (done.status, list(rows_of(done)[1:]), "note: one: line 1" in done.err) == (1, rows_of(done)[1:], True)
+    assert f"24 {TEXT[23]}>{wrong}" in done.out.decode()
+
+
+def test_what_of_a_vcf_is_not_used_is_said_and_all_else_is_computed(run, folder, tmp_path) -> None:
+    """Packed, other contigs, records that name no letters, two sequences of one name, and a piece of a longer one."""
+    file, changes = tmp_path / "some.fa", tmp_path / "some.vcf.gz"
+    file.write_text(f">one\n{TEXT}\n>one\n{TEXT}\n>chr2:101-147(-)\n{DNA.reverse_complement(TEXT)}\n")
+    bases = [(i % 47, new) for i, new in enumerate("ACGT" * 2) if new != TEXT[i % 47]]
+    lines = [f"one\t{at + 1}\t.\t{TEXT[at]}\t{new}" for at, new in bases]
+    lines += [f"one\t7\t.\t{TEXT[6]}\t<DEL>"] * 13 + [f"chr2\t101\t.\t{TEXT[0]}\tG{TEXT[0]}", "9\t5\t.\tA\tC"]
+    changes.write_bytes(gzip.compress("\n".join(lines).encode()))
+    done = run("scan", folder, file, "--variants", changes)
+    rows = list(csv.DictReader(done.out.decode().splitlines(), delimiter="\t"))
+    assert {row["change"] for row in rows if row["sequence"] == "one"} == {f"{a + 1} {TEXT[a]}>{b}" for a, b in bases}
+    assert {row["change"].partition(" ")[0] for row in rows if row["sequence"] != "one"} == {"47"}
+    assert done.status == 1
+    assert "note: 2 records are called one" in done.err
+    assert done.err.count("<DEL> names no letters") == 2 * 10
+    assert done.err.count("and 3 more") == 2
+    assert "note: chr2:101-147(-): the sequence is chr2:101-147(-) (from 1, both ends within)" in done.err
+    assert "2 of 3 names match the sequence (one, chr2:101-147(-), chr2). Not used: 9 (1 line)" in done.err
+    changes.write_bytes(gzip.compress(b"chrone\t1\t.\tA\tC\n"))
+    done = run("scan", folder, file, "--variants", changes)
+    assert (done.status, "0 of 1 names match" in done.err, "if it is one" in done.err) == (1, True, True)
+    long = run("scan", folder, file, "--variants", ", ".join(f"24 {TEXT[23]}>{wrong}" for wrong in TEXT[23] * 200))
+    assert (long.status, "Traceback" in long.err) == (1, False)
 
 
 FASTA = b">one EI\nACGTTGCANG\nTACC\n>two\nacguacgua\n>bad\nAC-GTAC\n>short\nACG\n"

@@ -1,5 +1,6 @@
 """The page Sequences with a gene: its track and sites, a window that is read, changes, dropped files, a long scan."""
 
+import gzip
 import re
 from pathlib import Path
 
@@ -140,6 +141,81 @@ def test_dropped_files_bring_a_sequence_its_exons_and_changes(small) -> None:
     assert at.dataframe[0].value["change"][0].startswith("43 ")
     assert at.query_params[source.DROPPED] == "1"
     assert "drop it again" in opened("sequences", dropped="1").warning[0].value
+
+
+def dropped(at, **files: str):
+    """The page once these files were dropped: `_` in their names stands for a dot."""
+    sent_files = [(name.replace("_", "."), text.encode(), "text/plain") for name, text in files.items()]
+    at.file_uploader(key=source.UPLOADED).set_value(sent_files).run()
+    assert not at.exception
+    return at
+
+
+def test_exons_of_a_genome_beside_a_piece_of_it_ask_where_it_lies_and_are_then_drawn_there(small) -> None:
+    """Nothing breaks where all exons lie beyond the letters; the header, or the reader, says where they are."""
+    far = EXONS.replace("g\tme", "chr5\tme").replace("\t21\t40", "\t5021\t5040").replace("\t91\t120", "\t5091\t5120")
+    at = dropped(opened("sequences"), p_fa=f">chr5\n{GENE[::-1]}\n", p_gff3=far)
+    assert "2 of 2 exons lie beyond the 157 letters of the sequence, at 5,021 to 5,120" in at.warning[0].value
+    assert len(sent(at, gene.TRACK)[0]["tracks"]) == 1
+    silent(at.text_input(key=source.LIES).set_value("5,001").run())
+    boxes = sent(at, gene.TRACK)[0]["tracks"][0]["boxes"]
+    assert [(one["first"], one["last"]) for one in boxes[0]] == [(21, 40), (91, 120)]
+    assert "is no place of 157 letters" in at.text_input(key=source.LIES).set_value("x").run().warning[0].value
+    at = dropped(opened("sequences"), p_fa=f">chr5:c5187-5031 x\n{GENE[::-1]}\n", p_gff3=far)
+    assert at.warning[0].value.startswith("1 of 2 exons lie outside of chr5")
+    boxes = sent(at, gene.TRACK)[0]["tracks"][0]["boxes"]
+    assert [(one["first"], one["last"]) for one in boxes[0]] == [(68, 97), (148, 157)]  # the last one is cut short
+    assert at.text_input(key=source.LIES).value == "chr5:5031-5187(-)"
+
+
+def test_what_of_dropped_files_is_not_used_is_said_and_all_else_is(small, monkeypatch) -> None:
+    """Names that do not match, packed and marked files, records of a VCF that cannot be computed, and too many."""
+    after = "A" if GENE[41] != "A" else "C"
+    head = "\ufeff##fileformat=VCFv4.2\n"
+    good, bad = f"chr5\t42\t.\t{GENE[41]}\t{after}\n", "".join(f"chr5\t{i}\t.\tA\t<DEL>\n" for i in range(13))
+    exons = EXONS.replace("g\tme", "5\tme")
+    at = dropped(
+        opened("sequences"),
+        p_fa=f">chr5\n{GENE}A\n",
+        p_gff3=exons,
+        p_vcf=f"{head}{bad}{good}9{good[4:]}",
+    )
+    exons_said, changes_said = (one.value for one in at.warning)
+    assert "0 of 1 names match the sequence" in exons_said
+    assert "2 lines; if it is chr5" in exons_said
+    assert changes_said.count("names no letters") == 10
+    assert "and 3 more" in changes_said
+    assert "1 of 2 names match" in changes_said
+    assert at.dataframe[0].value["change"][0] == f"42 {GENE[41]}>{after}"
+    monkeypatch.setattr(gene, "MOST_ASKED", 2)
+    packed = gzip.compress((head + 5 * good).encode())
+    files = [
+        ("a.fa", f">chr5\n{GENE}A".encode(), "x"),
+        ("a.vcf.gz", packed, "x"),
+        ("a.gff.gz", gzip.compress(EXONS.encode()), "x"),
+    ]
+    at.file_uploader(key=source.UPLOADED).set_value(files).run()
+    assert "he first 2 of 5 changes are computed" in said(at)
+    assert "0 of 1 names match" in at.warning[0].value
+    at = dropped(at, p_fa=f">chr5\n{GENE}A", p_bed="chr5\tx\ty\n")
+    assert "o exons can be read; line 1" in at.warning[0].value
+
+
+def test_a_part_of_a_scan_is_not_judged(small, monkeypatch) -> None:
+    monkeypatch.setattr(gene, "THRESHOLDS", (0.9, 0.3))
+    assert "2 known sites** are found" in said(silent(opened("sequences", least="0.3")))
+    monkeypatch.setattr("transformer.runs.sequences.scan.BLOCK", 40)
+    monkeypatch.setattr(gene, "AT_ONCE", 50)
+    monkeypatch.setattr(gene, "WHOLE", "part")
+    at = silent(opened("sequences", least="0.3"))
+    (held,) = at.session_state[session_resources.STATE].results[gene.JOB].values.values()
+    held.start()
+    held.advance(0.0)
+    held.cancel()
+    text = said(silent(at.run()))
+    assert " a kilobase and strand" in text
+    assert "known sites** are found" not in text
+    assert "not held against known sites" in text
 
 
 def test_a_long_scan_says_what_it_costs_waits_shows_what_is_read_and_can_be_stopped(small, monkeypatch) -> None:

@@ -2,40 +2,32 @@
 
 import csv
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from BCBio import GFF
-from Bio import Align, SeqIO
+from Bio import Align
 from Bio.Seq import Seq
-from Bio.SeqFeature import CompoundLocation, SeqFeature, SimpleLocation
-from Bio.SeqRecord import SeqRecord
 from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer.attention.measures import rank_correlation
 from transformer.attention.record import AttentionMap
 from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.errors import InputError
 from transformer.nn.kmer import windows
 from transformer.nn.masks import Mask
 from transformer.plots.axes import Axis
 from transformer.sequences import tracks
 from transformer.sequences.alphabet import DNA
-from transformer.sequences.fasta import read_fasta
 from transformer.sequences.hits import (
     GFF3_START,
-    Gene,
     Hit,
     Judged,
     bed,
     gff3,
     judged,
-    known_sites,
     peaks,
-    read_genes,
     site_of,
     with_weaker,
 )
@@ -121,37 +113,7 @@ def test_a_site_is_known_by_the_letter_at_which_the_intron_begins_or_ends() -> N
     assert str(Hit(0, 60, "-", "x", 1.0, (0, 60)).said()) == "x: window 1-60 (-)"
 
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "sequences.md"
-
 FIRST, LAST = "SO:0000163", "SO:0000164"
-EXONS = """##gff-version 3
-g\tme\tmRNA\t11\t90\t.\t-\t.\tID=a
-g\tme\texon\t71\t90\t.\t-\t.\tID=2;Parent=a
-g\tme\texon\t11\t30\t.\t-\t.\tID=1;Parent=a
-g\tme\tCDS\t15\t30\t.\t-\t.\tParent=a
-##FASTA
->g
-ACGT
-"""
-GTF = 'g\tme\texon\t11\t30\t.\t-\t.\tgene_id "x"; transcript_id "a";\ng\tme\tCDS\t71\t90\t.\t-\t0\ttranscript_id "b";\n'
-GTF += 'g\tme\texon\t71\t90\t.\t-\t.\ttranscript_id "a";\n'
-BED12 = "track name=x\ng\t10\t90\ta\t0\t-\t10\t90\t0\t2\t20,20,\t0,60,\n"
-BED6 = "g\t10\t30\ta\t0\t-\ng\t70\t90\ta\t0\t-\n"
-
-
-@pytest.mark.parametrize("text", [EXONS, GTF, BED12, BED6])
-def test_every_format_names_the_letters_at_which_introns_begin_and_end(text) -> None:
-    """The intron is letters 31 to 70 (from 1), read from 70 downwards on this strand."""
-    genes = read_genes(text)["g"]
-    assert known_sites(genes) == {(FIRST, "-", 70), (LAST, "-", 31)}
-    forward = known_sites(read_genes(text.replace("\t-", "\t+"))["g"])
-    assert forward == {(FIRST, "+", 31), (LAST, "+", 70)}
-
-
-@pytest.mark.parametrize(("text", "line"), [("# comment\nACGTACGT\n", 2), ("g\tten\t20\n", 1)])
-def test_what_is_no_annotation_is_refused_by_its_line(text, line) -> None:
-    with pytest.raises(InputError, match=f"line {line}"):
-        read_genes(text)
 
 
 def test_hits_are_ranked_by_probability_and_counted_on_the_strands_that_were_read() -> None:
@@ -164,21 +126,6 @@ def test_hits_are_ranked_by_probability_and_counted_on_the_strands_that_were_rea
     assert judged(hits[:3], known, "+") == Judged((2, 3), 2, 3)
     assert judged(hits, known, "+-").precision == 0.5
     assert judged([], known, "+").precision is None
-
-
-def test_what_the_guide_makes_of_genbank_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gene of each strand, written by Biopython as GenBank."""
-    record = SeqRecord(Seq("ACGTTGCAAC" * 20), id="x", annotations={"molecule_type": "DNA"})
-    for name, strand, exons in (("A", 1, [(10, 40), (60, 100)]), ("B", -1, [(160, 180), (110, 140)])):
-        place = CompoundLocation([SimpleLocation(*exon, strand) for exon in exons])
-        record.features.append(SeqFeature(place, type="CDS", qualifiers={"gene": [name]}))
-    monkeypatch.chdir(tmp_path)
-    SeqIO.write([record], "gene.gb", "genbank")
-    exec((GUIDE.read_text(encoding="utf-8").partition("```python\n")[2]).partition("```")[0])
-    genes = {"x": [Gene("A", "+", ((10, 40), (60, 100))), Gene("B", "-", ((110, 140), (160, 180)))]}
-    assert read_genes(Path("gene.bed").read_text(encoding="utf-8")) == genes
-    (found,) = read_fasta(io.BytesIO(Path("gene.fa").read_bytes()))
-    assert (found.id, found.sequence) == ("x", str(record.seq))
 
 
 values = st.lists(st.sampled_from([0.0, 0.25, 1.5, -2.0]), min_size=1, max_size=23)

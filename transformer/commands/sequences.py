@@ -5,7 +5,8 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import cast
@@ -19,13 +20,16 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.commands import Arguments, Command
 from transformer.commands import checkpoint as checkpoint_argument
 from transformer.errors import InputError
+from transformer.messages import Message
 from transformer.plots.export import file_names, harmless
 from transformer.runs.measures.held_out import known_held_out
 from transformer.runs.sequences.classify import classifier, verdicts
 from transformer.runs.sequences.scan import ScanBlock, ScanPlan, find_hits, plan_scan
 from transformer.runs.sequences.variants import changed_sites, deltas, read_changes
-from transformer.sequences.fasta import FastaRecord, read_fasta
+from transformer.sequences.fasta import FastaRecord, duplicates, read_fasta, text_of
 from transformer.sequences.hits import GFF3_START, bed, gff3
+from transformer.sequences.lines import other_names, shortened
+from transformer.sequences.region import region_of
 from transformer.sequences.tracks import intervals, track_line
 
 CLASSIFY = """Classify every sequence of a FASTA file, plain or packed with gzip.
@@ -45,7 +49,8 @@ and strand: the probability from the middle letter of each window to that of the
 unknown letters are not read.
 
 With --variants, what each change does to the sites within 50 letters is written instead, as a table: every site whose
-probability changes by 0.2 or more, or whose letters are lost, and the largest difference where there is none."""
+probability changes by 0.2 or more, or whose letters are lost, and the largest difference where there is none. A change
+that cannot be computed is named on stderr by its line and the reason, stops no other, and makes the exit status 1."""
 
 THREADS = os.cpu_count() or 1
 """Threads that read windows."""
@@ -83,24 +88,19 @@ def scan(arguments: argparse.Namespace) -> int:
     _say_errors(checkpoint, arguments.threshold)
     columns, status = {name: task.classes.index(name) for name in task.findable}, 0
     signs = "+-" if task.alphabet.complement else "+"
-    given = arguments.variants or ""
-    changes = Path(given).read_text(encoding="utf-8") if given and Path(given).is_file() else given
-    table = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
+    records = _records_of(arguments.file)
+    _note("", shortened(duplicates(records)))
+    if arguments.variants is not None:
+        return _variants(checkpoint, records, _changes_in(arguments.variants), signs)
     gff = arguments.format == "gff3"
-    if changes:
-        table.writerow(COLUMNS)
-    elif gff:
-        sys.stdout.write(GFF3_START)
+    sys.stdout.write(GFF3_START if gff else "")
     tracks = {} if arguments.tracks is None else _begun(arguments.tracks, columns, signs)
-    for record in _records_of(arguments.file):
+    for record in records:
         try:
             plan = plan_scan(checkpoint, task.alphabet.read(record.sequence), signs, arguments.all)
-            if changes:
-                table.writerows(_deltas(plan, record.id, changes))
-                continue
         except InputError as error:
             status = 1
-            sys.stderr.write(f"note: {record.id}: {error.message}\n")
+            _note(record.id, [error.message])
             continue
         hits = find_hits(plan, _blocks(plan, record.id, tracks), columns, arguments.threshold)
         sys.stdout.write(gff3(record.id, hits, checkpoint.name) if gff else bed(record.id, hits))
@@ -108,12 +108,45 @@ def scan(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _deltas(plan: ScanPlan, name: str, changes: str) -> Iterator[list[object]]:
-    """A row for each site that a change of this sequence gains or loses."""
-    for change in read_changes(changes, name, plan.letters):
-        for one in changed_sites(deltas(plan.checkpoint, plan.letters, change, plan.signs)):
-            numbers = [f"{value:.4f}" for value in (one.before, one.after, one.delta)]
-            yield [name, change, one.site.label, one.site.strand, one.place, f"{one.was}>{one.found}", *numbers]
+def _variants(checkpoint: Checkpoint, records: Sequence[FastaRecord], text: str, signs: str) -> int:
+    """Write a row for each site that a change gains or loses; 1 when one could not be computed, else 0."""
+    table = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
+    table.writerow(COLUMNS)
+    status, named, known = 0, Counter[str](), list[str]()
+    for record in records:
+        region = region_of(record)
+        known += [record.id, region.name] if region else [record.id]
+        try:
+            plan = plan_scan(checkpoint, classifier(checkpoint)[1].alphabet.read(record.sequence), signs)
+            read = read_changes(text, record.id, plan.letters, region)
+        except InputError as error:
+            status = 1
+            _note(record.id, [error.message])
+            continue
+        for change in read.found:
+            for one in changed_sites(deltas(checkpoint, plan.letters, change, signs)):
+                numbers = [f"{value:.4f}" for value in (one.before, one.after, one.delta)]
+                letters = f"{one.was}>{one.found}"
+                table.writerow([record.id, change, one.site.label, one.site.strand, one.place, letters, *numbers])
+        used = [Message("region_used", region=str(region))] if region and region.name in read.names else []
+        _note(record.id, [*used, *read.notes])
+        status, named = status or int(bool(read.skipped)), Counter(read.names)
+    others = other_names(named, known)
+    _note("", [others] if others else [])
+    return status or int(bool(named) and named.keys().isdisjoint(known))
+
+
+def _note(name: str, messages: Iterable[Message]) -> None:
+    """Say what was not used, or how something was read, with the record that it is about."""
+    sys.stderr.writelines(f"note: {name and f'{name}: '}{message}\n" for message in messages)
+
+
+def _changes_in(given: str) -> str:
+    """The text of a file of changes, plain or gzip; what is no file is the changes themselves."""
+    if not os.access(given, os.R_OK):  # which a text too long for a name is not, either
+        return given
+    with _opened(Path(given)) as file:
+        return text_of(file)
 
 
 def _say_errors(checkpoint: Checkpoint, threshold: float) -> None:
@@ -158,12 +191,20 @@ def _records_of(path: Path) -> list[FastaRecord]:
     Raises:
         InputError: it cannot be read.
     """
+    with _opened(path) as file:
+        return list(read_fasta(file))
+
+
+def _opened(path: Path) -> io.BufferedIOBase:
+    """A file, or stdin for `-`.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
     try:
-        opened = sys.stdin.buffer if path == Path("-") else path.open("rb")
+        return cast(io.BufferedIOBase, sys.stdin.buffer if path == Path("-") else path.open("rb"))  # which both are
     except OSError as error:
         raise InputError("file_cannot_be_read", file=str(path), error=error.strerror) from error
-    with opened:
-        return list(read_fasta(cast(io.BufferedIOBase, opened)))  # which both are
 
 
 def _write(cells: list[str]) -> None:
@@ -178,7 +219,7 @@ _SCANNING: Arguments = {
     "--all": dict(action="store_true", help="read every window, whatever letters it holds"),
     "--format": dict(choices=("bed", "gff3"), default="bed", help="of the hits (default: bed)"),
     "--tracks": dict(type=Path, metavar="DIR", help="write every probability there, as bedGraph"),
-    "--variants": dict(metavar="CHANGES", help='a VCF file, or changes such as "568 G>A, 572 G>C"'),
+    "--variants": dict(metavar="CHANGES", help='a VCF file, plain or .gz, or changes such as "568 G>A, 572 G>C"'),
 }
 COMMANDS = (
     Command("classify", classify, "classify the sequences of a FASTA file", _SEQUENCES, CLASSIFY),

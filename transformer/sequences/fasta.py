@@ -5,11 +5,13 @@ import gzip
 import io
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from transformer.errors import InputError
+from transformer.messages import Message
 from transformer.text.base import BYTE_ORDER_MARK
 
 GZIP = b"\x1f\x8b"
@@ -82,7 +84,7 @@ def read_fasta(file: io.BufferedIOBase) -> Iterator[FastaRecord]:
     Raises:
         InputError: the file is broken, is no text, is of another format, or unpacks to more than `MAX_BYTES`.
     """
-    yield from parse_fasta(io.StringIO(_text(file), newline=None))  # old lines end in CR alone
+    yield from parse_fasta(io.StringIO(text_of(file), newline=None))  # old lines end in CR alone
 
 
 def fasta_of(data: bytes) -> Iterator[FastaRecord]:
@@ -90,8 +92,18 @@ def fasta_of(data: bytes) -> Iterator[FastaRecord]:
     return read_fasta(io.BytesIO(data))
 
 
-def _text(file: io.BufferedIOBase) -> str:
-    """What a file holds as UTF-8, or as UTF-16 that begins with its mark."""
+def duplicates(records: Iterable[FastaRecord]) -> list[Message]:
+    """The names that several records share, with how many each has."""
+    names = Counter(record.id for record in records)
+    return [Message("records_alike", name=name, count=count) for name, count in names.items() if count > 1]
+
+
+def text_of(file: io.BufferedIOBase) -> str:
+    """What a file holds, plain or gzip, as UTF-8, or as UTF-16 that begins with its mark; without a byte order mark.
+
+    Raises:
+        InputError: the file is broken, is no text, or unpacks to more than `MAX_BYTES`.
+    """
     try:
         data = file.read(MAX_BYTES + 1)
         if data[:2] == GZIP:
@@ -101,7 +113,7 @@ def _text(file: io.BufferedIOBase) -> str:
     if len(data) > MAX_BYTES:
         raise InputError("fasta_large", most=MAX_BYTES // 1_000_000)
     try:
-        return data.decode("utf-16" if data[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} else "utf-8")
+        return data.decode("utf-16" if data[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} else "utf-8-sig")
     except UnicodeError as error:
         raise InputError("fasta_binary") from error
 

@@ -11,15 +11,18 @@ from streamlit.delta_generator import DeltaGenerator
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
+from transformer.messages import Message
 from transformer.plots.canvas.views import About
 from transformer.runs.measures.held_out import THRESHOLDS, HeldOut, known_held_out
 from transformer.runs.sequences.scan import ScanPlan
-from transformer.runs.sequences.variants import CALLED, Delta, changed_sites, deltas, read_changes
-from transformer.sequences.hits import GFF3_START, Hit, bed, gff3, is_known, judged, known_sites, place_of, site_of
+from transformer.runs.sequences.variants import CALLED, Change, Delta, changed_sites, deltas, read_changes
+from transformer.sequences.annotation import known_sites
+from transformer.sequences.hits import GFF3_START, Hit, bed, gff3, is_known, judged, place_of, site_of
+from transformer.sequences.lines import other_names
 from transformer.sequences.task import SequenceTask
 from ui.components.tracks.component import Arrow, LetterAxis, Mark, Series, Stretch, Track, tracks
 from ui.sequences.scan import SHOWN, SITE, Job, Seen
-from ui.sequences.source import WINDOW, Brought
+from ui.sequences.source import WINDOW, Brought, warn
 from ui.shared.address import belong_to, choice, line, parameter, put, whole_numbers
 from ui.shared.files import Provenance, frame_csv, save_button, table
 from ui.store import store
@@ -59,7 +62,7 @@ def gene_panel(name: str, checkpoint: Checkpoint, task: SequenceTask, source: Br
     record = source.record
     if len(record.sequence) > MAX_LETTERS:
         raise InputError("scan_long", found=len(record.sequence), most=MAX_LETTERS)
-    known = known_sites(source.genes)
+    known = known_sites(source.genes, len(record.sequence))
     with row:
         asked_help = t("sequences.changes_help", most=MOST_ASKED)
         written = line(
@@ -131,22 +134,30 @@ def _is_begun(job: Job) -> bool:
 
 def _deltas(name: str, source: Brought, written: str, plan: ScanPlan) -> list[Delta]:
     """What the changes do that were written or dropped; what is wrong with them is said here."""
-    text = "\n".join(filter(None, [written, source.changes]))
-    if not text.strip():
+    files = (("", written), *source.changes)
+    if not written.strip() and not source.changes:
         return []
 
-    def compute() -> list[Delta]:
-        asked = read_changes(text, source.record.id, plan.letters)
+    def compute() -> tuple[list[Delta], list[Message]]:
+        asked, notes = list[Change](), list[Message]()
+        for file, text in files:
+            read = read_changes(text, source.record.id, plan.letters, source.region)
+            asked += read.found
+            of_file = [*read.notes, *filter(None, [other_names(read.names, source.names)])]
+            notes += (Message("problem_of", name=file, problem=note) if file else note for note in of_file)
         if len(asked) > MOST_ASKED:
-            raise InputError("changes_many", most=MOST_ASKED)
+            notes.append(Message("changes_many", most=MOST_ASKED, found=len(asked)))
         with st.spinner(t("sequences.reading"), show_time=True):
-            return [one for change in asked for one in changed_sites(deltas(plan.checkpoint, plan.letters, change))]
+            found = (deltas(plan.checkpoint, plan.letters, change) for change in asked[:MOST_ASKED])
+            return [one for sites in found for one in changed_sites(sites)], notes
 
+    key = (store.revision(name), source.digest, source.record.id, source.names, source.region, files)
     try:
-        return cached_result("changes", (store.revision(name), source.digest, source.record.id, text), compute)
+        found, notes = cached_result("changes", key, compute)
     except InputError as error:
-        st.error(as_text(said(error.message)))
-        return []
+        found, notes = [], [error.message]
+    warn(notes, in_red=not found)
+    return found
 
 
 def _signed(strand: str, probability: Any) -> Any:
@@ -175,11 +186,15 @@ def _picture(seen: Seen, shown: tuple[int, int]) -> None:
     ]  # fmt: skip
     genes = [
         [
-            Stretch(begin + 1, end, plain("sequences.scan_exon", exon=f"{gene.name}: {begin + 1:,}-{end:,}"))
+            Stretch(
+                max(1, begin + 1),
+                min(end, seen.length),
+                plain("sequences.scan_exon", exon=f"{gene.name}: {begin + 1:,}-{end:,}"),
+            )
             for begin, end in gene.exons
+            if begin < seen.length and end > 0
         ]
         for gene in seen.source.genes
-        if gene.exons
     ]
     drawn = Track(
         "stems" if plan.is_sparse else "steps", plain("sequences.scan_probability"), _series(seen, shown),
@@ -252,7 +267,7 @@ def _say(seen: Seen, measured: HeldOut | None) -> None:
         )  # fmt: skip
     numbers = dict(hits=len(hits), rate=len(hits) / (max(1, job.done) * len(plan.signs) / 1_000))
     found = judged(hits, seen.known, plan.signs)
-    if seen.source.genes and found.n_known and found.precision is not None:
+    if seen.source.genes and found.n_known and found.precision is not None and job.done == job.total:
         ranks = ", ".join(map(str, found.ranks)) or "-"
         fields = dict(found=len(found.ranks), known=found.n_known, ranks=ranks, share=found.precision)
         st.markdown(t("sequences.judged", **fields, **numbers), help=errors)

@@ -1,8 +1,9 @@
 """What the page Sequences is about, pasted, dropped or an example, and the runs of it that it remembers."""
 
 import hashlib
+import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -12,15 +13,19 @@ from jaxtyping import Float
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
+from transformer.messages import Message
 from transformer.runs.sequences.classify import Classification, Mutations, classifier, classify, mutations
 from transformer.safe.limits import MEGABYTE
-from transformer.sequences.fasta import GZIP, FastaRecord, fasta_of, label_of, parse_fasta
-from transformer.sequences.hits import FASTA_BEGINS, Gene, read_genes
+from transformer.sequences.annotation import FASTA_BEGINS, Annotation, Gene, beyond, genes_on, read_genes
+from transformer.sequences.fasta import FastaRecord, duplicates, fasta_of, label_of, parse_fasta, text_of
+from transformer.sequences.lines import other_names, shortened
+from transformer.sequences.region import Region, region_at, region_of
 from transformer.sequences.task import SequenceTask
-from ui.shared.address import parameter, put, set_parameter
+from ui.shared.address import belong_to, line, parameter, put, set_parameter
+from ui.shared.controls import sentence
 from ui.shared.sequence import MAX_RECORDS, chosen_record, example_buttons, header_of, sequence_field
 from ui.store import store, upload_guard
-from ui.store.cache import cached_result
+from ui.store.cache import cached_result, in_session
 from ui.store.progress import with_progress
 from ui.store.refs import Revision
 from ui.store.store import of_checkpoint
@@ -108,20 +113,31 @@ DROPPED, UPLOADED = "dropped", "sequence-files"
 LONGER = 1.5
 """A sequence of more than so many times the letters that a classifier was trained on is scanned, not read as one."""
 
-WINDOW = "window"
-"""What the address calls the letters that are read (`538-597(+)`)."""
+WINDOW, LIES = "window", "lies"
+"""What the address calls the letters that are read (`538-597(+)`), and where the sequence lies in a longer one."""
+
+_VCF_LINE = re.compile(r"\S+\s+\d+\s+\S+\s+[A-Za-z]+\s+[A-Za-z.,*<>]+(\s|$)", re.ASCII)
+_BED_LINE = re.compile(r"\S+ +\d+ +\d+(\s|$)", re.ASCII)
+"""The first lines of a VCF without its head, and of a BED file that is divided by spaces."""
 
 _WINDOW = re.compile(r"(\d{1,9})-(\d{1,9})\(([+-])\)", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Brought:
-    """A sequence, what is known of its exons, the changes that came with it, and a digest of its letters."""
+    """A sequence, what is known of its exons, the files of changes that came with it, and a digest of its letters.
+
+    `names` are those of all sequences that came, `region` is where this one lies in a longer one, and `notes` say what
+    of the files was not used.
+    """
 
     record: FastaRecord
     genes: tuple[Gene, ...]
-    changes: str
+    changes: tuple[tuple[str, str], ...]
     digest: str
+    names: tuple[str, ...]
+    region: Region | None
+    notes: tuple[Message, ...]
 
 
 @dataclass(frozen=True)
@@ -173,22 +189,60 @@ def brought(name: str, checkpoint: Checkpoint, background: str) -> Brought:
         example_buttons(examples, [*names, *map(header_of, examples[len(shipped) :])])
     if not files and parameter(DROPPED):
         st.warning(t("sequences.not_here"), icon=":material/info:")
-    records, annotations, changes = list[FastaRecord](), list[str](), list[str]()
+    records, annotations, changes = list[FastaRecord](), list[Annotation](), list[tuple[str, str]]()
     for file in files:
-        data = file.getvalue()
-        kind, written = _kind(data), data.decode("utf-8", "replace")
-        if kind == "sequence":
-            records += islice(fasta_of(data), MAX_RECORDS)
-            continue
-        (annotations if kind == "annotation" else changes).append(written)
-        if kind == "annotation" and FASTA_BEGINS in written:
-            records += islice(parse_fasta(written.partition(FASTA_BEGINS)[2].splitlines()), MAX_RECORDS)
-    record = chosen_record(records or list(islice(parse_fasta(text.split("\n")), MAX_RECORDS)))
-    genes = [gene for written in annotations for gene in read_genes(written).get(record.id, ())]
+        written = text_of(io.BytesIO(file.getvalue()))
+        kind = _kind(written)
+        if kind == "changes":
+            changes.append((file.name, written))
+        if kind == "annotation":
+            annotations.append(_annotation(written))
+            written = written.partition(FASTA_BEGINS)[2]
+        if kind != "changes":
+            records += islice(parse_fasta(io.StringIO(written, newline=None)), MAX_RECORDS)
+    records = records or list(islice(parse_fasta(text.split("\n")), MAX_RECORDS))
+    record = chosen_record(records)
+    digest = hashlib.sha256(record.sequence.encode()).hexdigest()
+    region = region_of(record)
+    if annotations or changes:
+        belong_to(digest, LIES)
+        named = str(region or "")
+        written = line(
+            t("sequences.lies"), named, key=LIES, width=200, placeholder="chr11:5225464", help=t("sequences.lies_help")
+        )
+        region = region_at(written, record) if written.strip() else None
+    known_as = tuple(dict.fromkeys([*(one.id for one in records), *([region.name] if region else [])]))
+    genes, notes = _laid(annotations, record, region, known_as)
     same = (one.id for one in shipped if one.sequence == record.sequence)
     genes = genes or list(known.get(next(same, ""), ()))
-    digest = hashlib.sha256(record.sequence.encode()).hexdigest()
-    return Brought(record, tuple(genes), "\n".join(changes), digest)
+    notes = [*shortened(duplicates(records)), *notes]
+    return Brought(record, tuple(genes), tuple(changes), digest, known_as, region, tuple(notes))
+
+
+def _annotation(written: str) -> Annotation:
+    """What a text knows of exons; it is read once in a session."""
+    key = hashlib.sha256(written.encode()).hexdigest()
+    return in_session("annotation", key, lambda: read_genes(written))
+
+
+def _laid(
+    annotations: Iterable[Annotation], record: FastaRecord, region: Region | None, names: tuple[str, ...]
+) -> tuple[list[Gene], list[Message]]:
+    """The transcripts that have exons on a record, and what of the annotations was not used."""
+    length, genes, notes = len(record.sequence), list[Gene](), list[Message]()
+    for one in annotations:
+        found = genes_on(one, record.id, region)
+        genes += (gene for gene in found if any(begin < length and end > 0 for begin, end in gene.exons))
+        said_of = [beyond(found, length, region), other_names(one.names, names), *one.notes, *shortened(one.skipped)]
+        notes += filter(None, said_of)
+    return genes, notes
+
+
+def warn(messages: Iterable[Message], in_red: bool = False) -> None:
+    """Say what was not used, in amber; in red where nothing was."""
+    if found := list(messages):
+        say = st.error if in_red else st.warning
+        say("\n\n".join(sentence(message) for message in found), icon=":material/warning:")
 
 
 def asked_for(record: FastaRecord, task: SequenceTask) -> Reading | None:
@@ -222,17 +276,17 @@ def way_back(here: Reading) -> None:
 def _shipped(revision: Revision) -> tuple[list[FastaRecord], dict[str, list[Gene]]]:
     """The genes that lie beside a checkpoint, with their exons."""
     text = _shipped_file(store.load(revision), GENES).decode("utf-8", "replace")
-    return list(parse_fasta(text.partition(FASTA_BEGINS)[2].splitlines())), read_genes(text)
+    return list(parse_fasta(text.partition(FASTA_BEGINS)[2].splitlines())), dict(read_genes(text).genes)
 
 
-def _kind(data: bytes) -> str:
+def _kind(text: str) -> str:
     """What a file holds, by how it begins: a sequence, known exons, or changes."""
-    start = data[:4_096].decode("utf-8", "replace").lstrip("\ufeff \r\n")
-    if data[:2] == GZIP or start.startswith(">"):
-        return "sequence"
-    if start.startswith("##fileformat=VCF"):
+    start = text[:4_096].lstrip()
+    first = next((line for line in start.splitlines() if line.strip() and not line.startswith("#")), "")
+    if start.startswith(("##fileformat=VCF", "#CHROM")) or _VCF_LINE.match(first):
         return "changes"
-    return "annotation" if start.startswith(("##gff", "track", "browser")) or start.count("\t") > 1 else "sequence"
+    is_annotation = start.startswith(("##gff", "track", "browser")) or _BED_LINE.match(first) or first.count("\t") > 1
+    return "annotation" if is_annotation and not start.startswith(">") else "sequence"
 
 
 def _say_dropped() -> None:

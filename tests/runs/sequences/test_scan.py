@@ -20,8 +20,10 @@ from transformer.runs.sequences.classify import MAX_MUTATED, classifier, classif
 from transformer.runs.sequences.scan import ScanPlan, find_hits, plan_scan
 from transformer.runs.sequences.variants import Change, changed_sites, deltas, read_changes
 from transformer.sequences.alphabet import DNA, PROTEIN
+from transformer.sequences.annotation import FASTA_BEGINS, known_sites, read_genes
 from transformer.sequences.fasta import FastaRecord, parse_fasta
-from transformer.sequences.hits import FASTA_BEGINS, judged, known_sites, read_genes
+from transformer.sequences.hits import judged
+from transformer.sequences.region import Region
 from transformer.sequences.task import SequenceTask
 
 WIDTH, MARK = 23, 11
@@ -120,13 +122,13 @@ def genes(splice) -> list[FastaRecord]:
 
 
 def test_every_annotated_site_is_a_hit_at_its_letter(splice, genes) -> None:
-    annotation = read_genes((splice.folder / "genes.gff3").read_text())
+    annotation = read_genes((splice.folder / "genes.gff3").read_text()).genes
     columns = {name: splice.task.classes.index(name) for name in splice.task.findable}
     places: dict[str, dict[int, float]] = {}
     for record in genes:
         plan = plan_scan(splice, splice.task.alphabet.read(record.sequence))
         hits = find_hits(plan, plan.blocks(2), columns, 0.9)
-        found = judged(hits, known_sites(annotation[record.id]), "+-")
+        found = judged(hits, known_sites(annotation[record.id], len(record.sequence)), "+-")
         assert len(found.ranks) == found.n_known == 4
         assert all(hit.found in {"GT", "AG"} for hit in hits)
         places[record.id] = {hit.place: round(hit.probability, 3) for hit in hits}
@@ -201,7 +203,7 @@ def test_each_site_is_what_the_classifier_says_of_its_window_before_and_after(sm
 )
 def test_mutations_of_beta_thalassaemia_change_the_published_sites(splice, genes, change, place, before, after) -> None:
     sequence = DNA.read(genes[0].sequence)
-    (one,) = read_changes(change, genes[0].id, sequence)
+    (one,) = read_changes(change, genes[0].id, sequence).found
     strongest = changed_sites(deltas(splice, sequence, one, "+"))[0]
     assert strongest.place == place
     assert (strongest.before, strongest.after) == pytest.approx((before, after), abs=0.011)
@@ -215,15 +217,58 @@ def test_a_site_whose_letters_are_lost_is_told_though_the_model_still_calls_it(s
 
 def test_changes_are_read_as_written_and_as_vcf() -> None:
     read = DNA.read("ACGTTGCAAGTG")
-    vcf = "##fileformat=VCFv4.3\n#CHROM\tPOS\tID\tREF\tALT\nx\t2\t.\tCG\tC,U\nother\t1\t.\tA\tC\n"
-    assert read_changes(vcf, "x", read) == [Change(2, "CG", "C"), Change(2, "CG", "T")]
-    assert read_changes("2 C>T, g.12G>a", "x", read) == [Change(2, "C", "T"), Change(12, "G", "A")]
-    for wrong, reason in [
-        ("2 A>T", "the sequence has C there"), ("13 A>T", "the sequence has - there"), ("0 A>T", "has"),
-        ("two", "'two' is no change"), ("other 1 . A C", "are of other"),
-    ]:  # fmt: skip
-        with pytest.raises(InputError, match=reason):
-            read_changes(wrong, "x", read)
+    vcf = "\ufeff##fileformat=VCFv4.3\n#CHROM\tPOS\tID\tREF\tALT\nx\t2\t.\tCG\tC,U\nother\t1\t.\tA\tC\n"
+    found = read_changes(vcf, "x", read)
+    assert found.found == (Change(2, "CG", "C"), Change(2, "CG", "T"))
+    assert (found.names, found.notes) == ({"x": 1, "other": 1}, [])
+    for written in ("2 C>T, g.12G>a", "x:g.2C>T; x-12-G-A", "x 2 . C T\nx 12 . G A"):
+        assert read_changes(written, "x", read).found == (Change(2, "C", "T"), Change(12, "G", "A"))
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ("2\t.\tA\tT", "the sequence has C there (letter 2, counted from 1): check"),
+        ("1\t.\tC\tT", "and these letters one further: if places count from 0"),
+        ("13\t.\tA\tT", "letter 13 is not among the 12"), ("0\t.\tN\tA", "letter 0 is not among the 12"),
+        ("2\t.\tC\t.", "'.' names no letters"), ("2\t.\tC\t*", "lost by a deletion of another line"),
+        ("2\t.\tC\t<DEL>", "<DEL> names no letters"), ("2\t.\tC\tC[chr2:321682[", "breakend"),
+        ("2\t.\tC\t]chr2:3]C", "breakend"), ("2\t.\tC\t.T", "breakend"), ("2\t.\tC\tc", "the same letters"),
+        ("2\t.\tC\tC!", "letter 2 is '!'"), ("2\t.\tC\t" + "A" * 101, "at most 100 letters"),
+        ("x\t.\tC\tA", "is no change: write 568 G>A"),
+    ],
+)  # fmt: skip
+def test_a_record_that_cannot_be_computed_is_named_by_its_line_and_stops_no_other(record, reason) -> None:
+    """Alleles as the specification of VCF 4.4, sections 1.4 and 5, writes them."""
+    good = "g\t3\t.\tG\tA\t.\tPASS\n"
+    for text, line in [(f"{good}g\t{record}\n{good}", 2), (f"##x\ng\t{record}\t.\n\n{good}{good}", 2)]:
+        found = read_changes(text, "g", DNA.read("ACGTTGCAAGTG"))
+        assert found.found == (Change(3, "G", "A"),) * 2
+        (note,) = found.notes
+        assert note.startswith(f"line {line} (g ")
+        assert reason in note
+
+
+@pytest.mark.parametrize(("seed", "strand"), list(enumerate("+-+-")))
+def test_changes_of_a_genome_are_those_of_a_piece_of_it_on_either_strand(seed: int, strand: str) -> None:
+    generator, genome = np.random.default_rng(seed), letters(307, seed, "ACGT")
+    first, last = 31, 30 + int(generator.integers(101, 211))
+    region = Region("chr7", first, last, strand)
+    piece = genome[first - 1 : last]
+    read = DNA.read(piece if strand == "+" else DNA.reverse_complement(piece))
+    inside = 0
+    for place in generator.choice(np.arange(1, 300), 23, replace=False).tolist():
+        change = Change(place, genome[place - 1 : place - 1 + int(generator.integers(1, 4))], letters(4, place, "ACGT"))
+        found = read_changes(f"chr7\t{place}\t.\t{change.before}\t{change.after}", "cut", read, region)
+        end = place + len(change.before) - 1
+        if first <= place and end <= last:
+            cut = change.applied(genome)[first - 1 : last + len(change.after) - len(change.before)]
+            assert found.found[0].applied(read.text) == (cut if strand == "+" else DNA.reverse_complement(cut))
+            inside += 1
+        else:
+            assert (found.found, found.outside) == ((), 1)
+            assert found.notes == [f"1 change lies outside of {region}, and is not used"]
+    assert 0 < inside < 23
 
 
 def records(length: int, count: int) -> Iterator[FastaRecord]:

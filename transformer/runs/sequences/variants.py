@@ -1,30 +1,40 @@
 """Changes of a sequence, and what each does to its sites: the probability of each near it, before and after.
 
-Changes are written as people do (`568 G>A`) or as VCF (the specification 4.3, section 1); places are letters, counted
-from 1. Source of the convention: Jaganathan et al. 2019, "SpliceAI": scores of gained and lost sites within 50 letters.
-Only windows that hold the change are read again, since no other one can differ.
+Changes are written as people do (`568 G>A`, `NAME:g.568G>A`, `NAME-568-G-A`) or as VCF (specifications 4.3 and 4.4,
+section 1); places are letters, counted from 1. Source of the convention: Jaganathan et al. 2019, "SpliceAI": scores of
+gained and lost sites within 50 letters. Only windows that hold the change are read again, since others cannot differ.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import InputError
+from transformer.messages import Message
 from transformer.runs.sequences.classify import classifier
 from transformer.runs.sequences.scan import hit_at, plan_scan
 from transformer.sequences.alphabet import Letters
 from transformer.sequences.hits import Hit
-
-MOST_CHANGES = 200
-"""Most changes that are read at a time."""
+from transformer.sequences.lines import numbered_lines, shortened, skipped
+from transformer.sequences.region import Region
 
 MOST_CHANGED = 100
 """Most letters that one change takes away or brings."""
 
-_WRITTEN = re.compile(r"(?:g\.)?(\d{1,9}) ?([A-Za-z]+) ?> ?([A-Za-z]+)", re.ASCII)
+_WRITTEN = (
+    re.compile(r"(?:(\S+):)?(?:g\.)?(\d{1,10}) ?([A-Za-z]+) ?> ?([A-Za-z]+)", re.ASCII),
+    re.compile(r"(\S+)[-:](\d{1,10})[-:]([A-Za-z]+)[-:>]([A-Za-z]+)", re.ASCII),
+)
+
+_PLACE = re.compile(r"\d{1,10}", re.ASCII)
+
+_NO_LETTERS = {"": "empty", ".": "empty", "-": "empty", "*": "overlapped"}
+"""Alleles that name no letters: why each cannot be computed."""
 
 
 @dataclass(frozen=True)
@@ -57,49 +67,112 @@ class Change:
         return len(self.after) <= place - self.place < len(self.before)
 
 
-def read_changes(text: str, sequence: str, letters: Letters) -> list[Change]:
+@dataclass(frozen=True)
+class Changes:
+    """The changes of one sequence that were read, and what was not.
+
+    `skipped` says the line and the reason of each change that cannot be computed; `outside` counts those that lie
+    beyond the region where the sequence is; `names` counts lines by the sequence that they name.
+    """
+
+    found: tuple[Change, ...]
+    skipped: tuple[Message, ...]
+    outside: int
+    names: Mapping[str, int]
+    region: Region | None
+
+    @property
+    def notes(self) -> list[Message]:
+        """What was not used."""
+        outside = [Message("changes_outside", count=self.outside, region=str(self.region))] if self.outside else []
+        return [*shortened(self.skipped), *outside]
+
+
+def read_changes(text: str, sequence: str, letters: Letters, region: Region | None = None) -> Changes:
     """The changes that a text names: `568 G>A`, several parted by commas or lines, or the lines of a VCF.
 
-    Of a VCF only lines of this `sequence` count.
+    Of a VCF only lines of this `sequence` count, and those of the `region` where it lies, which are put into its own
+    letters. A change that cannot be computed stops no other.
 
     Raises:
-        InputError: a part is no change, its letters are not those of the sequence, or there are too many.
+        InputError: there are too many lines.
     """
-    found = list[Change]()
-    elsewhere = ""
-    for name, place, before, after in _written(text):
-        if name not in {"", sequence}:
-            elsewhere = name
-            continue
-        change = Change(int(place), letters.alphabet.read(before).text, letters.alphabet.read(after).text)
-        present = letters.text[change.place - 1 : change.place - 1 + len(change.before)]
-        if not 1 <= change.place <= len(letters) or present != change.before:
-            raise InputError("change_elsewhere", change=str(change), letters=present or "-", length=len(letters))
-        if max(len(change.before), len(change.after)) > MOST_CHANGED:
-            raise InputError("change_large", change=f"{change!s:.40}", most=MOST_CHANGED)
-        found.append(change)
-        if len(found) > MOST_CHANGES:
-            raise InputError("changes_many", most=MOST_CHANGES)
-    if elsewhere and not found:
-        raise InputError("changes_of_another", found=elsewhere, name=sequence)
-    return found
+    found, bad, outside, names = list[Change](), list[Message](), 0, Counter[str]()
+    for number, line in numbered_lines(text):
+        written = list(_written(line))
+        names.update({one.name for one in written if one.name})
+        for one in written:
+            is_far = region is not None and one.name == region.name
+            if one.name not in {"", sequence} and not is_far:
+                continue
+            try:
+                change = _change(one, letters, region if is_far else None)
+            except InputError as error:
+                bad.append(skipped(number, line, error.message))
+                continue
+            if change is None:
+                outside += 1
+            else:
+                found.append(change)
+    return Changes(tuple(found), tuple(bad), outside, names, region)
 
 
-def _written(text: str) -> Iterator[tuple[str, str, str, str]]:
-    """The name of a sequence, place, letters before and after, of each change."""
-    for line in text.splitlines():
-        cells = line.split("\t") if "\t" in line else line.split()
-        if line.startswith("#") or not cells:
-            continue
-        if len(cells) >= 5 and cells[1].isdecimal():
-            for after in cells[4].split(","):
-                yield cells[0], cells[1], cells[3], after
-            continue
-        for part in filter(None, map(str.strip, re.split("[,;\uff0c\uff1b]", line))):
-            written = _WRITTEN.fullmatch(part)
-            if written is None:
-                raise InputError("change_unreadable", text=f"{part:.40}")
-            yield "", written[1], written[2], written[3]
+class _Written(NamedTuple):
+    """A change as it stands in a text; `after` is None where the text is no change."""
+
+    name: str
+    place: int
+    before: str
+    after: str | None
+
+
+def _written(line: str) -> Iterator[_Written]:
+    """The changes of a line."""
+    cells = line.split("\t") if "\t" in line else line.split()
+    if len(cells) >= 5 and _PLACE.fullmatch(cells[1]):
+        for after in cells[4].strip().split(","):
+            yield _Written(cells[0], int(cells[1]), cells[3], after)
+        return
+    for part in filter(None, map(str.strip, re.split("[,;\uff0c\uff1b]", line))):
+        found = next(filter(None, (form.fullmatch(part) for form in _WRITTEN)), None)
+        if found is None:
+            yield _Written("", 0, " ".join(part.split()), None)
+        else:
+            yield _Written(found[1] or "", int(found[2]), found[3], found[4])
+
+
+def _change(one: _Written, letters: Letters, region: Region | None) -> Change | None:
+    """A change in the letters of a sequence; None where it lies beyond its region.
+
+    Raises:
+        InputError: an allele has no letters, or others than the sequence, or too many.
+    """
+    if one.after is None:
+        raise InputError("change_unreadable", text=f"{one.before:.40}")
+    place, length, alphabet = one.place, len(letters), letters.alphabet
+    for allele in (one.before, one.after):
+        if allele in _NO_LETTERS:
+            raise InputError(f"change_{_NO_LETTERS[allele]}", allele=allele)
+        if re.search(r"[][<>]|^\.|\.$", allele):
+            raise InputError("change_symbolic", allele=f"{allele:.40}")
+    if max(len(one.before), len(one.after)) > MOST_CHANGED:
+        raise InputError("change_large", most=MOST_CHANGED)
+    before, after = (alphabet.read(allele).text for allele in (one.before, one.after))
+    if region is not None:
+        last = place + len(before) - 1
+        if place < region.first or last > region.last:
+            return None
+        if region.strand == "-":
+            place, before, after = last, alphabet.reverse_complement(before), alphabet.reverse_complement(after)
+        place = region.place(place)
+    if before == after:
+        raise InputError("change_same")
+    if not 1 <= place <= length:
+        raise InputError("change_beyond", place=place, length=length)
+    present, next_ = (letters.text[at : at + len(before)] for at in (place - 1, place))
+    if present != before:
+        raise InputError("change_elsewhere" if next_ != before else "change_from_zero", place=place, letters=present)
+    return Change(place, before, after)
 
 
 WITHIN = 50
