@@ -35,6 +35,7 @@ from transformer.atlas.run import make_atlas
 from transformer.checkpoint import load
 from transformer.plots.logo import logo
 from transformer.runs.sequences.classify import classify
+from ui.store import user_folder
 
 CHECKPOINTS = ROOT / "checkpoints"
 TRANSLATOR = "multi30k-en-de"
@@ -335,6 +336,17 @@ def test_in_chinese_nothing_is_said_in_english(screen: str) -> None:
 def test_without_an_atlas_the_page_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.store.store.CHECKPOINTS", tmp_path)
     assert "python -m transformer atlas" in opened("atlas").error[0].value
+
+
+def test_an_atlas_beside_an_own_checkpoint_is_listed_and_one_that_is_missing_is_said(tmp_path, monkeypatch) -> None:
+    shutil.copytree(CHECKPOINTS / "core-promoters", tmp_path / "mymotif")
+    shutil.copytree(CHECKPOINTS / "core-promoters", tmp_path / "bare", ignore=lambda *_: ["atlas"])
+    monkeypatch.setattr(user_folder, "own_folder", lambda: tmp_path)
+    page = fine(opened("atlas", model="mine/mymotif"))
+    assert page.selectbox(key="model").value == "mine/mymotif"
+    assert "mine/bare" not in page.selectbox(key="model").options
+    assert not page.info
+    assert "mine/bare has no atlas here" in opened("atlas", model="mine/bare").info[0].value
 
 
 def test_translate_says_what_the_chosen_head_usually_does_and_leads_to_its_page() -> None:

@@ -27,7 +27,7 @@ ALL = "all"
 
 
 def entry() -> str:
-    """Which atlas is looked at, shipped or made in this session; the page ends, with a reason, where there is none."""
+    """Which atlas is looked at, of a checkpoint or this session; the page ends, with a reason, where there is none."""
     names = [*atlases.names(), *atlases.own()]
     asked, name = parameter("model") or "", ""
     if names:
@@ -35,6 +35,8 @@ def entry() -> str:
             name = choice(t("atlas.checkpoint"), names, key="model", form="list", width="stretch", text=label)
         if asked.startswith(atlases.OWN) and asked not in names:
             st.info(t("atlas.own_gone"))
+        elif asked and asked not in names:
+            st.info(t("atlas.not_of", name=asked))
     if not names or atlas_of(name) is None:
         st.error(t("atlas.none"))
         address.stop()

@@ -1,4 +1,4 @@
-"""What every head of a checkpoint does over a corpus: the atlases that ship beside it, and a session's own."""
+"""What every head of a checkpoint does over a corpus: the atlases that lie beside it, and a session's own."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from transformer.atlas.roles import FOLDER, line_of
 from transformer.atlas.run import Making
 from transformer.errors import InputError
 from transformer.messages import Message
-from ui.store import store
+from ui.store import store, user_folder
 from ui.store.cache import cached, in_session, session_store
 from ui.store.progress import SlicedWork
 from ui.store.refs import CheckpointRef, RefSource
@@ -82,8 +82,8 @@ class AtlasJob(SlicedWork):
 
 
 def names() -> list[str]:
-    """The shipped checkpoints that have an atlas, in the order of lists."""
-    return [name for name in store.names(RefSource.SHIPPED) if _stamp(_folder(name))]
+    """The checkpoints that have an atlas, shipped ones and those of the user's folder, in the order of lists."""
+    return [name for name in store.names(RefSource.SHIPPED, RefSource.USER_FOLDER) if _stamp(_folder(name))]
 
 
 def atlas(name: str) -> Atlas | None:
@@ -92,9 +92,8 @@ def atlas(name: str) -> Atlas | None:
     Raises:
         InputError: it cannot be read.
     """
-    ref = CheckpointRef.parse(name)
-    stamp = _stamp(_folder(ref.name)) if store.is_shipped(ref) else 0
-    return _read(str(_folder(ref.name)), stamp) if stamp else None
+    stamp = _stamp(_folder(name))
+    return _read(str(_folder(name)), stamp) if stamp else None
 
 
 def history(name: str) -> list[tuple[str, Atlas]]:
@@ -105,7 +104,7 @@ def history(name: str) -> list[tuple[str, Atlas]]:
     """
     if atlas(name) is None:
         return []
-    found = sorted((_folder(name) / HISTORY).glob("*"))
+    found = sorted(Path(_folder(name) or "", HISTORY).glob("*"))
     return [(path.name, _read(str(path), stamp)) for path in found if (stamp := _stamp(path))]
 
 
@@ -148,14 +147,17 @@ def own() -> dict[str, Atlas]:
     return found
 
 
-def _folder(name: str) -> Path:
-    return store.CHECKPOINTS / name / FOLDER
+def _folder(name: str) -> Path | None:
+    """Where the atlas of a checkpoint would lie; None for one of a session, or that is not here."""
+    ref = CheckpointRef.parse(name)
+    place = store.CHECKPOINTS / ref.name if store.is_shipped(ref) else user_folder.own_paths()[0].get(ref)
+    return place and place / FOLDER
 
 
-def _stamp(folder: Path) -> int:
+def _stamp(folder: Path | None) -> int:
     """When an atlas was written; 0 where there is none."""
-    heads = folder / "heads.parquet"
-    return heads.stat().st_mtime_ns if heads.is_file() else 0
+    heads = Path(folder or "", "heads.parquet")
+    return heads.stat().st_mtime_ns if folder and heads.is_file() else 0
 
 
 @cached()
