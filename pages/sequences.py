@@ -35,6 +35,10 @@ with shell.explained():
             source.way_back(here)
     else:
         subject.show(name, here.text)
+        if given.changes or given.genes:
+            st.warning(
+                t("sequences.only_scanned", least=int(source.LONGER * task.length) + 1), icon=":material/warning:"
+            )
     read = source.classification(name, here.text, here.places)
     on_other_strand = source.other_strand(name, task, read)
 

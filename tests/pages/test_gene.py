@@ -197,6 +197,8 @@ def test_what_of_dropped_files_is_not_used_is_said_and_all_else_is(small, monkey
     at.file_uploader(key=source.UPLOADED).set_value(files).run()
     assert "he first 2 of 5 changes are computed" in said(at)
     assert "0 of 1 names match" in at.warning[0].value
+    at = dropped(at, p_fa=f">chr5\n{GENE[:WIDTH]}", p_vcf=head + good)
+    assert at.warning[0].value.startswith("Exons and changes were not used: they are for sequences of 35 letters")
     at = dropped(at, p_fa=f">chr5\n{GENE}A", p_bed="chr5\tx\ty\n")
     assert "o exons can be read; line 1" in at.warning[0].value
 
