@@ -32,10 +32,10 @@ def skipped(number: int, line: str, reason: Message) -> Message:
     return Message("line_skipped", number=number, line=f"{' '.join(line.split()):.60}", reason=reason)
 
 
-def shortened(found: Sequence[Message], most: int = MOST_SHOWN) -> list[Message]:
+def shortened(found: Sequence[Message]) -> list[Message]:
     """The first few messages; a last one says how many more there are."""
-    more = [Message("and_more", count=len(found) - most)] if len(found) > most else []
-    return [*found[:most], *more]
+    more = [Message("and_more", count=len(found) - MOST_SHOWN)] if len(found) > MOST_SHOWN else []
+    return [*found[:MOST_SHOWN], *more]
 
 
 def other_names(counts: Mapping[str, int], known: Collection[str]) -> Message | None:
@@ -46,17 +46,13 @@ def other_names(counts: Mapping[str, int], known: Collection[str]) -> Message | 
     others = {name: count for name, count in counts.items() if name not in known}
     if not others:
         return None
-    looks = {_plain(name): name for name in known}
-    listed = tuple(
-        Message("name_like", name=f"{name:.60}", count=count, like=looks[_plain(name)])
-        if _plain(name) in looks
-        else Message("name_other", name=f"{name:.60}", count=count)
-        for name, count in others.items()
-    )
-    fields = dict(matching=len(counts) - len(others), count=len(counts), lines=sum(others.values()))
-    return Message(
-        "names_match", **fields, names=tuple(dict.fromkeys(known))[:MOST_SHOWN], others=tuple(shortened(listed))
-    )
+    looks, listed = {_plain(name): name for name in known}, list[Message]()
+    for name, count in others.items():
+        like, fields = looks.get(_plain(name)), dict(name=f"{name:.60}", count=count)
+        listed.append(Message("name_like", **fields, like=like) if like else Message("name_other", **fields))
+    here, there = tuple(dict.fromkeys(known))[:MOST_SHOWN], tuple(shortened(listed))
+    matching = len(counts) - len(others)
+    return Message("names_match", matching=matching, count=len(counts), names=here, others=there)
 
 
 def _plain(name: str) -> str:

@@ -1,5 +1,6 @@
 """The panel of a long sequence: its track with known exons, the sites that were called, changes, and files."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -151,7 +152,8 @@ def _deltas(name: str, source: Brought, written: str, plan: ScanPlan) -> list[De
             found = (deltas(plan.checkpoint, plan.letters, change) for change in asked[:MOST_ASKED])
             return [one for sites in found for one in changed_sites(sites)], notes
 
-    key = (store.revision(name), source.digest, source.record.id, source.names, source.region, files)
+    digest = hashlib.sha256(repr(files).encode()).hexdigest()  # the texts are long, and belong to their session
+    key = (store.revision(name), source.digest, source.record.id, source.names, source.region, digest)
     try:
         found, notes = cached_result("changes", key, compute)
     except InputError as error:
