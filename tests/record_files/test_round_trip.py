@@ -299,6 +299,16 @@ def test_numbers_that_no_softmax_has_are_refused_by_the_tensor_s_name(value: flo
     refused(whole(parts), r"'a\.0\.self\.k' \(heedmap\.sites\[0\]\.source\.k\) holds NaN")
 
 
+@pytest.mark.parametrize(("value", "is_read"), [(1e38, False), (-0.002, False), (1.0009, True)])
+def test_kept_weights_lie_between_0_and_1(value: float, is_read: bool) -> None:
+    record = one(Weights(torch.tensor([[[[value, 0.0]]]])))
+    if is_read:
+        assert record.to_bytes()
+        return
+    with pytest.raises(CheckpointError, match="cannot be meant: attention weights lie between 0 and 1"):
+        record.to_bytes()
+
+
 def test_brackets_that_are_written_as_codes_count() -> None:
     header, table, data = parts_of(small())
     inner = json.dumps({**table, "more": "?"}).replace('"?"', "<" + "<>," * 300_000 + "1>")

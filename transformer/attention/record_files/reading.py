@@ -27,6 +27,7 @@ from transformer.attention.record_files.fields import (
     Field,
     RecordFile,
     below_infinity,
+    within_unit,
 )
 from transformer.attention.softmax_inputs import AttentionInputs, SoftmaxInputs, Weights
 from transformer.attention.tables import Bias, BiasTable, MaskTable, RelativeBias, WindowMask
@@ -132,7 +133,8 @@ def _read_source(entry: Field, site: str) -> SoftmaxInputs:
     """What is kept of one attention. What may refuse to be shown, rows of a donor or forced ones, is tried."""
     kind = entry.at("kind").choice(("inputs", "weights", "changed")) if isinstance(entry.value, dict) else ""
     if kind == "weights":
-        values = entry.table("kind", "values", "mask", "notes").at("values").tensor((1, None, None, None))
+        kept = entry.table("kind", "values", "mask", "notes").at("values")
+        values = kept.tensor((1, None, None, None), check=within_unit)
         _check_sizes(entry, *values.shape[1:])
         mask = entry.optional("mask", lambda one: _read_mask(one, *values.shape[2:]))
         return Weights(values, mask, _read_notes(entry))
