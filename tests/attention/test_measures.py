@@ -157,6 +157,21 @@ def test_the_strongest_head_is_the_most_confident_about_real_tokens() -> None:
         measures.strongest_head(pooling)
 
 
+def test_of_more_heads_than_can_be_looked_through_one_in_so_many_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = np.random.default_rng(3).dirichlet(np.ones(3), (5, 7, 3))
+    layers = record_of(*(attention(drawn[i], site=f"encoder.{i}.self") for i in range(5)))
+    sure = drawn.max(-1).mean(-1).reshape(-1)
+    for cells, step in ((10**6, 1), (5 * 7 * 9, 1), (5 * 7 * 9 - 1, 2), (9 * 9, 4), (9, 35), (8, 0)):
+        monkeypatch.setattr(measures, "MOST_CELLS", cells)
+        found = layers.maps.values()
+        assert measures.looked_through([*found]) == step
+        best = 0 if not step else step * int(sure[::step].argmax())
+        assert measures.strongest_head(layers, "encoder.self") == divmod(best, 7)
+    monkeypatch.setattr(measures, "MOST_CELLS", 10**6)
+    monkeypatch.setattr(measures, "MOST_LAYERS", 3)
+    assert measures.looked_through([*layers.values()]) == 12
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 11))
 def test_agreement_is_the_jensen_shannon_distance_by_its_definition(seed: int, n_keys: int) -> None:
     random = np.random.default_rng(seed)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.attention.maps import SCALE, attention, blocks, by_the_book, numbered, record_of
+from tests.record_files.samples import Samples
 from transformer import intervening, recording, translate, watch
 from transformer.attention.interventions.value import Intervention
 from transformer.attention.record import MEAN, AttentionMap, HeadOrMean
@@ -203,6 +204,21 @@ def test_all_pictures_at_once_are_those_of_each_head_and_of_the_mean(words: bool
         np.testing.assert_array_equal(picture.values, alone.values)
         np.testing.assert_array_equal(picture.visible, alone.visible)
         assert (picture.queries, picture.keys, picture.notes) == (alone.queries, alone.keys, alone.notes)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_several_heads_in_one_step_are_what_each_is_by_itself(seed: int) -> None:
+    """Of every kind of source; small pictures of them are the pictures in blocks."""
+    of_each_kind = Samples(seed, torch.float64).record().values()
+    for one in (one for one in of_each_kind if getattr(one.source, "known", None) is None):  # there drawn at random
+        some = range(one.n_heads)[seed % 2 :: 2]
+        expected = [one.weights(head) for head in some]
+        np.testing.assert_allclose(one.some_weights(some), np.reshape(expected, (len(some), *one.shape)), atol=1e-12)
+        words, special = seed % 3 > 0, seed % 5 > 0 or all(one.queries.special) or all(one.keys.special)
+        values, visible = one.thumbnails(words, special, 3)
+        pictures = [picture.reduced(3) for picture in one.pictures(words, special)[:-1]]
+        np.testing.assert_allclose(values, [picture.values for picture in pictures], atol=1e-12)
+        np.testing.assert_array_equal(visible, pictures[0].visible)
 
 
 def test_scores_and_their_mean_have_their_own_unit_and_stay_in_pieces() -> None:

@@ -26,7 +26,7 @@ from tests.pages.opening import (
     said,
 )
 from tests.pages.test_chinese import english
-from transformer import AttentionMap, Intervention, Record, intervening, recording
+from transformer import Intervention, Record, intervening, recording
 from transformer.attention.record_files import is_record
 from ui.store import user_folder
 from ui.store.upload_guard import LEDGER
@@ -217,29 +217,6 @@ def test_a_long_record_is_seen_through_a_window(net: Net):
     tiles = [part for part in page.get("bidi_component") if part.key == "tokens-tiles"]
     assert len(tiles) == 1
     assert not page.get("plotly_chart")
-
-
-class ManyHeads(nn.Module):
-    """4,096 heads of one number each: a small file, and 69 million weights."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.scaled_dot_product_attention(x, x, x)
-
-
-def test_a_small_file_of_very_many_weights_is_never_computed_whole(monkeypatch: pytest.MonkeyPatch):
-    module = ManyHeads()
-    with torch.no_grad(), recording(module) as seen:
-        module(torch.randn(1, 4096, 130, 1))
-    data = seen.record().to_bytes()
-
-    def refuse(self: AttentionMap) -> None:
-        raise AssertionError("every weight of a site is computed at once")
-
-    monkeypatch.setattr(AttentionMap, "all_weights", refuse)
-    page = fine(dropped(opened("your_model"), many=data))
-    assert "An overview of all heads would take too long (4,096 heads" in said(page)
-    assert [part for part in page.get("bidi_component") if part.key == "tokens-tiles"]
-    put(page, head="4000")
 
 
 def test_a_link_to_a_record_of_another_session_says_so(net: Net):

@@ -8,7 +8,7 @@ a choice: those that see at least two keys. What has no answer is NaN, never 0.
 (`atlas.statistics`) adds them up over a corpus. `strongest_head` chooses what a page shows first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -29,6 +29,10 @@ TINY = 1e-30
 
 STILL = 1e-6
 """A centre of attention that moves by less, in tokens, does not move: weights have the precision of float32."""
+
+
+MOST_CELLS, MOST_LAYERS = 2**23, 256
+"""Cells and layers that are looked through for the head that a page shows first: a tenth of a second in all."""
 
 
 class Totals(NamedTuple):
@@ -223,30 +227,54 @@ def measure(attention: AttentionMap, head: int) -> dict[str, float]:
     return values | {"advance": advance(centre(weights)).item()}
 
 
-def measures_table(record: Record) -> "DataFrame":
-    """The measures of every head, a row each, in the order they ran."""
+def measures_table(record: Record, progress: Callable[[float], None] = lambda _: None) -> "DataFrame":
+    """The measures of every head, a row each, in the order they ran.
+
+    `progress` is told the share that is done, and may raise.
+    """
     from pandas import DataFrame  # not at the top, where the start of every page would wait for it
 
     heads = [(attention, head) for attention in record.values() for head in range(attention.n_heads)]
-    return DataFrame([dict(site=str(one.site), head=head, **measure(one, head)) for one, head in heads])
+    rows = []
+    for done, (one, head) in enumerate(heads):
+        progress(done / len(heads))
+        rows.append(dict(site=str(one.site), head=head, **measure(one, head)))
+    return DataFrame(rows)
 
 
 def strongest_head(record: Record, kind: str = CROSS) -> tuple[int, int]:
     """Layer and head to look at first: of all layers of a kind, the one with the highest `confidence` on real tokens.
 
     `kind` is a site name without its layer: `encoder.self`, `decoder.self`, `decoder.cross` or `pooling`. Of equals, or
-    where no query has a choice, the first.
+    where no query has a choice, the first. Of large records some heads are looked at (`looked_through`).
 
     Raises:
         RecordError: the record has no site of this kind.
     """
-    found: dict[tuple[int, int], float] = {}
-    for layer, site in enumerate(sites_of(record, kind)):
-        attention = record[site]
-        visible, real = attention.mask(), ~np.array(attention.keys.special, dtype=bool)
-        for head in range(attention.n_heads):
-            found[layer, head] = confidence(attention.weights(head), visible, real).mean.item()
+    found: dict[tuple[int, int], float] = {(0, 0): np.nan}
+    maps = [record[site] for site in sites_of(record, kind)]
+    for layer, heads in some_heads(maps):
+        weights, real = maps[layer].some_weights(heads), ~np.array(maps[layer].keys.special, dtype=bool)
+        means = confidence(weights, maps[layer].mask(), real).mean[..., 0].tolist()
+        found |= {(layer, head): mean for head, mean in zip(heads, means, strict=True)}
     return max(found, key=lambda place: np.nan_to_num(found[place], nan=-np.inf))
+
+
+def some_heads(maps: Sequence[AttentionMap], share: int = 1) -> Iterator[tuple[int, range]]:
+    """The layers whose heads are looked through, and which heads of each: see `looked_through`."""
+    step, first = looked_through(maps, share), 0
+    for layer, attention in enumerate(maps if step else ()):
+        if first < attention.n_heads:
+            yield layer, range(first, attention.n_heads, step)
+        first = (first - attention.n_heads) % step
+
+
+def looked_through(maps: Sequence[AttentionMap], share: int = 1) -> int:
+    """Of how many heads one is looked at, so that all of them take at most `MOST_CELLS` / `share`; 0 where none is."""
+    cost, heads, most = max(one.source.head_cost for one in maps), sum(one.n_heads for one in maps), MOST_CELLS // share
+    if cost > most:
+        return 0
+    return max(1, -(-heads * cost // most), -(-heads // MOST_LAYERS) if len(maps) > MOST_LAYERS else 1)
 
 
 def kinds_of(record: Record) -> dict[str, tuple[Site, ...]]:

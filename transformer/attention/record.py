@@ -94,6 +94,11 @@ class AttentionMap:
         """Probabilities of every head. O(head x query x key) memory."""
         return np.stack([self.weights(head) for head in range(self.n_heads)])
 
+    def some_weights(self, heads: range) -> Float[np.ndarray, "head query key"]:
+        """Probabilities of several heads in one step: for pictures, since a last digit may be another."""
+        n_queries, n_keys = self.shape
+        return readable(self.source.of_heads(self.batch, heads))[:, :n_queries, :n_keys].numpy()
+
     def head_average(self) -> Float[np.ndarray, "query key"]:
         """The mean over heads; its rows sum to 1 as well."""
         return self.weights(MEAN)
@@ -192,31 +197,55 @@ class AttentionMap:
         scores: bool = False,
     ) -> list[Picture]:
         """Heads with their numbers as they will be drawn; see `picture`."""
-        seen = self.mask()
-        visible, queries, keys, of_form = seen, self.queries, self.keys, list[Message]()
-        if words and not scores:
-            rows_of, columns_of = _mean_over(queries), keys.membership.T
-            visible = (queries.membership @ visible @ columns_of) > 0
-            queries, keys = queries.merged(), keys.merged()
-            of_form += [Message("note_merged_how")] if (len(queries), len(keys)) != self.shape else []
-        elif words:
+        seen, of_form = self.mask(), list[Message]()
+        if words and scores:
             of_form.append(Message("note_scores_of_pieces"))
+        elif words and any(len(axis.word_starts) < len(axis) for axis in (self.queries, self.keys)):
+            of_form.append(Message("note_merged_how"))
         if not special:
-            rows, columns = ([i for i, hidden in enumerate(axis.special) if not hidden] for axis in (queries, keys))
-            kept = np.ix_(rows, columns)
-            visible, queries, keys = visible[kept], queries.kept(rows), keys.kept(columns)
             of_form.append(Message("note_special_hidden"))
+        queries, keys, formed = self._form(words and not scores, special)
+        visible = formed(seen, np.logical_or)
         quantity = self.source.score_quantity if scores else Quantity.WEIGHT
         changes = tuple(one.message for one in self.interventions)
         pictures = []
         for head, values in found:
             changed = self._changes(np.empty((0, 0)) if scores else values, seen)
             notes = (*self.source.notes, *self.notes, *changed, *of_form)
-            shown = rows_of @ values @ columns_of if words and not scores else values
-            shown = shown if special else shown[kept]
-            name = self.head_name(head)
+            name, shown = self.head_name(head), formed(values)
             pictures.append(Picture(self.site, name, shown, visible, queries, keys, quantity, notes, changes))
         return pictures
+
+    def thumbnails(
+        self, words: bool, special: bool, size: int
+    ) -> tuple[Float[np.ndarray, "head row column"], Bool[np.ndarray, "row column"]]:
+        """Every head in the form of `picture` in at most `size` x `size` blocks, each the largest of its weights.
+
+        And in which blocks something is visible.
+        """
+        queries, keys, formed = self._form(words, special)
+        tall, wide = block_length(len(queries), size), block_length(len(keys), size)
+        every = formed(self.some_weights(range(self.n_heads))), formed(self.mask(), np.logical_or)
+        values, visible = (maxima(maxima(one, one.ndim - 1, wide), one.ndim - 2, tall) for one in every)
+        return values, visible
+
+    def _form(self, words: bool, special: bool) -> tuple[Axis, Axis, Callable[..., np.ndarray]]:
+        """Queries and keys in a form of `picture`, and what brings numbers to it: weights, or whether they are visible.
+
+        Of what is visible that of a word is joined by `np.logical_or`.
+        """
+        axes = [axis.merged() if words else axis for axis in (self.queries, self.keys)]
+        rows, columns = ([i for i, hidden in enumerate(axis.special) if special or not hidden] for axis in axes)
+
+        def formed(x: np.ndarray, join: np.ufunc = np.add) -> np.ndarray:
+            if words:
+                x = _joined(_joined(x, self.keys, -1, join), self.queries, -2, join)
+                if join is np.add and len(axes[0]) < len(self.queries):
+                    x = x / np.diff(self.queries.word_starts, append=len(self.queries))[:, None]
+            return x if special else x[..., rows, :][..., columns]
+
+        queries, keys = axes if special else (axes[0].kept(rows), axes[1].kept(columns))
+        return queries, keys, formed
 
     def head_name(self, head: HeadOrMean) -> Message:
         """What a head is called, or the mean of all."""
@@ -270,7 +299,7 @@ class Record(Mapping[Site, AttentionMap]):
     save: ClassVar[Callable[["Record", Path | str], None]]
     to_bytes: ClassVar[Callable[["Record"], bytes]]
     npz: ClassVar[Callable[["Record"], bytes]]
-    measures: ClassVar[Callable[["Record"], "DataFrame"]]
+    measures: ClassVar[Callable[..., "DataFrame"]]
     html: ClassVar[Callable[..., str]]
     _repr_html_: ClassVar[Callable[..., str]]
     _repr_mimebundle_: ClassVar[Callable[..., dict[str, str]]]
@@ -328,5 +357,10 @@ def listed(sites: Sequence[str], most: int = 6) -> str:
     return f"{len(sites)} sites: {', '.join(sites[:most])}{', ...' * (len(sites) > most)}"
 
 
-def _mean_over(axis: Axis) -> Float[np.ndarray, "word position"]:
-    return axis.membership / axis.membership.sum(axis=1, keepdims=True)
+def _joined(x: np.ndarray, axis: Axis, dim: int, join: np.ufunc) -> np.ndarray:
+    """What the positions of each word have together; as it is where each position is a word."""
+    starts = axis.word_starts
+    if len(starts) == len(axis):
+        return x
+    found: np.ndarray = join.reduceat(x, starts, dim, dtype=np.float64 if join is np.add else None)
+    return found

@@ -30,7 +30,8 @@ from transformer.attention.interventions.edits import (
 from transformer.attention.interventions.value import OF_WEIGHTS, Intervention
 from transformer.attention.tables import Bias
 from transformer.messages import Message
-from transformer.nn.masks import Mask
+from transformer.nn.common import in_single
+from transformer.nn.masks import Mask, masked_softmax
 from transformer.plots.picture import Quantity
 
 ROWS_AT_ONCE = 256
@@ -67,6 +68,15 @@ class _Source:
     @abstractmethod
     def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """The weights that the run used."""
+
+    @abstractmethod
+    def of_heads(self, batch: int, heads: range) -> Float[Tensor, "head query key"]:
+        """The same of several heads whole, in one step: for pictures, since a last digit may be another."""
+
+    @property
+    def head_cost(self) -> int:
+        """What the weights of one head take, in cells whose softmax takes as long, whatever the sizes are."""
+        return self.n_queries * self.n_keys
 
     def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
         """Who of `rows` may see whom; None when every key is visible, or no mask is known."""
@@ -175,6 +185,27 @@ class AttentionInputs(_Source):
         parts = [whole(batch, head, part)[:, keys].contiguous() for part in row_groups(rows)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
+    def of_heads(self, batch: int, heads: range) -> Float[Tensor, "head query key"]:
+        """The weights of several heads; one after the other where interventions change weights."""
+        rows, keys = slice(0, self.n_queries), slice(0, self.n_keys)
+        if self.of_weights:
+            return torch.stack([self.weights(batch, head, rows, keys) for head in heads])
+        shared = self.n_heads // self.k.shape[1]
+        q, k = self.q[batch, list(heads)], self.k[batch, [head // shared for head in heads]]
+        scores = (in_single(q) * self.scale) @ in_single(k).mT
+        if self.bias is not None:
+            scores += torch.stack([self.bias.part(batch, head, rows, keys) for head in heads])
+        visible = self.visible(batch, rows)
+        return masked_softmax(scores, None if visible is None else visible.to(scores.device)[None])
+
+    @property
+    def head_cost(self) -> int:
+        """As of any source; long vectors and interventions take longer."""
+        length, further = self.q.shape[-1], len(self.of_weights)
+        return (
+            self.n_queries * self.n_keys * (1 + length // 128 + further) + (self.n_queries + self.n_keys) * length // 8
+        )
+
     def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
         """The largest weight of each `width` of `keys`; with the rows' sums known, only those are exponentiated."""
         if self.known is None or self._is_changed(head):
@@ -275,6 +306,10 @@ class Weights(_Source):
     def weights(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """The kept weights."""
         return self.values[batch, head, rows, keys]
+
+    def of_heads(self, batch: int, heads: range) -> Float[Tensor, "head query key"]:
+        """The kept weights of several heads."""
+        return self.values[batch, list(heads)]
 
 
 SoftmaxInputs = AttentionInputs | Weights

@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 from typing import SupportsIndex
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from transformer.errors import InputError
 from transformer.messages import Message
@@ -162,6 +162,11 @@ class Axis:
             spaced and i > 0 and not (self.special[i] or self.special[i - 1] or self.texts[i].startswith(WORD_START))
             for i in first
         )
+
+    @cached_property
+    def word_starts(self) -> Int[np.ndarray, " word"]:
+        """The first position of each word."""
+        return np.flatnonzero(np.diff(self.words, prepend=-1))
 
     @cached_property
     def membership(self) -> Float[np.ndarray, "word position"]:

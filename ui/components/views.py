@@ -68,6 +68,7 @@ def all_heads(
     selected: tuple[int, int] | None,
     *,
     key: str,
+    first: int = 0,
     off: Mapping[tuple[int, int], str] | None = None,
     file_name: str = "all-heads",
     about: About | None = None,
@@ -77,7 +78,8 @@ def all_heads(
 
     The arrow keys walk it. `selected` is outlined. `on_pick` is called with layer and head before the run that a pick
     starts, as a widget's `on_change` is, and so may set other widgets. Heads of `off` (layer, head) are crossed out;
-    its words say what stands in for them. `about` stands in the picture that is saved. `visible=None` hides nothing.
+    its words say what stands in for them. `first` is the number of the first row. `about` stands in the picture that is
+    saved. `visible=None` hides nothing.
 
     Raises:
         InputError: thumbnails hold values outside 0 to 1.
@@ -89,7 +91,7 @@ def all_heads(
         if picked and on_pick:
             on_pick(*picked)
 
-    grid = _grid(thumbnails, [f"L{layer}" for layer in range(n_layers)])
+    grid = _grid(thumbnails, [f"L{first + layer}" for layer in range(n_layers)])
     heads(
         key=key,
         header={**grid, **axes_of_heads(), "file_name": file_name, "about": about or About()},

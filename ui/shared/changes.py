@@ -194,21 +194,18 @@ def switchboard(record: Record, choice: Selection, changes: Changes, action: str
     """
     sites = kinds(record)[choice.kind]
     layers = [record[site] for site in sites]
-    pictures = [
-        [one.picture(head, choice.words, choice.special).reduced(LARGEST_SIDE) for head in range(one.n_heads)]
-        for one in layers
-    ]
-    off = _heads_off(changes, record)
+    small = [one.thumbnails(choice.words, choice.special, LARGEST_SIDE) for one in layers]
+    off, first = _heads_off(changes, record), layers[0].picture(0, choice.words, choice.special).reduced(LARGEST_SIDE)
     st.markdown(f"**{t('what_if.switchboard')}**")
     all_heads(
-        np.array([[picture.values for picture in row] for row in pictures]),
-        np.logical_or.reduce([row[0].visible for row in pictures]),
+        np.array([values for values, _ in small]),
+        np.logical_or.reduce([seen for _, seen in small]),
         selected=None if choice.head == MEAN else (choice.layer, int(choice.head)),
         off={(sites.index(site), head): way_name(how) for (site, head), how in off.items() if site in sites},
         on_pick=lambda layer, head: turn(record, [(sites[layer], head)], action),
         key="switchboard",
         file_name=origin.stem("all-heads", choice.kind),
-        about=origin.about(plain("files.all_heads", kind=kind_title(choice.kind)), pictures[0][0]),
+        about=origin.about(plain("files.all_heads", kind=kind_title(choice.kind)), first),
     )
 
 

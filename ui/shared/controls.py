@@ -1,17 +1,17 @@
 """Controls that pages share. Every one writes itself to the address, so that a link shows the same picture."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Checkpoint, DecodingOptions, Record, Translation
-from transformer.attention.measures import kinds_of, strongest_head
+from transformer.attention.measures import kinds_of, looked_through, strongest_head
 from transformer.errors import HeedmapError
 from transformer.messages import Message, catalogue
 from transformer.runs.sequences.classify import LETTERS_AT_ONCE
@@ -29,8 +29,8 @@ KINDS = ("decoder.cross", "decoder.self", "encoder.self")
 DECODING: Final = ("force", "beam", "penalty", "longest")
 """The query parameters of how a translation is searched."""
 
-MOST_BUTTONS = 24
-"""So many layers, heads or kinds have a button each; more are a list."""
+MOST_BUTTONS, MOST_LISTED = 24, 256
+"""So many layers, heads or kinds have a button each; more are a list, and more than that a field to write one into."""
 
 NODE: Final = "node"
 """The query parameter of the hypothesis."""
@@ -198,24 +198,43 @@ def layer_and_head(
 
     `last` is what the last layer is called where that is not its number; `helped` puts a question mark to both.
     """
-    layer = choice(
-        t("translate.layer"), list(sites), default=default[0], key="layer", form=form(sites),
+    layer = _number(
+        t("translate.layer"), list(sites), default=default[0], key="layer",
         text=lambda one: one if one.isdecimal() else last, help=t("translate.layer_help") if helped else None,
     )  # fmt: skip
     count = record[sites[layer]].n_heads
     usual = default[1] if default[1] == MEAN else str(min(int(default[1]), count - 1))
     heads = [*map(str, range(count)), MEAN]
-    head = choice(
-        t("translate.head"), heads, default=usual, key="head", form=form(heads),
+    head = _number(
+        t("translate.head"), heads, default=usual, key="head",
         text=lambda one: plain("translate.mean") if one == MEAN else one,
         help=t("translate.head_help") if helped else None,
     )  # fmt: skip
     return layer, MEAN if head == MEAN else int(head)
 
 
+def _number(
+    label: str, options: Sequence[str], *, key: str, default: str, text: Callable[[str], str], **told: Any
+) -> str:
+    """One of some numbers, or what else there is to choose; of very many a number that is written into a field."""
+    if len(options) <= MOST_LISTED:
+        return choice(label, options, default=default, key=key, form=form(options), text=text, **told)
+    last = sum(map(str.isdecimal, options)) - 1
+    return str(whole(label, 0, last, int(default) if default.isdecimal() else 0, key=key, width=180, **told))
+
+
 def surest(record: Record) -> tuple[int, int]:
     """Layer and head of the first kind whose rows put the largest weight on one key."""
     return strongest_head(record, next(iter(kinds(record))))
+
+
+def surest_note(record: Record) -> str:
+    """How it was found, in a sentence: among all heads, or among some where these are too many."""
+    maps = [record[site] for site in next(iter(kinds(record).values()))]
+    step = looked_through(maps)
+    if step < 2:
+        return t("your_model.first_head" if step else "your_model.first_of_long")
+    return t("your_model.first_head_of_some", looked=-(-sum(one.n_heads for one in maps) // step), step=step)
 
 
 def kinds(record: Record) -> dict[str, tuple[Site, ...]]:

@@ -7,6 +7,7 @@ of one kind in blocks and the chosen layer whole: another layer starts a run.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isqrt
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from transformer.explain.attribution.deletion import Deciding
 from transformer.messages import Message, language, say
 from transformer.plots.canvas.views import Grid, Known, Link, MapKind, Packed, Sides, SideTexts, SiteTexts, packed
 from transformer.plots.picture import UNSURE, Picture
+from transformer.runs.concurrency import forward_slot, letting_others
+from transformer.safe.limits import MEGABYTE
 from ui.components import views
 from ui.components.shared.mounting import Local, post
 from ui.components.views import LARGEST_SIDE
@@ -29,8 +32,8 @@ from ui.shared.files import Provenance, head_prefix, save_button
 from ui.shared.files import table as table_of
 from ui.shared.heads import KIND
 from ui.shared.state import page_state
-from ui.store import render_slots
 from ui.store.cache import cached_result
+from ui.store.progress import with_progress
 from ui.texts import plain, said, t
 
 KEYS: Final = ("layer", "head", "kind", "pair", "relative")
@@ -41,6 +44,9 @@ MOST_BYTES = 2**20
 
 EXACT = 2**20
 """Up to so many weights of a kind travel as they are, in 32 bits; more in 16, 11 of them the number's."""
+
+MESSAGES = 4
+"""The largest message takes so many times less than the server may send: labels and the like have room beside it."""
 
 RoleOf = Callable[[str, int], str | None]
 """What the head of a site does; None where nobody knows."""
@@ -76,6 +82,11 @@ def is_small(record: Record, largest: int = LARGEST_SIDE) -> bool:
     numbers = sum(one.n_heads * one.shape[0] * one.shape[1] for one in record.values())
     longest = max((side for one in record.values() for side in one.shape), default=0)
     return 4 * numbers <= MOST_BYTES and longest <= largest
+
+
+def most_sent() -> int:
+    """Bytes of numbers that one message may hold."""
+    return int(st.get_option("server.maxMessageSize")) * MEGABYTE // MESSAGES
 
 
 def bring(
@@ -217,8 +228,10 @@ def all_heads_panel(shown: BrowserRecord, origin: Provenance, role_of: RoleOf | 
             continue
         layers, size = layers_of[kind], None
         if not shown.is_whole:
-            arrays = _in_blocks(shown, layers)
-            size = first.reduced(LARGEST_SIDE).values.shape
+            found = _in_blocks(shown, layers)
+            if found is None:
+                return
+            arrays, size = found
         grids[kind] = Grid(
             origin.stem("all-heads", kind),
             origin.about(plain("files.all_heads", kind=kind_title(kind)), first),
@@ -229,18 +242,27 @@ def all_heads_panel(shown: BrowserRecord, origin: Provenance, role_of: RoleOf | 
     views.heads.of_record(shown.local, "all-heads", arrays, grids=grids, **views.axes_of_heads())
 
 
-def _in_blocks(shown: BrowserRecord, layers: Sequence[AttentionMap]) -> dict[str, np.ndarray]:
-    """Every head of a kind in blocks of at most `LARGEST_SIDE` a side; what any layer shows is visible."""
+def _in_blocks(
+    shown: BrowserRecord, layers: Sequence[AttentionMap]
+) -> tuple[dict[str, np.ndarray], tuple[int, ...]] | None:
+    """Every head of a kind in blocks of at most `LARGEST_SIDE` a side, and how many these are; None where stopped.
+
+    What any layer shows is visible. Others go first between two layers.
+    """
     choice = shown.choice
+    side = min(LARGEST_SIDE, isqrt(most_sent() // sum(one.n_heads for one in layers)))
 
-    def compute() -> dict[str, np.ndarray]:
-        pictures = [
-            [one.reduced(LARGEST_SIDE) for one in layer.pictures(choice.words, choice.special)[:-1]] for layer in layers
-        ]
-        values = np.array([[picture.values for picture in row] for row in pictures], dtype=np.float32)
-        return views.thumbnail_codes(values, np.logical_or.reduce([row[0].visible for row in pictures]))
+    def compute(progress: Callable[[float], None]) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
+        report, found = letting_others(progress), []
+        with forward_slot():
+            for done, layer in enumerate(layers):
+                report(done / len(layers))
+                found.append(layer.thumbnails(choice.words, choice.special, side))
+        values = np.array([heads for heads, _ in found], dtype=np.float32)
+        return views.thumbnail_codes(values, np.logical_or.reduce([seen for _, seen in found])), values.shape[2:]
 
-    return cached_result("heads-in-blocks", (shown.key, choice.kind, choice.words, choice.special), compute)
+    key = (shown.key, choice.kind, choice.words, choice.special)
+    return with_progress("heads-in-blocks", key, plain("your_model.thumbnails"), compute)
 
 
 def heatmap_panel(shown: BrowserRecord, origin: Provenance) -> None:
@@ -305,11 +327,13 @@ def matrix(picture: Picture, *, stem: str, facts: Sequence[str] = (), **drawing:
 def measures_panel(record: Record, key: Hashable, origin: Provenance) -> None:
     """A row of numbers for each head."""
 
-    def measured() -> pd.DataFrame:
-        render_slots.give_back()  # a long text takes seconds
-        return record.measures()
+    def measured(progress: Callable[[float], None]) -> pd.DataFrame:
+        with forward_slot():
+            return record.measures(letting_others(progress))
 
-    table = cached_result("measures", key, measured)
+    table = with_progress("measures", (key,), plain("your_model.view_measures"), measured)
+    if table is None:
+        return
     columns = {
         name: st.column_config.NumberColumn(
             plain(f"atlas.measure_{name}"), help=plain(f"atlas.measure_{name}_help"), format="%.3f"

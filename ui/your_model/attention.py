@@ -35,11 +35,12 @@ from transformer.sequences.task import SequenceTask
 from transformer.text.tokenizers import IdTokenizer
 from ui.components.views import LARGEST_SIDE, all_heads, heatmap_window
 from ui.shared import address, controls, files, record_views, writing
-from ui.shared.controls import MEAN, kind_name, kinds, layer_and_head
+from ui.shared.controls import MEAN, MOST_LISTED, kind_name, kinds, layer_and_head
 from ui.shared.files import Provenance, save_button, table
 from ui.shared.part import in_page, part
 from ui.shared.writing import token_strip
 from ui.store import runs, store
+from ui.store.cache import cached_result
 from ui.store.progress import with_progress
 from ui.texts import plain, said, t
 
@@ -201,11 +202,11 @@ ROWS, COLUMNS = "rows", "columns"
 DOWNLOADS = "downloads"
 """The view that the server draws, and that follows the chosen head."""
 
-AT_ONCE = 60_000_000
-"""Weights of a record that is shown as short texts are, whose maps are computed whole."""
+AT_ONCE, MOST_SMALL = 60_000_000, 2_048
+"""Weights and heads of a record that is shown as short texts are, whose maps are computed whole."""
 
-MOST_SMALL, MOST_PASSED = 1_024, 10**11
-"""Heads that are seen all at once, and weights that are computed for it."""
+MOST_TOGETHER, MOST_PASSED = 2**32, 2**34
+"""Weights that are computed for all heads seen small, and for one that is looked at: a minute, in steps."""
 
 
 def maps_panel(shown: ModelRun, key: tuple[Hashable, ...], whole: ModelRun | None = None) -> None:
@@ -216,7 +217,7 @@ def maps_panel(shown: ModelRun, key: tuple[Hashable, ...], whole: ModelRun | Non
     if is_wide(shown.record):
         _window_panel(shown, key)
         return
-    first = controls.surest((whole or shown).record)
+    first = cached_result("first-head", key, lambda: controls.surest((whole or shown).record))
     _part_of(shown, lambda run: _draw(run, first, key))
 
 
@@ -277,8 +278,14 @@ def _is_long(checkpoint: Checkpoint, text: str) -> bool:
 
 def is_wide(record: Record) -> bool:
     """Whether a record's maps are seen here: they are long, or too many to be computed at one time."""
-    longest = max(max(one.shape) for one in record.values())
-    return longest > MAX_POSITIONS or sum(map(_numbers, record.values())) > AT_ONCE
+    maps, heads = list(record.values()), [one.n_heads for one in record.values()]
+    return (
+        max(max(one.shape) for one in maps) > MAX_POSITIONS
+        or max(len(maps), *heads) > MOST_LISTED
+        or sum(heads) > MOST_SMALL
+        or sum(map(_cost, maps)) > AT_ONCE
+        or max(one.n_heads * one.shape[0] * one.shape[1] for one in maps) > record_views.most_sent() // 2
+    )
 
 
 def _window_panel(shown: ModelRun, key: tuple[Hashable, ...]) -> None:
@@ -287,26 +294,36 @@ def _window_panel(shown: ModelRun, key: tuple[Hashable, ...]) -> None:
     available = kinds(record)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         kind = next(iter(available))
-        if len(available) > 1:
+        if len(available) > MOST_LISTED:
+            asked = address.line(t("translate.attention"), kind, key="kind", width=360)
+            if asked not in available:
+                st.info(t("your_model.no_such_group", name=asked, shown=kind))
+            kind = asked if asked in available else kind
+        elif len(available) > 1:
             kind = address.choice(t("translate.attention"), list(available), key="kind", form="list", text=kind_name)
         sites = available[kind]
         called, head = layer_and_head(record, {str(i): site for i, site in enumerate(sites)}, ("0", "0"))
     layer = int(called)
-    maps = [record[site] for site in sites]
-    n_heads, attention = sum(one.n_heads for one in maps), maps[layer]
+    maps, attention = [record[site] for site in sites], record[sites[layer]]
     overview, detail = st.columns([1, 2], gap="medium")
-    if n_heads > MOST_SMALL or sum(map(_numbers, maps)) > MOST_PASSED:
-        overview.info(t("your_model.many_heads", heads=n_heads, positions=max(attention.shape)))
-    else:
-        small = with_progress("long_thumbnails", (*key, kind), plain("your_model.thumbnails"), partial(_small, maps))
+    is_seen, above = _are_seen(maps), 0
+    if not is_seen:
+        heads, maps, above = sum(one.n_heads for one in maps), [attention], layer
+        overview.info(t("your_model.many_heads", heads=heads, positions=max(attention.shape)))
+    if is_seen or _are_seen(maps):
+        what = (*key, kind, above)
+        small = with_progress("long_thumbnails", what, plain("your_model.thumbnails"), partial(_small, maps))
         if small is None:
             return
         with overview:
             all_heads(
-                small, None, None if head == MEAN else (layer, head), key="all-heads",
-                on_pick=lambda *one: address.put(layer=one[0], head=one[1]),
+                small, None, None if head == MEAN else (layer - above, head), key="all-heads", first=above,
+                on_pick=lambda *one: address.put(layer=above + one[0], head=one[1]),
             )  # fmt: skip
     with detail:
+        if (_cost(attention) if head == MEAN else attention.source.head_cost) > MOST_PASSED:
+            st.info(t("your_model.long_head", positions=max(attention.shape)), icon=":material/info:")
+            return
         zoom = _zoomed(key, attention, head)
         if zoom is None:
             return
@@ -363,8 +380,13 @@ def _span(text: str | None, length: int) -> slice:
     return slice(first - 1, last) if 1 <= first <= last <= length else slice(0, length)
 
 
-def _numbers(attention: AttentionMap) -> int:
-    return attention.n_heads * attention.shape[0] * attention.shape[1]
+def _cost(attention: AttentionMap) -> int:
+    return attention.n_heads * attention.source.head_cost
+
+
+def _are_seen(maps: list[AttentionMap]) -> bool:
+    """Whether all heads of some layers are shown at one time."""
+    return sum(one.n_heads for one in maps) <= MOST_SMALL and sum(map(_cost, maps)) <= MOST_TOGETHER
 
 
 def _small(maps: list[AttentionMap], progress: Callable[[float], None]) -> Float[np.ndarray, "layer head row column"]:

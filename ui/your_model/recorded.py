@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from transformer import Record
 from transformer.attention.interventions.value import to_text
+from transformer.attention.measures import some_heads
 from transformer.errors import RecordError
 from transformer.messages import Message
 from transformer.plots.picture import UNSURE, Picture, Quantity
@@ -110,8 +111,7 @@ def _panels(
 
     def views() -> None:
         heads.maps_panel(shown, (key,))
-        if not heads.is_wide(record):
-            st.caption(t("your_model.first_head"))
+        st.caption(t("your_model.first_of_long") if heads.is_wide(record) else controls.surest_note(record))
 
     panels: dict[str, Callable[[], None]] = {
         "attention": views,
@@ -171,13 +171,13 @@ def _most_different(one: Record, others: Sequence[Record]) -> tuple[int, int]:
     """Layer and head of the first kind that differ most at one cell; the first ones where that is not known."""
     sites = next(iter(controls.kinds(one).values()))
     found = (0.0, 0, 0)
-    for layer, site in enumerate(sites):
-        mine = one[site]
-        for theirs in (other.maps[site] for other in others if site in other.maps):
+    for layer, some in some_heads([one[site] for site in sites], share=len(others) + 1):
+        mine = one[sites[layer]]
+        for theirs in (other.maps[mine.site] for other in others if mine.site in other.maps):
             if (mine.n_heads, mine.shape) == (theirs.n_heads, theirs.shape):
-                distance = np.abs(mine.all_weights() - theirs.all_weights()).max(axis=(1, 2))
+                distance = np.abs(mine.some_weights(some) - theirs.some_weights(some)).max(axis=(1, 2))
                 if distance.max() > found[0]:
-                    found = float(distance.max()), layer, int(distance.argmax())
+                    found = float(distance.max()), layer, some[int(distance.argmax())]
     return found[1:]
 
 
