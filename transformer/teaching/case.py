@@ -49,6 +49,17 @@ class Table:
         return cls(rows, columns, np.full((len(rows), len(columns)), np.nan))
 
 
+@dataclass(frozen=True)
+class Between:
+    """All numbers from `low` to `high`; counts are a `range`."""
+
+    low: float = -np.inf
+    high: float = np.inf
+
+    def __contains__(self, number: float) -> bool:
+        return self.low <= number <= self.high
+
+
 @dataclass(frozen=True, eq=False)
 class Case:
     """One question about one run.
@@ -57,6 +68,7 @@ class Case:
     several indices, or the weights of a row; `results` are fields that the explanation has besides `asked`, `scores`
     one number an option that says how far a wrong choice was from the right one, and `shown` the numbers behind the
     answer. Options that are cells of a picture, in reading order, have `cells`: the labels of its rows and columns.
+    `possible` are the numbers that some run could give: no other one is right, however near.
     """
 
     answer: tuple[float, ...]
@@ -67,6 +79,7 @@ class Case:
     given: Table | None = None
     shown: Table | None = None
     cells: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    possible: Between | range = Between()
 
     @property
     def explained(self) -> dict[str, object]:
@@ -177,11 +190,12 @@ class Verdict(NamedTuple):
     """A prediction beside the answer.
 
     `off` is how far it is: of a number the difference, of a choice that of the scores (NaN where options have none),
-    of a set or an order how many are wrong, of a row its Jensen-Shannon distance.
+    of a set or an order how many are wrong, of a row its Jensen-Shannon distance. `possible`: some run could give it.
     """
 
     right: bool
     off: float
+    possible: bool = True
 
 
 def judged(question: Question, case: Case, guess: tuple[float, ...]) -> Verdict:
@@ -200,5 +214,6 @@ def judged(question: Question, case: Case, guess: tuple[float, ...]) -> Verdict:
     elif question.kind == "order":
         off = float(sum(one != other for one, other in zip_longest(answer, guess)))
     else:
-        off = abs(guess[0] - answer[0])
+        off, possible = abs(guess[0] - answer[0]), guess[0] in case.possible
+        return Verdict(possible and off <= question.tolerance, off, possible)
     return Verdict(off <= question.tolerance, off)

@@ -31,6 +31,8 @@ class Question(Placed):
     kind: Kind = "number"
     reads: Reads = "translator"
     tolerance: float = 0.0
+    unit: str = ""
+    """What the scores of its options are, if they have any: one of the catalogue's `questions.unit_`."""
     fixed: int = 0
     """How many options stand in the texts; 0 where they come from the run."""
     formula: str = ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -18,13 +19,13 @@ from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import source_sentence, target_sentence
 from transformer.nn.kmer import KmerClassifier, windows
 from transformer.nn.masks import Mask
-from transformer.nn.search import DecodingOptions
+from transformer.nn.search import BeamTree, DecodingOptions
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.runs.concurrency import run_of
 from transformer.runs.translate import translate
 from transformer.runs.what_if import head_sweep
 from transformer.sites import Site
-from transformer.teaching.case import EXACT, Case, Live, Table, answer, choice, comparison
+from transformer.teaching.case import EXACT, Between, Case, Live, Table, answer, choice, comparison
 from transformer.teaching.toy_answers import BESIDE, LONGER
 
 PAIRS = (("two dogs run", BESIDE), ("a man rides a red bicycle", LONGER))
@@ -92,12 +93,17 @@ def heads_that_point_there(live: Live) -> Case:
     columns = groups(live.translation.axes.source, True)[int(deciding.answer[0])]
     largest = [int(one.weights(head)[live.middle].argmax()) for one in live.cross for head in range(one.n_heads)]
     hits = sum(one in columns for one in largest)
-    return answer(hits, {**deciding.asked, "word": deciding.explained["best"], "heads": len(largest)})
+    asked = {**deciding.asked, "word": deciding.explained["best"], "heads": len(largest)}
+    return answer(hits, asked, possible=range(len(largest) + 1))
 
 
 def layer_that_knows(live: Live) -> Case:
-    """The first decoder layer from which on the middle token is the likeliest to the end, by the logit lens."""
-    run, step = live.translation, live.middle
+    """The first decoder layer from which on a token is the likeliest to the end, by the logit lens.
+
+    The token is the one nearest to the middle that is likeliest in the end: a beam writes others, too.
+    """
+    run = live.translation
+    step = min(range(len(run.steps)), key=lambda i: (run.steps[i].rank > 0, abs(i - live.middle)))
     with run_of(live.checkpoint):
         ids = torch.tensor([run.source_ids]), torch.tensor([live.read])
         found = lens(live.checkpoint.model, *ids, run.target_ids)
@@ -111,8 +117,9 @@ def layer_that_knows(live: Live) -> Case:
 def sure_of_next(live: Live) -> Case:
     """In which of three ranges the probability of the likeliest token lies at one step."""
     steps = live.translation.steps
-    likeliest = steps[min(POSITION, len(steps) - 1)].likeliest
-    best, asked = likeliest[0], {"read": _typed("".join(one.text for one in steps[:POSITION]))}
+    at = min(POSITION, len(steps) - 1)
+    likeliest = steps[at].likeliest
+    best, asked = likeliest[0], {"read": _typed("".join(one.text for one in steps[:at]))}
     results = {"token": _typed(best.text), "probability": best.probability}
     given = Table.empty(("p",), tuple(sorted(one.text for one in likeliest)))
     return answer(np.searchsorted(BINS, best.probability), asked, results=results, given=given)
@@ -128,13 +135,17 @@ def greedy_or_beam(live: Live) -> Case:
 
 
 def log_prob_of_a_reference(live: Live) -> Case:
-    """The log-probability of a translation by hand, or of the model's own greedy text where there is none."""
-    own = live.translation
-    target = REFERENCES.get(live.text) or live.again(beam=1).text
+    """The log-probability of another text than the model's own: a translation by hand, or the best that it dropped."""
+    own, writer = live.translation, live.checkpoint.translator()[2]
+    tree = cast(BeamTree, own.tree)  # nothing was forced
+    searched = (writer.decode(tree.path(one.id)) for one in (*tree.hypotheses(), *tree.left_behind()))
+    target = next(one for one in (REFERENCES.get(live.text), *searched) if one and one != own.text)
     forced = translate(live.checkpoint, live.text, forced=target)
-    texts, chances = zip(*((one.text, [one.probability]) for one in forced.steps), strict=True)
-    asked = {"target": target, "own": own.log_prob, "text": own.text}
-    return answer(forced.log_prob, asked, shown=Table(texts, ("p",), np.array(chances)))
+    texts, chances = zip(*((one.text, one.probability) for one in forced.steps), strict=True)
+    asked, least = {"target": target, "own": own.log_prob, "text": own.text}, int(np.argmin(chances))
+    results = {"token": _typed(texts[least]), "cost": -float(np.log(chances[least]))}
+    shown = Table(texts, ("p",), np.array(chances)[:, None])
+    return answer(forced.log_prob, asked, results=results, shown=shown, possible=Between(high=0.0))
 
 
 def heads_that_can_go(live: Live) -> Case:
@@ -145,7 +156,8 @@ def heads_that_can_go(live: Live) -> Case:
     for site, head in ((one, head) for one in record.sites for head in range(record[one].n_heads)):
         with intervening([Intervention(site, "zero", heads=(head,))]):
             without.append(translate(live.checkpoint, live.text, options).text)
-    return answer(without.count(clean.text), {"n": len(without), "text": clean.text})
+    asked = {"n": len(without), "text": clean.text}
+    return answer(without.count(clean.text), asked, possible=range(len(without) + 1))
 
 
 def most_hurtful_head(live: Live) -> Case:
@@ -172,21 +184,22 @@ def units_that_fire(live: Live) -> Case:
     above = feed_forward_board(live.run, "decoder", layer)["B"].values > 0
     asked, results = {"units": above.shape[1], "layer": layer}, {"at_once": 100 * float(above.mean())}
     given = Table.empty(live.run.labels("decoder"), ("> 0",))
-    return answer(above.any(axis=0).sum(), asked, results=results, given=given)
+    return answer(above.any(axis=0).sum(), asked, results=results, given=given, possible=range(above.shape[1] + 1))
 
 
 def start_on_itself(live: Live) -> Case:
     """The weight that the first token of the decoder puts on itself in masked self-attention."""
     found = live.translation.record[Site("decoder.0.self")]
     shown = Table(found.queries.labels[:1], found.keys.labels, found.weights(0)[:1].astype(float))
-    return answer(shown.values[0, 0], {"token": shown.columns[0]}, shown=shown)
+    return answer(shown.values[0, 0], {"token": shown.columns[0]}, shown=shown, possible=Between(0.0, 1.0))
 
 
 def shifted_mask_loss(live: Live) -> Case:
     """The loss with a causal mask that is shifted by one, beside that with the right one."""
     batch, _ = _batch(live)
     right, wrong = (masks.damage(live.checkpoint, batch, how) for how in ("right", "shift"))
-    results = {"broken": wrong.loss, "same": float(right.translations == wrong.translations)}
+    same = sum(one == other for one, other in zip(right.translations, wrong.translations, strict=True))
+    results = {"broken": wrong.loss, "same": same, "n": len(right.translations)}
     n = int(batch.real[1][0].sum())
     tokens = batch.target_labels[0][:n]
     mask = masks.table(masks.broken_mask(Mask(causal=True), "shift", n, n), n, n, 0)
@@ -207,11 +220,11 @@ def without_padding_mask(live: Live) -> Case:
 
 
 def label_of_training(live: Live) -> Case:
-    """The token that the decoder is to write at the fourth position of a training pair."""
+    """The token that the decoder is to write near the fourth position of a training pair, where it reads another."""
     target = REFERENCES.get(live.text) or live.translation.text
     batch = training_batch(live.checkpoint, [(live.text, target)])
     read, labels = batch.read[0], batch.labels[0]
-    at = min(POSITION, len(labels) - 1)
+    at = min(range(len(labels)), key=lambda i: (labels[i] == read[i], abs(i - POSITION)))
     options = tuple(dict.fromkeys((read[at - 1], read[at], labels[at], labels[min(at + 1, len(labels) - 1)])))
     asked, results = {"column": at + 1, "read": " ".join(read)}, {"read": read[at], "label": labels[at]}
     given = Table.empty(("→",), tuple(f"{i}: {one}" for i, one in enumerate(read, 1)))
@@ -222,7 +235,7 @@ def windows_of_a_sequence(live: Live) -> Case:
     """Positions of a k-mer classifier's encoder: windows of all widths over a short sequence."""
     widths = tuple(live.checkpoint.model_as(KmerClassifier).config.widths)
     letters = 2 * max(widths)
-    return answer(len(windows(letters, widths)), {"n": letters, "widths": " · ".join(map(str, widths))})
+    return answer(len(windows(letters, widths)), {"n": letters, "widths": ", ".join(map(str, widths))})
 
 
 def rows_of_cross(live: Live) -> Case:
@@ -240,7 +253,8 @@ def _typed(piece: str) -> str:
 def _percent(labels: tuple[str, ...], shares: np.ndarray, **results: float) -> Case:
     """The mean of one share a position, in percent."""
     shown = Table(labels, ("%",), 100 * shares, 1)
-    return answer(shown.values.mean(), results=results, given=Table.empty(labels, shown.columns), shown=shown)
+    given, possible = Table.empty(labels, shown.columns), Between(0.0, 100.0)
+    return answer(shown.values.mean(), results=results, given=given, shown=shown, possible=possible)
 
 
 def _swept(live: Live, pick: Callable[[np.ndarray], np.intp]) -> Case:
@@ -253,9 +267,10 @@ def _swept(live: Live, pick: Callable[[np.ndarray], np.intp]) -> Case:
 
 
 def _batch(live: Live) -> tuple[masks.Batch, tuple[str, ...]]:
-    """The sentence and a shorter one, in one padded batch; and the sources as texts."""
+    """The sentence and one of another length, in one padded batch; and the sources as texts."""
     own = (live.text, REFERENCES.get(live.text) or live.translation.text)
-    pairs = (PAIRS[0], own) if live.typed else PAIRS
+    others = (one for one in PAIRS if len(source_sentence(live.checkpoint, one[0]).ids) != len(live.source.ids))
+    pairs = (next(others), own) if live.typed else PAIRS
     sources = [source_sentence(live.checkpoint, source) for source, _ in pairs]
     targets = [target_sentence(live.checkpoint, target) for _, target in pairs]
     batch = masks.Batch.for_model(sources, targets, live.checkpoint.model_as(Seq2Seq))

@@ -16,7 +16,7 @@ from transformer.lessons.positions import Variant, likeness, position_table, rot
 from transformer.lessons.run import Run, in_float64
 from transformer.lessons.sentences import toy_layers, toy_transformer
 from transformer.nn.masks import Mask
-from transformer.teaching.case import EXACT, Case, Live, Table, answer, choice, comparison
+from transformer.teaching.case import EXACT, Between, Case, Live, Table, answer, choice, comparison
 from transformer.training.snapshots import Learning
 from transformer.training.tasks import Settings
 
@@ -93,7 +93,8 @@ def plus_five(live: Live) -> Case:
 def blind_row(live: Live) -> Case:
     """A weight in a row in which every key is hidden by a large negative number."""
     shown = Table.of(live.board(side="decoder", recipe=Recipe(blind=0, hiding="large"))["A0"], 0)
-    return answer(shown.values[0, 0], {"n": len(shown.columns), "query": shown.rows[0]}, shown=shown)
+    asked = {"n": len(shown.columns), "query": shown.rows[0]}
+    return answer(shown.values[0, 0], asked, shown=shown, possible=Between(0.0, 1.0))
 
 
 def one_head_instead(live: Live) -> Case:
@@ -117,7 +118,7 @@ def gradient_without_root(live: Live) -> Case:  # noqa: ARG001  (drawn vectors, 
     found = growth()
     without, with_root = found.gradient[:, found.sizes.index(WIDE)].tolist()
     given = Table(("√d_k",), tuple(f"d_k = {size}" for size in found.sizes), found.gradient[1:])
-    return answer(without, {"with_root": with_root, "d_k": WIDE}, given=given)
+    return answer(without, {"with_root": with_root, "d_k": WIDE}, given=given, possible=Between(0.0, 0.25))
 
 
 def visible_words(live: Live) -> Case:
@@ -156,8 +157,9 @@ def answers_or_diagonal(live: Live) -> Case:  # noqa: ARG001  (letters, no sente
         run.advance(run.update + EVERY)
         found = run.snapshot(keeps=False).measures
         accuracy, weight = found.accuracy, found.sharpest[2] if found.sharpest else 0.0
-    asked = {"length": run.settings.held_out().shape[1]}
-    results = {"update": run.update, "accuracy": accuracy, "weight": weight}
+    unseen = run.settings.held_out()
+    asked = {"length": unseen.shape[1]}
+    results = {"update": run.update, "accuracy": accuracy, "weight": weight, "n": len(unseen)}
     given = Table.empty((f"{RIGHT:.0%}", f"{SHARP:g}"), tuple(map(str, range(EVERY, 10 * EVERY, EVERY))))
     return answer(accuracy < RIGHT, asked, results=results, given=given)
 

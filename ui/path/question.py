@@ -13,6 +13,7 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from transformer.lessons.board import Board, Matrix
+from transformer.messages import catalogue
 from transformer.teaching.answers import TRUTHS
 from transformer.teaching.case import Case, Live, judged
 from transformer.teaching.data import Question, Reads
@@ -22,7 +23,7 @@ from ui.shared import address, controls
 from ui.store import store
 from ui.store.cache import cached
 from ui.store.refs import Revision
-from ui.texts import as_text, plain, t
+from ui.texts import as_text, language, plain, t
 
 GUESS, SHOWN = "guess", "revealed"
 """The prediction, and whether the answer is revealed: of the step that is open."""
@@ -69,8 +70,12 @@ class Asked:
 
     @property
     def why(self) -> str:
-        """Why the answer is what it is."""
-        return plain(f"questions.{self.question.name}_why", **self.case.explained)
+        """Why the answer is what it is; where an answer has a reason of its own, that comes last."""
+        name = f"questions.{self.question.name}_why"
+        own = [f"{name}_{self.case.answer[0]:.0f}"] if self.question.fixed else []
+        return " ".join(
+            plain(one, **self.case.explained) for one in (name, *filter(catalogue(language()).__contains__, own))
+        )
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -208,13 +213,15 @@ def _revealed(asked: Asked, guess: tuple[float, ...]) -> None:
         st.markdown(f"**{truth}** · {t('questions.nothing')} {why}")
         return
     result, name = judged(question, found, guess), str(question.kind)
-    fields: dict[str, float] = {"agrees": 1 - result.off, "off": result.off}
+    fields: dict[str, object] = {"agrees": 1 - result.off, "off": result.off}
     if name in {"several", "order"}:
         fields["off"] = int(result.off)
     elif name == "choice" and found.scores:
-        fields = {"mine": found.scores[int(guess[0])], "best": found.scores[int(found.answer[0])]}
-    elif name == "choice":
-        name = "other"
+        unit = f"questions.unit_{question.unit}"
+        mine, best = (plain(unit, value=found.scores[int(one[0])]) for one in (guess, found.answer))
+        fields = {"mine": mine, "best": best}
+    elif name == "choice" or not result.possible:
+        name = "other" if result.possible else "impossible"
     said = t("questions.right" if result.right else f"questions.off_{name}", **fields)
     icon = ":material/check_circle:" if result.right else ":material/cancel:"
     st.markdown(f"{icon} **{truth}** · {t('questions.yours', guess=asked.words(guess))} · {said} {why}")
