@@ -21,9 +21,14 @@ _LANGUAGE = st.components.v2.component(
       if (root.dataset.lit === data.lit) return;
       root.dataset.lit = data.lit;
       const look = (left) => {
-        const found = data.lit && root.dataset.lit === data.lit && document.querySelector(data.lit);
-        if (found && found.getBoundingClientRect().top > 0.6 * innerHeight) found.scrollIntoView({ block: "center" });
-        if (left && data.lit) setTimeout(look, 250, left - 1); // what is drawn above it moves it
+        if (!data.lit || root.dataset.lit !== data.lit || innerWidth < 640) return; // a phone has no room for both
+        const [found, asked] = [data.lit, ".st-key-path-strip"].map((one) => document.querySelector(one));
+        const [top, bottom] = [found?.getBoundingClientRect().top, asked?.getBoundingClientRect().bottom];
+        if (top > 0.6 * innerHeight || top < bottom) {
+          found.style.scrollMarginTop = `${bottom + 16}px`; // the question stays at the top
+          found.scrollIntoView();
+        }
+        if (left) setTimeout(look, 250, found ? left - 1 : left); // what is drawn above it moves it
       };
       look(8);
     };""",
@@ -35,7 +40,7 @@ of, which it scrolls to once; `ui.frame` said the language of the address that i
 def heading(title: str, line: str) -> None:
     """The page's title, a line that says what it shows, and the tour's strip, which may end the page here."""
     upload_guard.page_begins(page_state().page or "")
-    above = st.container() if strip.step() else None
+    above = st.container(key="path-above") if strip.step() else None
     if strip.view() != strip.PRESENT and above is None:
         st.title(title, anchor=False)
         st.caption(line)

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from urllib.parse import parse_qs, urlparse
+from urllib.parse import parse_qs, urlencode, urlparse
 
 import pytest
 from playwright.sync_api import expect
@@ -91,6 +91,29 @@ def test_the_whole_tour_is_walked_by_the_keyboard_alone(opened):
     with visit.run():
         page.keyboard.press("ArrowLeft")
     until(page, at_step, page, TOUR[-2])
+
+
+ASKED = """() => {
+  const asked = document.querySelector(".st-key-path-strip").getBoundingClientRect();
+  const over = document.elementFromPoint(asked.x + 20, asked.bottom - 20);
+  return asked.top >= 0 && asked.bottom < 0.6 * innerHeight && !!over.closest(".st-key-path-strip");
+}"""
+"""Whether the strip is seen whole, and nothing lies over it."""
+
+
+@pytest.mark.parametrize("label", ["4", "16", "A2", "B1"])
+def test_question_and_answer_stay_on_screen_beside_what_is_lit(opened, label: str):
+    one = next(one for one in steps() if one.label == label)
+    visit = opened(f"{page_path(one.page)}?{urlencode({**one.address, 'tour': label})}", width=1280, height=800)
+    page, lit = visit.page, f".st-key-{re.sub('[^a-zA-Z0-9_-]', '-', one.lit)}"
+    page.locator(".st-key-path-reveal button").wait_for()
+    with visit.run():
+        page.keyboard.press("r")
+    main = page.get_by_test_id("stMain")
+    for _ in range(2):
+        until(page, lambda: page.evaluate(BOX, lit) and page.evaluate(ASKED))
+        main.evaluate("one => one.scrollBy(0, 300)")  # a reader goes on
+    assert main.evaluate("one => one.scrollTop") > 0
 
 
 def test_a_prediction_is_clicked_on_the_picture(opened):

@@ -165,6 +165,8 @@ def strip() -> None:
         _note_what_was_done()
         with st.container(horizontal=True, vertical_alignment="center", key="path-way", gap="small"):
             _ways(here)
+        if not here.question and not is_done(here):
+            st.caption(t("tour.do"))
         if not is_here(here):
             link(here, t("tour.to_step", label=here.label), "path-return")
             return
@@ -191,8 +193,6 @@ def _ways(here: Step) -> None:
         link(steps()[at - 1], t("tour.back"), "path-back")
     st.markdown(f"**{t('tour.progress', label=here.label, done=count, count=len(every))}**", width="content")
     st.markdown(sentence_of(here), width="stretch")
-    if not here.question and not is_done(here):
-        st.caption(t("tour.do"), width="content")
     if at + 1 < len(steps()):
         link(steps()[at + 1], t("tour.next"), "path-next")
     with st.container(key="path-leave", width="content"):
