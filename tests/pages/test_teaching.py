@@ -1,5 +1,6 @@
 """The tour on its pages: each address shows what its step speaks of, and no answer is sent before it is revealed."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from ui.path import question
 from ui.path.question import GUESS, SHOWN
 from ui.path.strip import DONE, STEP, lesson_link
 from ui.shared.state import STATE
-from ui.texts import KEY
+from ui.texts import KEY, plain
+
+KITCHEN = "Someone is cooking dinner in a small kitchen."
 
 CLICKED = {"cell", "part", "window"}
 """Parameters that a click writes, and no control owns."""
@@ -162,3 +165,33 @@ def test_every_control_of_a_page_can_be_taken_out(page: str) -> None:
     hidden = [key for key in known if key != KEY]
     at = fine(opened(page, hide=".".join(hidden), lock="1"))
     assert set(hidden) & keys_of(at._tree) == set()
+
+
+def test_a_locked_link_offers_no_preset_that_sets_what_it_fixes() -> None:
+    """Not where a lock refuses the value, nor where the link gives one of its own; elsewhere all are offered."""
+    offered = lambda **link: set(fine(opened("attention_steps", **link)).menu_button[0].proto.options)  # noqa: E731
+    every = offered()
+    hot = plain("attention_steps.try_hot")
+    assert hot in every
+    for link in ({"hide": "temperature", "lock": "1"}, {"hide": "temperature~2%2E5"}):
+        assert every - offered(**link) == {hot}
+    assert offered(hide="temperature") == every
+    keys = keys_of(fine(opened("translate", hide="text", lock="1"))._tree)
+    assert "examples" not in keys
+    assert "examples" in keys_of(fine(opened("translate"))._tree)
+
+
+@pytest.mark.parametrize(("guess", "said"), [("1", "No run gives that number."), ("-7.5", "Right."), ("-12", "Off by")])
+def test_a_prediction_that_no_run_can_give_is_never_right(guess: str, said: str) -> None:
+    """The log-probability of the lesson's reference is -8.96; up to 2 beside it are right, above 0 nothing is."""
+    known = {"view": "questions", "question": "log_prob_of_a_reference", "text": KITCHEN, GUESS: guess}
+    at = fine(opened("teaching", **known, **{SHOWN: "log_prob_of_a_reference"}))
+    assert any(said in one.value and "-8.962" in one.value for one in at.markdown)
+
+
+@pytest.mark.parametrize(
+    ("guess", "said"), [("0", r"Your choice: -?0\.\d{3} nats\. The right one: 3\.2\d\d nats\."), ("7", "Right")]
+)
+def test_a_wrong_choice_is_measured_in_a_unit(guess: str, said: str) -> None:
+    at = fine(at_step(step("1"), **{GUESS: guess, SHOWN: "deciding_word"}))
+    assert any(re.search(said, one.value) for one in at.markdown)

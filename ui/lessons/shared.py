@@ -108,11 +108,14 @@ def toy_words(*sides: Literal["source", "target"]) -> tuple[ToyWords, tuple[Sent
 def try_this(page: str, items: Mapping[str, Mapping[str, Any]]) -> None:
     """A list of settings worth seeing: a choice sets every control to what the item says, or to its default.
 
-    `items` maps a text of the page's catalogue to the settings. The list closes when one is chosen.
+    `items` maps a text of the page's catalogue to the settings. The list closes when one is chosen. What a lesson link
+    fixes is set by no item that is offered.
     """
-    said = {name: t(f"{page}.{name}") for name in items}
+    said = {name: t(f"{page}.{name}") for name, settings in items.items() if not address.fixed(*settings)}
+    if not said:
+        return
     st.menu_button(
-        t("lessons.try"), list(items), key=f"{page}.try", format_func=said.__getitem__, on_click=_set,
+        t("lessons.try"), list(said), key=f"{page}.try", format_func=said.__getitem__, on_click=_set,
         args=(f"{page}.try", items), icon=":material/lightbulb:", type="primary",
     )  # fmt: skip
 

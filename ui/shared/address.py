@@ -250,6 +250,11 @@ def parameter(key: str) -> str | None:
     return page_state().values.get(key)
 
 
+def fixed(*keys: str) -> bool:
+    """Whether a lesson link gives one of these keys its value: nothing else sets it, so nothing should offer to."""
+    return not page_state().fixed.isdisjoint(keys)
+
+
 def set_parameter(key: str, value: str | None) -> None:
     """Put a value under a key; None takes the key away."""
     put(**{key: value})

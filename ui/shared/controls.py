@@ -18,7 +18,7 @@ from transformer.runs.sequences.classify import LETTERS_AT_ONCE
 from transformer.runs.translate import MAX_CHARACTERS
 from transformer.sites import Site
 from ui.shared import subject
-from ui.shared.address import belong_to, choice, line, lines, parameter, put, stop, switch, tenths, whole
+from ui.shared.address import belong_to, choice, fixed, line, lines, parameter, put, stop, switch, tenths, whole
 from ui.shared.subject import MODEL, RECORD, SEQUENCE, TEXT, WORD
 from ui.store import log, runs, session_resources, store
 from ui.texts import KEY, as_text, language, plain, said, t
@@ -158,7 +158,7 @@ def examples_menu(checkpoint: Checkpoint, take: Callable[[str], None]) -> None:
         name = checkpoint.example_names.get(example, {}).get(language(), "")
         return as_text(f"{name}: {example}" if name else example)
 
-    if checkpoint.examples:
+    if checkpoint.examples and not fixed(TEXT):
         st.menu_button(
             t("translate.examples"), checkpoint.examples, key="examples", format_func=named,
             on_click=lambda: take(st.session_state["examples"]),

@@ -16,7 +16,7 @@ from transformer.sequences.tracks import LetterTrack, folded
 from transformer.sites import Site
 from ui.components.tracks.component import LetterAxis, Series, Stretch, Track, tracks
 from ui.shared import subject
-from ui.shared.address import belong_to, choice, lines, set_parameter
+from ui.shared.address import belong_to, choice, fixed, lines, set_parameter
 from ui.shared.controls import MAX_ADDRESS, MEAN, Selection, kinds, layer_and_head
 from ui.shared.files import save_button
 from ui.shared.subject import RECORD, SEQUENCE
@@ -94,7 +94,7 @@ def typed_sequence(checkpoint: Checkpoint, opening: str | None = None) -> FastaR
     """
     examples = checkpoint.examples
     text = sequence_field(opening or next(iter(examples), ""))
-    if examples:
+    if examples and not fixed(SEQUENCE):
         with st.popover(t("sequences.examples")):
             example_buttons(examples, list(map(header_of, examples)))
     record = chosen_record(list(islice(parse_fasta(text.split("\n")), MAX_RECORDS)))

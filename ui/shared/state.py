@@ -207,6 +207,12 @@ class PageState:
         listed = [one.partition("~") for one in self.values.get(HIDE, "").split(".") if one]
         return {key: unquote(value) if pins else None for key, pins, value in listed}
 
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The controls whose value a lesson link gives: nothing else sets them."""
+        locked = LOCK in self.values
+        return frozenset(key for key, value in self.hidden.items() if locked or value is not None)
+
     def hides(self, key: str, label: str) -> bool:
         """After a control is seeded: whether a link takes it out of the page. Any other is known by its label."""
         self.labels[key] = label
@@ -214,10 +220,9 @@ class PageState:
 
     def _said(self, key: str) -> str | None:
         """What the address says of a control; a link's own value, or a locked link, counts more than its key."""
-        hidden = self.hidden
-        if key in hidden and (hidden[key] is not None or LOCK in self.values):
+        if key in self.fixed:
             self.values.pop(key, None)
-            return hidden[key]
+            return self.hidden[key]
         return self.values.get(key)
 
     def written(

@@ -224,7 +224,7 @@ def _try_this(checkpoint: Checkpoint, screen: Screen) -> None:
 
     The list closes on a choice, which puts text and changes into the address. Nothing of it runs before it is opened.
     """
-    if not checkpoint.changed_examples:
+    if not checkpoint.changed_examples or address.fixed(screen.text_key):
         return
     with st.popover(t("what_if.try_this"), icon=":material/lightbulb:", key=OPEN, on_change="rerun") as found:
         if not found.open:
