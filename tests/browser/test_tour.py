@@ -186,7 +186,7 @@ def test_a_presented_page_is_large_and_sharp_and_has_no_tools(opened):
     expect(page.locator("h1")).to_be_visible()
 
 
-def test_the_handout_is_a_file_that_prints_a_question_a_page_with_the_answers_last(opened, tmp_path: Path):
+def test_the_handout_prints_two_questions_a_page_where_they_fit_with_the_answers_last(opened, tmp_path: Path):
     visit = opened("teaching?view=handout&made=tour")
     handout = tmp_path / "handout.html"
     handout.write_bytes(saved(visit.page.locator(".st-key-path-handout button"))[1])
@@ -208,7 +208,7 @@ def test_the_handout_is_a_file_that_prints_a_question_a_page_with_the_answers_la
     printed = paper.pdf(format="A4", prefer_css_page_size=True)
     paper.close()
     count = len(re.findall(rb"/Type\s*/Page\b(?!s)", printed))
-    assert len(TOUR) + 1 <= count <= len(TOUR) + 3
+    assert len(TOUR) / 2 < count < len(TOUR)
 
 
 def test_the_print_view_of_a_page_has_its_address_and_no_buttons(opened):

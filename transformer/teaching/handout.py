@@ -1,4 +1,7 @@
-"""A handout: one self-contained HTML file for A4 paper, a question a page, the answers last. It loads nothing."""
+"""A handout: one self-contained HTML file for A4 paper, the answers last. It loads nothing.
+
+A question takes half a page, or as much more as it needs; none is divided where a page holds it.
+"""
 
 import re
 from collections.abc import Sequence
@@ -14,20 +17,20 @@ from transformer.teaching.case import Table
 STYLE = """
 @page { size: A4; margin: 18mm; }
 * { box-sizing: border-box; print-color-adjust: exact; }
-body { font: 12pt/1.45 system-ui, sans-serif; color: #10171e; margin: 0 auto; max-width: 174mm; }
-section { break-after: page; display: flex; flex-direction: column; gap: 6mm; min-height: 255mm; }
-section:last-child { break-after: auto; }
-h1 { font-size: 15pt; margin: 0; } h2 { font-size: 13pt; margin: 0; } p { margin: 0; }
-.small, footer { font-size: 9pt; color: #47525d; }
+body { font: 11pt/1.4 system-ui, sans-serif; color: #10171e; margin: 0 auto; max-width: 174mm; }
+section { break-inside: avoid; display: flex; flex-direction: column; gap: 2mm; min-height: 128mm; }
+section:last-child { break-before: page; break-inside: auto; }
+h1 { font-size: 13pt; margin: 0; } h2 { font-size: 12pt; margin: 0; } p { margin: 0; }
+footer { font-size: 9pt; color: #47525d; }
 table { border-collapse: collapse; font-size: 10pt; } th { font-weight: 600; text-align: left; }
 .formula { font: italic 13pt/1.4 Cambria, "STIX Two Math", Georgia, serif; }
-.pictures { display: flex; flex-wrap: wrap; gap: 6mm; } .pictures td { min-width: 9mm; height: 7mm; }
-th, td { border: .3mm solid #9aa5b0; padding: .3em .65em; }
+.pictures { display: flex; flex-wrap: wrap; gap: 6mm; } .pictures td { min-width: 9mm; height: 6mm; }
+th, td { border: .3mm solid #9aa5b0; padding: .2em .65em; }
 td { text-align: right; font-variant-numeric: tabular-nums; }
 ol { margin: 0; padding-left: 7mm; columns: 2; }
-.line { border-bottom: .3mm solid #10171e; height: 12mm; } .lines { margin-top: auto; }
+.line { border-bottom: .3mm solid #10171e; height: 8mm; } .lines { margin-top: auto; }
 footer { display: flex; justify-content: space-between; align-items: end; gap: 6mm; overflow-wrap: anywhere; }
-footer img { flex: none; width: 30mm; height: 30mm; }
+footer img { flex: none; width: 22mm; height: 22mm; }
 .answer { margin-bottom: 3mm; break-inside: avoid; }
 """
 
@@ -37,7 +40,7 @@ LETTER, GAP, DIGITS, WIDTH = 0.66, 1.3, "0.000", 170.0
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """One page: what it says, what it asks, what is given, the answer for the last pages, and where it is shown."""
+    """One question: what it says, what it asks, what is given, the answer for the last pages, and where it is shown."""
 
     title: str
     sentence: str
@@ -52,7 +55,7 @@ class Sheet:
 def handout(title: str, sheets: Sequence[Sheet], language: str) -> str:
     """The whole document, in a language of the catalogue."""
     said = catalogue(language)
-    pages = [_page(sheet, number, said["tour.handout_answer"]) for number, sheet in enumerate(sheets, 1)]
+    pages = [_page(sheet, said["tour.handout_answer"]) for sheet in sheets]
     answers = "".join(
         f'<p class="answer"><b>{escape(sheet.title)}</b><br>{escape(sheet.answer)}</p>' for sheet in sheets
     )
@@ -82,12 +85,12 @@ def qr(address: str) -> str:
     return f'<img alt="" src="{segno.make(address, error="m").svg_data_uri(border=2)}">'
 
 
-def _page(sheet: Sheet, number: int, answer: str) -> str:
+def _page(sheet: Sheet, answer: str) -> str:
     pictures = "".join(table_html(one, coloured=True) for one in sheet.pictures)
     formula = re.sub(r"([_^])(\([^()]*\)|.)", _raised, escape(sheet.formula))
     options = "".join(f"<li>{escape(one)}</li>" for one in sheet.options)
     return (
-        f'<section><p class="small">{number}</p><h1>{escape(sheet.title)}</h1><p>{escape(sheet.sentence)}</p>'
+        f"<section><h1>{escape(sheet.title)}</h1><p>{escape(sheet.sentence)}</p>"
         f'<div class="pictures">{pictures}</div><p class="formula">{formula}</p>'
         f"<h2>{escape(sheet.question)}</h2>{f'<ol>{options}</ol>' if options else ''}"
         f'<div class="lines"><p>{escape(answer)}</p><div class="line"></div><div class="line"></div></div>'

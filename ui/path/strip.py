@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
 
@@ -88,6 +88,13 @@ def url(page: str, query: Mapping[str, str]) -> str:
     return f"{base}/{page_path(page)}" + (f"?{urlencode(query)}" if query else "")
 
 
+def say_if_only_here() -> None:
+    """Say, before an address leaves the app, if no other machine can open it: the app was opened by a local name."""
+    host = urlsplit(str(st.context.url or "")).hostname or ""
+    if host in {"localhost", "::1"} or host.startswith("127."):
+        st.warning(t("tour.only_here", host=host), icon=":material/link_off:")
+
+
 def tools() -> None:
     """Draw a teacher's tools in the side bar, and what paper needs at the end of the page; the page is drawn by now."""
     shown = view()
@@ -141,6 +148,7 @@ def _lesson_link() -> None:
     gone = [key for key, label in known.items() if not st.checkbox(as_text(label), True, key=f"path-keep-{key}")]
     lock = st.checkbox(t("tour.link_lock"), True, key="path-lock")
     st.caption(t("tour.link_ready"))
+    say_if_only_here()
     found = url(page_state().page or "map", lesson_link(page_state().values, gone, lock))
     st.code(found, language=None, wrap_lines=True)
 

@@ -88,6 +88,7 @@ def glossary_view() -> None:
 def handout_view() -> None:
     """Make the tour's handout, and hand it over as one file."""
     st.markdown(t("tour.handout_intro"))
+    strip.say_if_only_here()
     branches = list(dict.fromkeys(one.branch for one in steps()))
     which = address.choice(
         t("tour.handout_which"), branches, key="branch", text=lambda one: plain(f"tour.branch_{one}"), form="list"
