@@ -31,8 +31,9 @@ FIRST_SCREEN = {"words": 60, "controls": 12}
 sentence. What the Tab key stops at once, such as a row of buttons or the parts of a map, is one control."""
 
 AT_REST = """() => document.getAnimations().every(
-  (one) => one.playState !== "running" || one.effect.getComputedTiming().iterations === Infinity)"""
-"""Whether every colour that glides to another has arrived."""
+  (one) => one.playState !== "running" || one.timeline !== document.timeline ||
+    one.effect.getComputedTiming().iterations === Infinity)"""
+"""Whether every colour that glides to another has arrived; what moves with scrolling alone is at rest."""
 
 GROUNDS = {"light": "rgb(253, 252, 249)", "dark": "rgb(16, 23, 30)"}
 """The colours behind a page."""

@@ -116,6 +116,18 @@ def test_question_and_answer_stay_on_screen_beside_what_is_lit(opened, label: st
     assert main.evaluate("one => one.scrollTop") > 0
 
 
+def test_on_a_phone_a_row_that_goes_on_fades_until_it_is_scrolled_to_its_end(opened):
+    visit = opened(START, width=390, height=844)
+    canvas = matrix(visit.page, "answer")
+    assert box(canvas)["width"] > 390
+    row = canvas.locator("xpath=..")
+    assert box(row)["width"] > 300  # the button stands below it
+    fades = "one => getComputedStyle(one).maskImage !== 'none'"
+    until(visit.page, lambda: row.evaluate(fades))
+    row.evaluate("one => one.scrollTo(one.scrollWidth, 0)")
+    until(visit.page, lambda: not row.evaluate(fades))
+
+
 def test_a_prediction_is_clicked_on_the_picture(opened):
     """A word, several cells, a row that is drawn; a second click takes a cell back."""
     visit = opened(START, width=1280, height=800)
