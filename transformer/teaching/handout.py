@@ -1,7 +1,4 @@
-"""A handout: one self-contained HTML file for A4 paper, the answers last. It loads nothing.
-
-A question takes half a page, or as much more as it needs; none is divided where a page holds it.
-"""
+"""A handout: one HTML file for A4 that loads nothing. A question takes half a page or more; the answers come last."""
 
 import re
 from collections.abc import Sequence

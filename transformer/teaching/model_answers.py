@@ -98,10 +98,7 @@ def heads_that_point_there(live: Live) -> Case:
 
 
 def layer_that_knows(live: Live) -> Case:
-    """The first decoder layer from which on a token is the likeliest to the end, by the logit lens.
-
-    The token is the one nearest to the middle that is likeliest in the end: a beam writes others, too.
-    """
+    """The decoder layer since which the token nearest to the middle that ends as the likeliest is so (logit lens)."""
     run = live.translation
     step = min(range(len(run.steps)), key=lambda i: (run.steps[i].rank > 0, abs(i - live.middle)))
     with run_of(live.checkpoint):
