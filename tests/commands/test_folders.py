@@ -15,7 +15,8 @@ from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.references import REFERENCE, model, reference_file
 from tests.commands.conftest import Run
 from transformer.checkpoint import load
-from transformer.runs.attribution import every_question, trusted
+from transformer.explain.attribution.deletion import written_words
+from transformer.runs.attribution import trusted
 from transformer.runs.measures import faithfulness
 from transformer.runs.translate import translate
 
@@ -162,18 +163,22 @@ def test_the_summary_is_the_mean_over_written_words_and_lies_beside_the_weights(
     assert faithfulness.shipped(checkpoint) is None
     files = ("--source", tmp_path / "text.en", "--target", tmp_path / "text.de")
     said = run("measure", "faithfulness", folder, "--quiet", *files)
-    kept, words = np.zeros(5), 0
+    kept = list[np.ndarray]()
     for line, forced in zip(LINES, targets, strict=True):
         if line:
             translation = translate(checkpoint, line, forced=forced)
-            found = trusted(checkpoint, translation, every_question(checkpoint, translation))["rollout"]
-            kept, words = kept + found.comprehensiveness, words + found.rows
+            words = written_words(translation.scored_sequence(checkpoint))
+            kept += [*trusted(checkpoint, translation, words)["rollout"].comprehensiveness]
     whole = faithfulness.shipped(checkpoint)
     out.unlink()
-    assert not whole.own_target
-    assert {fare.sentences for fare in whole.fares.values()} == {3}
-    np.testing.assert_allclose(whole.fares["rollout"].comprehensiveness, kept / words, atol=1e-4)
-    assert (whole.fares["rollout"].words, whole.fares["deletion"].share) == (words, 1.0)
+    assert (whole.own_target, whole.data, whole.sentences, whole.words) == (False, "text.en", 3, len(kept))
+    np.testing.assert_allclose(whole.fares["rollout"].comprehensiveness, np.mean(kept, 0), atol=1e-4)
+    assert (whole.reference, whole.fares["deletion"].share) == ("deletion", 1.0)
+    run("measure", "faithfulness", folder, "--quiet", *files, "--every", "3", "--name", "a", "toy")
+    some = faithfulness.shipped(checkpoint)
+    out.unlink()
+    assert (some.data, some.words, {*some.fares}) == ("a toy", len(kept[::3]), {*whole.fares})
+    np.testing.assert_allclose(some.fares["rollout"].comprehensiveness, np.mean(kept[::3], 0), atol=1e-4)
     assert whole.fares["norms"].area == pytest.approx(np.mean(whole.fares["norms"].comprehensiveness), abs=1e-4)
     assert np.isnan(whole.fares["random"].spearman)
     assert "1 of 4 lines could not be run" in said.err

@@ -168,6 +168,7 @@ def test_mistakes_end_with_one_sentence_and_status_2(run: Run, folder: Path, tmp
         (("atlas", folder.with_name("nothing"), "--source", tmp_path / "one", *out), b"", "nothing"),
         (("atlas", folder.with_name("toy@000050"), "--source", tmp_path / "one", *out), b"", "000050"),
         (("measure", "faithfulness", folder, "--source", tmp_path / "blank", "--quiet"), b"", "none of 2 lines could"),
+        (("measure", "faithfulness", folder, "--source", tmp_path / "one", "--every", "0"), b"", "--every 0 is"),
         (("classify", tmp_path, "-"), b"", "error: "),
         (("classify", CLASSIFIER, tmp_path / "no.fa"), b"", "cannot be read"),
         (("classify", CLASSIFIER, tmp_path / "broken.gz"), b"", "gzip file is broken"),

@@ -79,7 +79,10 @@ def test_what_held_out_rows_say_is_written_and_told_with_the_hits(run, folder, t
     assert done.out.startswith(b"##gff-version 3\n")
     known = held_out.known_held_out(load(folder))
     point = known.points["IE"][0]
-    assert f"note: IE from 0.5: of 31 held-out rows {point.found:.1%} of this class are found" in done.err
+    assert (
+        f"note: IE from 0.5: of the 10 rows of this class in rows.tsv {point.found:.1%} are found, of the 21"
+        in done.err
+    )
     table.write_text("id\tsequence\nx\tACGT\n")
     done = run("measure", "held-out", folder, "--table", table)
     assert (done.status, "needs the columns id, sequence and label" in done.err) == (2, True)

@@ -178,7 +178,8 @@ def test_both_maps_are_slices_of_the_records_over_one_target_and_a_saved_picture
 
 
 def test_a_model_begins_with_its_truest_head_and_the_second_with_the_one_that_agrees_best() -> None:
-    truest = FILE.read(ROOT / "checkpoints" / NAME / "heads.json").best
+    measured = FILE.read(ROOT / "checkpoints" / NAME / "heads.json")
+    truest, rows = measured.best, measured.rows
     place = f"layer {truest.layer}, head {truest.head}"
     page = opened()
     labels = page.selectbox(key="model").options  # every snapshot of the training, and who shares the tokenizer
@@ -187,7 +188,7 @@ def test_a_model_begins_with_its_truest_head_and_the_second_with_the_one_that_ag
     assert NAME not in page.selectbox(key="second").options
     header, _ = shown(page)
     notes = [panel["note"] for panel in header["moments"][0]["panels"]]
-    assert notes[0].startswith(f"{NAME} · {place}: on the deciding word in {truest.agreement:.0%} of rows")
+    assert notes[0].startswith(f"{NAME} · {place}: on the deciding word in {truest.agreement:.0%} of {rows:,} rows")
     assert "its one attention" in notes[1]
     header, _ = shown(opened(second=EARLY))
     notes = [panel["note"] for panel in header["moments"][0]["panels"]]

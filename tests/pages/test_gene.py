@@ -37,7 +37,9 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
     one = sequence_checkpoint()
     save_folder(tmp_path / "small", "kmer", one.model, task=one.task)
     points = {"EI": (Point(0.9, 0.8, 0.1),), "IE": (Point(0.9, 0.8, 0.0),), "N": (Point(0.9, 0.8, 0.2),)}
-    held_out.FILE.write(tmp_path / "small" / held_out.FILE.name, HeldOut(200, points))
+    held_out.FILE.write(
+        tmp_path / "small" / held_out.FILE.name, HeldOut("some rows", 600, {"EI": 200, "IE": 235, "N": 165}, points)
+    )
     (tmp_path / "small" / source.GENES).write_text(f"{EXONS}##FASTA\n>g\n{GENE}\n")
     monkeypatch.setattr("ui.store.store.CHECKPOINTS", tmp_path)
     return load(tmp_path / "small")

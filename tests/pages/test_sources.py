@@ -1,6 +1,7 @@
 """The page Translate: the source words that a method names for a word, in every method; trust; strange requests."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -116,16 +117,20 @@ def test_a_bar_of_shares_stands_only_where_something_is_shared_out() -> None:
 def test_trust_is_what_lies_beside_the_checkpoint_or_is_said_to_be_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fare = faithfulness.Fare((1.0,) * 5, (0.5,) * 5, 1.25, 0.875, 0.5, 9, 1014)
-    chance = faithfulness.Fare((0.1,) * 5, (0.5,) * 5, 0.1, 0.25, float("nan"), 9, 1014)
-    known = faithfulness.Faithfulness(True, {"norms": fare, "random": chance})
+    fare = faithfulness.Fare((1.0,) * 5, (0.5,) * 5, 1.25, 0.875, 0.5)
+    chance = faithfulness.Fare((0.1,) * 5, (0.5,) * 5, 0.1, 0.25, float("nan"))
+    fares = {"norms": fare, "random": chance, "deletion_removed": replace(fare, share=1.0)}
+    known = faithfulness.Faithfulness("some captions", True, 1014, 2345, "deletion_removed", fares)
     faithfulness.FILE.write(tmp_path / faithfulness.FILE.name, known)
     kept = json.loads((tmp_path / faithfulness.FILE.name).read_text(encoding="utf-8"))
-    assert kept["methods"]["norms"]["sentences"] == 1014
+    assert (kept["sentences"], kept["words"], kept["reference"]) == (1014, 2345, "deletion_removed")
     monkeypatch.setattr(faithfulness, "shipped", lambda checkpoint: known)
     found = said(looking(by="norms", also="rollout"))
-    assert all(part in found for part in ("Measured on 1,014 sentences", "88%", "25%"))
+    assert all(part in found for part in ("2,345 written words of 1,014 sentences (some captions)", "88%", "25%"))
     assert found.count("was not measured for this checkpoint") == 1
+    found = said(looking(by="deletion_removed", also="none"))
+    assert "The other methods are measured against it." in found
+    assert "100%" not in found, "what the others are held against is not praised for agreeing with itself"
 
 
 @pytest.mark.parametrize(

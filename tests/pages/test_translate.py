@@ -231,8 +231,8 @@ def test_it_begins_with_the_truest_head_on_a_sentence_in_which_it_looks_where_wo
     assert header["key"]["texts"] == list(expected.keys.texts)
     assert header["query"]["texts"][-2:] == [".", "</s>"]
     assert header["query"]["attached"][-2:] == [True, False]
-    assert header["head"] == "layer 2 head 1"
-    assert "names the deciding word" in known(page)
+    assert header["head"] == f"layer {measured.best.layer} head {measured.best.head}"
+    assert f"names the deciding word ({measured.best.agreement:.0%} of {measured.rows:,} words)" in known(page)
     agree = [weights[row].argmax() == key for row, (key, _) in enumerate(decided) if key >= 0]
     assert all(agree)
     assert len(agree) >= 4

@@ -25,7 +25,6 @@ from transformer.nn.recurrent import Recurrent, RecurrentConfig
 from transformer.nn.search import DecodingOptions, teacher_forced
 from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 from transformer.runs.corpus import Bleu, bleu, translate_lines
-from transformer.runs.measures import head_agreement
 from transformer.text.base import both_sides, read_lines
 from transformer.text.tokenizers import TextTokenizer, train_tokenizer
 from transformer.training.descent import NextTokenLoss
@@ -180,9 +179,6 @@ def export(run: TrainingRun[TranslationTask], folder: Path, command: str) -> str
     sentences = task.options.data / "examples.txt"
     examples = tuple(read_lines(sentences)) if sentences.is_file() else ()
     save_folder(folder, model.architecture, model, task.tokenizer, (source, target), examples)
-    if examples:
-        found = head_agreement.head_agreement(load(folder), examples)
-        head_agreement.FILE.write(folder / head_agreement.FILE.name, found)
     snapshots = _save_history(run, folder / "history")
     scores = _scores(task, folder)
     parts = _card_parts(task, folder, snapshots, scores)

@@ -38,7 +38,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "target": dict(type=Path, metavar="FILE", help="its translation, line by line"),
     "table": dict(type=Path, metavar="FILE", help="a table with the columns id, sequence, label, divided by tabs"),
     "size": dict(type=int, metavar="N", help="so many lines, evenly spread over the file (default: all)"),
-    "name": dict(nargs="+", metavar="TEXT", help="what the texts are called"),
+    "name": dict(nargs="+", metavar="TEXT", help="what the data are called (default: their file's name)"),
+    "every": dict(type=int, default=1, metavar="K", help="one in K written words, for every method (default: all)"),
     "snapshots": dict(action="store_true", help="measure the snapshots of its training as well"),
 }
 """Every option that some kind of measure takes."""
@@ -69,18 +70,19 @@ def run(name: str, arguments: argparse.Namespace) -> int:
 
 
 def _heads(checkpoint: Checkpoint, given: argparse.Namespace, bar: Bar) -> Any:
-    sentences = checkpoint.examples if given.source is None else read_lines(given.source)
-    return head_agreement.head_agreement(checkpoint, bar(sentences))
+    if given.source is None:
+        return head_agreement.head_agreement(checkpoint)
+    return head_agreement.head_agreement(checkpoint, bar(_spread(read_lines(given.source), given.size)), _name(given))
 
 
 def _held_out(checkpoint: Checkpoint, given: argparse.Namespace, _: Bar) -> Any:
     rows = read_rows(given.table)
     records = [FastaRecord(row["id"], "", row["sequence"]) for row in rows]
-    return held_out.measured(checkpoint, records, [row["label"] for row in rows])
+    return held_out.measured(checkpoint, records, [row["label"] for row in rows], _name(given))
 
 
 def _means(checkpoint: Checkpoint, given: argparse.Namespace, _: Bar) -> Any:
-    name = " ".join(given.name or [given.source.name])
+    name = _name(given)
     if checkpoint.model.abilities.reads_windows:
         return means_of_sequences(checkpoint.model, _sequence_batches(checkpoint, given.source, given.size), name)
     if given.target is None:
@@ -101,19 +103,30 @@ def _sequence_batches(checkpoint: Checkpoint, fasta: Path, size: int | None) -> 
     return [torch.tensor(rows[start : start + 16]) for rows in by_length.values() for start in range(0, len(rows), 16)]
 
 
+def _name(given: argparse.Namespace) -> str:
+    """What the data are called that were given."""
+    return " ".join(given.name or [(getattr(given, "source", None) or given.table).name])
+
+
+def _at_least_one(option: str, value: int) -> None:
+    if value < 1:
+        raise InputError("set_without_size", option=option, size=value)
+
+
 def _spread(lines: Sequence[Any], size: int | None) -> list[Any]:
     """So many lines of a text, evenly spread over it; all by default.
 
     Raises:
         InputError: none are asked for.
     """
-    if size is not None and size < 1:
-        raise InputError("set_without_size", size=size)
+    if size is not None:
+        _at_least_one("size", size)
     count = len(lines) if size is None else min(size, len(lines))
     return [lines[i * len(lines) // count] for i in range(count)]
 
 
 def _faithfulness(checkpoint: Checkpoint, given: argparse.Namespace, bar: Bar) -> Any:
+    _at_least_one("every", given.every)
     sources = read_lines(given.source)
     targets: Sequence[Any] = [None] * len(sources)
     if given.target is not None:
@@ -121,10 +134,10 @@ def _faithfulness(checkpoint: Checkpoint, given: argparse.Namespace, bar: Bar) -
     if not sources:
         raise InputError("file_without_lines", file=str(given.source))
     pairs = list(zip(_spread(sources, given.size), _spread(targets, given.size), strict=True))
-    fares, failed = faithfulness.measured(checkpoint, bar(pairs))
+    found, failed = faithfulness.measured(checkpoint, bar(pairs), _name(given), given.every)
     if failed:
         sys.stderr.write(f"{failed} of {len(pairs)} lines could not be run: they are empty, too short or too long\n")
-    return faithfulness.Faithfulness(given.target is None, fares)
+    return found
 
 
 def _importance(checkpoint: Checkpoint, given: argparse.Namespace, bar: Bar) -> Any:
@@ -158,13 +171,14 @@ KINDS = {
     "heads": MeasureKind(
         head_agreement.FILE,
         "Which heads look at the word that decides the translation. For each written word, the source word whose "
-        "removal lowers its probability most; how often each cross-attention head looks there. Without --source on the "
-        "checkpoint's examples.", _heads, (), ("source",),
+        "removal lowers its probability most; how often each cross-attention head looks there. Give at least 200 "
+        "held-out sentences: without --source it is measured on the checkpoint's examples.",
+        _heads, (), ("source", "size", "name"),
     ),
     "held-out": MeasureKind(
         held_out.FILE,
         "A classifier's thresholds on held-out rows. For each class and threshold the share found and the share called "
-        "falsely.", _held_out, ("table",),
+        "falsely.", _held_out, ("table",), ("name",),
     ),
     "means": MeasureKind(
         MEANS,
@@ -184,8 +198,9 @@ KINDS = {
     "faithfulness": MeasureKind(
         faithfulness.FILE,
         "How far each method of attribution can be trusted. Takes the source words away that each method names first, "
-        "and those alone leave in, and keeps what the written words lose (nats).",
-        _faithfulness, ("source",), ("target", "size"),
+        "and those alone leave in, and keeps what the written words lose (nats). Every method is measured on the same "
+        "words: --every takes one in so many, and integrated gradients, by far the slowest, cost that much less.",
+        _faithfulness, ("source",), ("target", "size", "every", "name"),
     ),
 }  # fmt: skip
 """Every kind of measure by name."""

@@ -156,9 +156,10 @@ def _say_errors(checkpoint: Checkpoint, threshold: float) -> None:
         points = [point for point in (known.points.get(name, ()) if known else ()) if point.threshold <= threshold]
         if known is not None and points:
             point = points[-1]
+            false = f"{point.false:.2%} too" if point.false else f"none (below {known.bound(name):.2%})"
             sys.stderr.write(
-                f"note: {name} from {point.threshold}: of {known.rows} held-out rows {point.found:.1%} of this class "
-                f"are found, {point.false:.2%} of the others too\n"
+                f"note: {name} from {point.threshold}: of the {known.own[name]} rows of this class in {known.data} "
+                f"{point.found:.1%} are found, of the {known.rows - known.own[name]} others {false}\n"
             )
 
 

@@ -1,6 +1,6 @@
 """Methods of attribution on one translation: deletion, what each costs, and how far each can be trusted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from timeit import repeat
 
@@ -10,7 +10,7 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.explain.attribution.deletion import DECIDED, Deciding, How, Trust, deletion, trust
 from transformer.explain.attribution.deletion import deciding as deciding_of
 from transformer.explain.attribution.methods import METHODS, attribute, defined
-from transformer.explain.attribution.result import Attribution, ScoredSequence
+from transformer.explain.attribution.result import Attribution, groups
 from transformer.runs.concurrency import forward_slot, let_others, letting_others
 from transformer.runs.translate import Translation, is_spoken
 
@@ -47,41 +47,32 @@ def cost(checkpoint: Checkpoint, translation: Translation, method: str) -> Metho
     return MethodCost(passes, passes * min(took) * alone * asked.pace)
 
 
-def usual_deletion(sequence: ScoredSequence) -> How:
+def usual_deletion(checkpoint: Checkpoint) -> How:
     """How words are taken from a model by itself: hidden where it can be kept from one, else taken out."""
-    return "hidden" if sequence.model.abilities.hides else "removed"
+    return "hidden" if checkpoint.model.abilities.hides else "removed"
 
 
 def deciding(checkpoint: Checkpoint, translation: Translation) -> Deciding:
     """Which source word decides each written word, by `usual_deletion`; one pass a source word, in batches."""
-    found = word_losses(checkpoint, translation, usual_deletion(translation.scored_sequence(checkpoint)))
+    found = word_losses(checkpoint, translation, usual_deletion(checkpoint))
     return deciding_of(found.of_source, found.steps.special, found.source.special)
 
 
-def trusted(
-    checkpoint: Checkpoint, translation: Translation, asked: Mapping[str, tuple[str, int | None]]
-) -> dict[str, Trust]:
-    """How each of `asked` (name -> method and layer) fares on one translation; deletion, its reverse and chance too."""
+def trusted(checkpoint: Checkpoint, translation: Translation, chosen: Sequence[int]) -> dict[str, Trust]:
+    """How each defined method fares on the written words `chosen`, at least one; chance too."""
     sequence = translation.scored_sequence(checkpoint)
+    pieces = groups(sequence.written, words=True)
+    rows = [piece for word in chosen for piece in pieces[word]]
+    short = sequence.until(rows[-1] + 1)
     with forward_slot():
         answers = {}
-        for name, (method, layer) in asked.items():
+        for name in defined(sequence, translation.record):
+            asked = sequence if "record" in METHODS[name].takes else short
             answers[name] = attribute(
-                sequence, translation.record, method, layer, words=True, progress=letting_others(None)
+                asked, translation.record, name, words=True, progress=letting_others(None), rows=rows
             )
             let_others()
-        return trust(sequence, answers, usual_deletion(sequence))
-
-
-def every_question(checkpoint: Checkpoint, translation: Translation) -> dict[str, tuple[str, int | None]]:
-    """Every defined method, and each layer of those that average over layers: `weights.2` is layer 2's mean."""
-    methods = defined(translation.scored_sequence(checkpoint), translation.record)
-    asked: dict[str, tuple[str, int | None]] = {method: (method, None) for method in methods}
-    layers = range(sum(site.group == "decoder.cross" for site in translation.record))
-    for method in methods:
-        if METHODS[method].averages and len(layers) > 1:
-            asked |= {f"{method}.{layer}": (method, layer) for layer in layers}
-    return asked
+        return trust(short, answers, usual_deletion(checkpoint), chosen)
 
 
 FORGOTTEN = DECIDED / 2

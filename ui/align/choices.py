@@ -214,4 +214,5 @@ def _truest_head(name: str, read: Translation) -> tuple[Head, str]:
     found, head = heads.agreement(store.base(name)), Head(*heads.first_head(store.base(name), read))
     if found is None or not found.rows:
         return head, plain("align.note_strongest", head=heads.head_text(head))
-    return head, plain("align.note_truest", head=heads.head_text(head), agreement=found.best.agreement)
+    fields = dict(agreement=found.best.agreement, rows=found.rows)
+    return head, plain("align.note_truest", head=heads.head_text(head), **fields)

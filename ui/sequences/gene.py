@@ -260,7 +260,8 @@ def _say(seen: Seen, measured: HeldOut | None) -> None:
         errors = "\n\n".join(
             t(
                 "sequences.scan_errors" if point.false else "sequences.scan_no_errors",
-                name=name, threshold=seen.threshold, rows=measured.rows, found=point.found, false=point.false,
+                name=name, threshold=seen.threshold, data=measured.data, own=measured.own[name], found=point.found,
+                others=measured.rows - measured.own[name], false=point.false or measured.bound(name),
                 kilobase=1_000 * point.false,
             )
             for name in seen.task.findable

@@ -72,9 +72,7 @@ def agreement(revision: Revision) -> HeadAgreement | None:
     It lies beside the weights, or is measured once.
     """
     checkpoint = store.load(revision)
-    if not checkpoint.examples:
-        return None
-    return known_agreement(checkpoint) or head_agreement(checkpoint, checkpoint.examples)
+    return known_agreement(checkpoint) or (head_agreement(checkpoint) if checkpoint.examples else None)
 
 
 def likelihood(own: Translation, read: Translation) -> str:

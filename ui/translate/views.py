@@ -9,7 +9,7 @@ import streamlit as st
 from transformer import AttentionMap, Attribution, Checkpoint, Record, Translation
 from transformer.attention.measures import rank_correlation, sites_of
 from transformer.errors import HeedmapError
-from transformer.explain.attribution.methods import DELETION, METHODS, defined
+from transformer.explain.attribution.methods import METHODS, defined
 from transformer.messages import Message, words
 from transformer.plots.axes import Axis
 from transformer.plots.beams import beam_tree
@@ -130,9 +130,9 @@ def _known(name: str, site: Site, head: int, habit: tuple[Message, int] | None) 
         code = "no_role" if score.role is None else "role" if score.agreement >= score.previous else "role_before"
         role = plain(
             f"translate.{code}", head=in_a_sentence(score.layer, score.head), role=said(score.role or ""),
-            agreement=score.agreement, previous=score.previous,
+            agreement=score.agreement, rows=found.rows, previous=score.previous, after=found.after,
         )  # fmt: skip
-        help_ = plain("translate.role_help", sentences=found.sentences, rows=found.rows)
+        help_ = plain("translate.role_help", sentences=found.sentences, data=found.data)
         sentences.append((f"{role[:1].upper()}{role[1:]}", help_))
     if habit is not None:
         line, count = habit
@@ -273,13 +273,13 @@ def _explain(answer: Attribution, measured: Faithfulness | None) -> None:
     if measured is None or fare is None:
         st.info(t("sources.not_measured"), icon=":material/help:")
         return
-    chance = measured.fares["random"].share
-    if answer.method == DELETION.name:  # against itself it would say nothing
-        st.info(t("sources.measure", sentences=fare.sentences, area=fare.area, chance=chance), icon=":material/rule:")
+    counts = dict(words=measured.words, sentences=measured.sentences, data=measured.data)
+    counts |= dict(chance=measured.fares["random"].share, area=fare.area)
+    if answer.method == measured.reference:  # against itself it would say nothing
+        st.info(t("sources.measure", **counts), icon=":material/rule:")
         return
-    spearman = t("sources.correlation", value=fare.spearman)
-    found = t("sources.found", sentences=fare.sentences, share=fare.share, chance=chance, area=fare.area)
-    st.info(f"{found} {spearman}", icon=":material/fact_check:")
+    found = t("sources.found", share=fare.share, **counts)
+    st.info(f"{found} {t('sources.correlation', value=fare.spearman)}", icon=":material/fact_check:")
 
 
 def _agreement(first: Attribution, second: Attribution) -> None:

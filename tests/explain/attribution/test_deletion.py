@@ -193,28 +193,31 @@ def test_words_are_taken_in_the_order_of_each_ranking(sequence: ScoredSequence) 
     score = answer.merged().of_source[:3, :5]
     single = np.array([lost_by_hand(sequence, [word]) for word in range(5)]).T
     found = trust(sequence, {"contributions": answer})
-    for name, table in (("contributions", score), ("deletion", single), ("reversed", -single)):
-        kept, alone = np.zeros(5), np.zeros(5)
+    for name, table in (("contributions", score), ("deletion", single)):
+        kept, alone = np.zeros((3, 5)), np.zeros((3, 5))
         for row in range(3):
             order = sorted(range(5), key=lambda word: -table[row, word])
             for i, percent in enumerate(PERCENTS):
                 count = max(1, round(percent * 5 / 100 + 1e-9))
-                kept[i] += lost_by_hand(sequence, order[:count])[row]
-                alone[i] += lost_by_hand(sequence, order[count:])[row]
+                kept[row, i] = lost_by_hand(sequence, order[:count])[row]
+                alone[row, i] = lost_by_hand(sequence, order[count:])[row]
         np.testing.assert_allclose(found[name].comprehensiveness, kept, atol=1e-9)
         np.testing.assert_allclose(found[name].sufficiency, alone, atol=1e-9)
-        assert found[name].rows == 3
-    expected = sum(stats.spearmanr(score[row], single[row]).statistic for row in range(3))
-    assert found["contributions"].spearman == pytest.approx(expected, abs=1e-9)
-    assert found["deletion"].spearman == pytest.approx(3.0, abs=1e-9)
+    expected = [stats.spearmanr(score[row], single[row]).statistic for row in range(3)]
+    np.testing.assert_allclose(found["contributions"].spearman, expected, atol=1e-9)
+    np.testing.assert_allclose(found["deletion"].spearman, 1.0, atol=1e-9)
+    one = trust(sequence.until(3), {"contributions": answer}, chosen=[1])  # the second word is two pieces
+    for name, of_one in one.items():
+        np.testing.assert_allclose(of_one.comprehensiveness, found[name].comprehensiveness[1:2], atol=1e-9)
+        np.testing.assert_allclose(of_one.sufficiency, found[name].sufficiency[1:2], atol=1e-9)
 
 
 def test_chance_is_the_mean_of_random_orders_and_stays_the_same(sequence: ScoredSequence) -> None:
     first, again = (trust(sequence, {})["random"] for _ in range(2))
     np.testing.assert_array_equal(first.comprehensiveness, again.comprehensiveness)
     every = [sum(lost_by_hand(sequence, [word])) for word in range(5)]
-    assert min(every) <= first.comprehensiveness[0] <= max(every)
-    assert (first.rows, first.correlated) == (3, 0)
+    assert min(every) <= first.comprehensiveness[:, 0].sum() <= max(every)
+    assert (len(first.spearman), np.isnan(first.spearman).all()) == (3, True)
 
 
 def test_a_row_without_numbers_is_not_ranked(sequence: ScoredSequence) -> None:
@@ -222,14 +225,15 @@ def test_a_row_without_numbers_is_not_ranked(sequence: ScoredSequence) -> None:
     values = answer.values.copy()
     values[0] = np.nan
     found = trust(sequence, {"contributions": replace(answer, values=values)})["contributions"]
-    assert (found.rows, found.correlated) == (2, 2)
+    for numbers in (found.comprehensiveness[:, 0], found.sufficiency[:, 0], found.spearman):
+        assert list(np.isnan(numbers)) == [True, False, False]
 
 
 def test_a_source_of_one_word_has_figures_but_no_correlation() -> None:
     given = reference.scored_sequence(reference.model("torch"), source=(7, 2), read=(1,), written=(9,))
     found = trust(given, {})
     assert np.isfinite(found["deletion"].comprehensiveness).all()
-    assert found["deletion"].correlated == 0
+    assert np.isnan(found["deletion"].spearman).all()
 
 
 @pytest.mark.parametrize(("percent", "n", "count"), [(10, 3, 1), (50, 5, 3), (50, 4, 2), (30, 11, 3), (50, 1, 1)])

@@ -63,7 +63,6 @@ WORDS = {"weights", "norms"}
 """Names that are words of other subjects, too: they are looked for where attribution is spoken of."""
 
 ELSEWHERE = {
-    ("transformer/runs/measures/head_agreement.py", "deletion"): "the rule that heads.json names, which files keep",
     ("ui/shared/record_views.py", "weights"): "an array that a view is sent",
 }
 

@@ -99,8 +99,14 @@ def deletion(
     notes += [Message("note_deletion_prefix")] if with_prefix else []
     notes += [Message("note_deletion_words")] if words else []
     steps, source, read = (one.merged() if words else one for one in (sequence.written, sequence.source, axis))
-    name = "deletion" if how == "hidden" else f"deletion_{how}"
-    return Attribution(name, steps, source, read, lost, visible, Quantity.LOG_PROB_LOST, notes=tuple(notes))
+    return Attribution(
+        deletion_name(how), steps, source, read, lost, visible, Quantity.LOG_PROB_LOST, notes=tuple(notes)
+    )
+
+
+def deletion_name(how: How) -> str:
+    """The name that the method has among others, by how it takes words away."""
+    return "deletion" if how == "hidden" else f"deletion_{how}"
 
 
 def without(
@@ -188,32 +194,36 @@ RANDOM_ORDERS = 5
 
 @dataclass(frozen=True, eq=False)
 class Trust:
-    """How one ranking fares, summed over written words; `rows` counts those that it ranks.
+    """How one ranking fares at each written word; a row is NaN where the ranking has no numbers.
 
-    `spearman` is the sum of rank correlations with deletion over the `correlated` words where one is defined.
+    `spearman` is the rank correlation with deletion, NaN too where none is defined.
     """
 
-    comprehensiveness: Float[np.ndarray, " percent"]
-    sufficiency: Float[np.ndarray, " percent"]
-    rows: int
-    spearman: float
-    correlated: int
+    comprehensiveness: Float[np.ndarray, "row percent"]
+    sufficiency: Float[np.ndarray, "row percent"]
+    spearman: Float[np.ndarray, " row"]
 
 
-def trust(sequence: ScoredSequence, answers: Mapping[str, Attribution], how: How = "hidden") -> dict[str, Trust]:
-    """How each of `answers` fares, by name; beside them `random`, and `reversed`: deletion's order from its other end.
+def trust(
+    sequence: ScoredSequence,
+    answers: Mapping[str, Attribution],
+    how: How = "hidden",
+    chosen: Sequence[int] | None = None,
+) -> dict[str, Trust]:
+    """How each of `answers` fares, by name, and beside them `random`.
 
-    Answers are in pieces or words; deletion itself is always computed, in words, and named `deletion` in the result.
+    Rows are the written words `chosen`, by default all that are no special tokens. Answers are in pieces or words;
+    deletion itself (`deletion_name`) is always computed, in words.
     """
     word_groups = groups(sequence.source, words=True)
     words = [i for i, special in enumerate(sequence.source.merged().special) if not special]
-    steps = [i for i, special in enumerate(sequence.written.merged().special) if not special]
+    steps = written_words(sequence) if chosen is None else list(chosen)
     single = _lost(sequence, how, [word_groups[i] for i in words])[steps]  # (step, word)
-    scores = {"deletion": single} | {
-        name: answer.merged().of_source[np.ix_(steps, words)] for name, answer in answers.items() if name != "deletion"
+    truth = deletion_name(how)
+    scores = {truth: single} | {
+        name: answer.merged().of_source[np.ix_(steps, words)] for name, answer in answers.items() if name != truth
     }
     orders = {name: np.argsort(-table, axis=1, kind="stable") for name, table in scores.items()}  # of equals the first
-    orders["reversed"] = orders["deletion"][:, ::-1]
     dice = np.random.default_rng(sequence.source_ids)
     shuffled = [np.tile(dice.permutation(len(words)), (len(steps), 1)) for _ in range(RANDOM_ORDERS)]
     counts = [counted(percent, len(words)) for percent in PERCENTS]
@@ -230,20 +240,22 @@ def trust(sequence: ScoredSequence, answers: Mapping[str, Attribution], how: How
     lost = _lost(sequence, how, hidden, torch.tensor(wanted))[steps]
 
     def fares(table: np.ndarray, score: np.ndarray | None) -> Trust:
-        known = range(len(steps)) if score is None else np.flatnonzero(~np.isnan(score).any(1))
-        both = np.zeros((2, len(PERCENTS)))
-        for i, count in enumerate(counts):
-            for row in known:
-                first = frozenset(table[row, :count].tolist())
-                both[:, i] += lost[row, place[first]], lost[row, place[everything - first]]
-        found = [] if score is None else [rank_correlation(score[row], single[row]) for row in known]
-        defined = [value for value in found if not np.isnan(value)]
-        return Trust(both[0], both[1], len(known), float(sum(defined)), len(defined))
+        both, found = np.full((2, len(steps), len(PERCENTS)), np.nan), np.full(len(steps), np.nan)
+        for row in range(len(steps)) if score is None else np.flatnonzero(~np.isnan(score).any(1)):
+            for i, first in enumerate(frozenset(table[row, :count].tolist()) for count in counts):
+                both[:, row, i] = lost[row, place[first]], lost[row, place[everything - first]]
+            found[row] = np.nan if score is None else rank_correlation(score[row], single[row])
+        return Trust(both[0], both[1], found)
 
     chance = [(one.comprehensiveness, one.sufficiency) for one in (fares(table, None) for table in shuffled)]
     kept, alone = (np.mean(each, axis=0) for each in zip(*chance, strict=True))
-    result = {name: fares(table, scores.get(name)) for name, table in orders.items()}
-    return result | {"random": Trust(kept, alone, len(steps), 0.0, 0)}
+    random = Trust(kept, alone, np.full(len(steps), np.nan))
+    return {name: fares(table, scores.get(name)) for name, table in orders.items()} | {"random": random}
+
+
+def written_words(sequence: ScoredSequence) -> list[int]:
+    """The written words that are no special tokens, as rows of an answer in words."""
+    return [i for i, special in enumerate(sequence.written.merged().special) if not special]
 
 
 def counted(percent: int, n: int) -> int:

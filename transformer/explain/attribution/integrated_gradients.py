@@ -55,15 +55,19 @@ Values = Callable[[Float[Tensor, " point"]], Float[Tensor, "point row"]]
 
 @torch.inference_mode(mode=False)
 def integrated_gradients(
-    sequence: ScoredSequence, points: int | None = None, progress: Progress = untold
+    sequence: ScoredSequence,
+    points: int | None = None,
+    progress: Progress = untold,
+    rows: Sequence[int] | None = None,
 ) -> Attribution:
     """Nats that each source token and each token of the prefix adds to each written token's log-probability.
 
     A row sums to log p(y_t | x, y_<t) less that of the baseline, up to at most the share `CLOSE` of it (a difference
     below `LEAST` nats counts as `LEAST`); a note tells the gap. A row for which that was not reached holds no numbers
     (NaN). With `points`, gradients are taken at just so many, and every row holds what they say, close or not. In both
-    cases the answer's name says how many rows did not converge. Costs a forward pass a point, and a backward pass of
-    them together for each written token. A clone that shares the weights runs, so the model itself has no hooks.
+    cases the answer's name says how many rows did not converge. `rows` asks for these written tokens alone; the others
+    hold no numbers. Costs a forward pass a point, and a backward pass of them together for each row that is asked. A
+    clone that shares the weights runs, so the model itself has no hooks.
 
     Raises:
         AttributionError: the model does not say where it embeds and scores tokens, or embeds them more than once; or
@@ -74,6 +78,7 @@ def integrated_gradients(
     model: Any = sequence.model
     clone = share_weights_clone(model)
     tokens: TokenInterface = clone.token_interface()
+    asked = [*(range(len(sequence.written)) if rows is None else rows)]
     ids = [torch.tensor([part]) for part in (sequence.source_ids, sequence.read_ids) if part]
     with torch.no_grad():
         given = [table(part) for table, part in zip(tokens.embeddings, ids, strict=True)]
@@ -84,18 +89,18 @@ def integrated_gradients(
         where = places[:, None, None].to(given[0].dtype)
         return [torch.lerp(begin, end, where) for begin, end in zip(start, given, strict=True)]
 
-    def values(places: Float[Tensor, " point"]) -> Float[Tensor, "point target"]:
+    def values(places: Float[Tensor, " point"]) -> Float[Tensor, "point row"]:
         with torch.no_grad():
-            return _log_probs(clone, sequence, tokens, at(places))[0]
+            return _log_probs(clone, sequence, tokens, at(places), asked)[0]
 
     found = integral(
-        lambda places, progress: _gradients(clone, sequence, tokens, at(places), ways, progress),
+        lambda places, progress: _gradients(clone, sequence, tokens, at(places), ways, progress, asked),
         values, CLOSE, LEAST, points, max(1, POSITIONS_AT_ONCE // sum(part.shape[1] for part in ids)), progress,
     )  # fmt: skip
-    return _answer(sequence, found, kept=points is not None)
+    return _answer(sequence, found, asked, kept=points is not None)
 
 
-def _answer(sequence: ScoredSequence, found: "Integral", kept: bool) -> Attribution:
+def _answer(sequence: ScoredSequence, found: "Integral", asked: list[int], kept: bool) -> Attribution:
     """The matrix, with what has to be known of its numbers; `kept` keeps those of rows that did not converge."""
     numbers = dict(gap=found.gap.mean(), most=found.gap.max(), difference=found.difference.abs().mean())
     said = {name: f"{float(number):.2g}" for name, number in numbers.items()}
@@ -110,8 +115,10 @@ def _answer(sequence: ScoredSequence, found: "Integral", kept: bool) -> Attribut
     if not kept:
         added = added.masked_fill(failed[:, None], torch.nan)
     visible = causal_visible(len(sequence.written), len(sequence.source), len(sequence.read))
+    values = np.full(visible.shape, np.nan)
+    values[asked] = added.numpy()
     return Attribution(
-        "integrated_gradients", sequence.written, sequence.source, sequence.read, added.numpy(), visible,
+        "integrated_gradients", sequence.written, sequence.source, sequence.read, values, visible,
         Quantity.LOG_PROB_ADDED, setting, tuple(notes),
     )  # fmt: skip
 
@@ -123,32 +130,36 @@ def _gradients(
     moved: Sequence[Float[Tensor, "point _ _"]],
     ways: Sequence[Float[Tensor, "1 _ _"]],
     progress: Progress,
-) -> Float[Tensor, "point target part"]:
-    """Gradients of every written token's log-probability at some points, times the way."""
-    n_written = len(sequence.written_ids)
+    asked: Sequence[int],
+) -> Float[Tensor, "point row part"]:
+    """Gradients of the log-probability of each written token that is `asked` at some points, times the way."""
     with torch.enable_grad():
         for each in moved:
             each.requires_grad_()
-        log_probs, states = _log_probs(clone, sequence, tokens, moved)
+        log_probs, states = _log_probs(clone, sequence, tokens, moved, asked)
         if not log_probs.requires_grad:  # a forced token is certain whatever was read
             n_parts = sum(each.shape[1] for each in moved)
-            return torch.zeros(len(moved[0]), n_written, n_parts, dtype=torch.float64)
+            return torch.zeros(len(moved[0]), len(asked), n_parts, dtype=torch.float64)
         (by_state,) = torch.autograd.grad(log_probs.sum(), states, retain_graph=True)  # positions do not mix after it
     rows = []
-    for step in range(n_written):
-        asked = torch.zeros_like(by_state)
-        asked[:, step] = by_state[:, step]
-        gradients = torch.autograd.grad(states, moved, asked, retain_graph=True)
+    for number, step in enumerate(asked, 1):
+        alone = torch.zeros_like(by_state)
+        alone[:, step] = by_state[:, step]
+        gradients = torch.autograd.grad(states, moved, alone, retain_graph=True)
         added = [(slope.double() * way.double()).sum(-1) for slope, way in zip(gradients, ways, strict=True)]
         rows.append(torch.cat(added, dim=1))
-        progress((step + 1) / n_written)
+        progress(number / len(asked))
     return torch.stack(rows, dim=1)
 
 
 def _log_probs(
-    clone: nn.Module, sequence: ScoredSequence, tokens: TokenInterface, embedded: Sequence[Float[Tensor, "point _ _"]]
-) -> tuple[Float[Tensor, "point target"], Float[Tensor, "point target width"]]:
-    """Log-probabilities of the written tokens where tokens are embedded like this, and what scores are made of."""
+    clone: nn.Module,
+    sequence: ScoredSequence,
+    tokens: TokenInterface,
+    embedded: Sequence[Float[Tensor, "point _ _"]],
+    asked: Sequence[int],
+) -> tuple[Float[Tensor, "point row"], Float[Tensor, "point target width"]]:
+    """Log-probabilities of some written tokens where tokens are embedded like this, and what scores are made of."""
     left, states = list(embedded), list[Tensor]()
 
     def fed(module: nn.Module, _: Any, found: Tensor) -> Tensor:
@@ -169,7 +180,8 @@ def _log_probs(
             hook.remove()
     if left or len(states) != 1:
         raise NotDefinedError("attribution_embeds_elsewhere", found=type(clone).__name__)
-    written = torch.tensor(sequence.written_ids).expand(count, -1)[..., None]
+    logits = logits[:, list(asked)]  # a large vocabulary costs more than the layers
+    written = torch.tensor([sequence.written_ids[row] for row in asked]).expand(count, -1)[..., None]
     return logits.gather(-1, written)[..., 0].double() - logits.logsumexp(-1).double(), states[0]
 
 

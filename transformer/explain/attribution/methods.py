@@ -1,6 +1,6 @@
 """Every method, each in one value: which are defined for a model, and one way to ask each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -93,7 +93,7 @@ _EVERY = (
         passes=lambda asked: len(asked.read), pace=1.5,
     ),
     Method(
-        "integrated_gradients", integrated_gradients, "decoder", ("points", "progress"),
+        "integrated_gradients", integrated_gradients, "decoder", ("points", "progress", "rows"),
         fits=lambda asked, _: hasattr(asked.model, "token_interface"),
         passes=lambda asked: usual_points(asked.model) * len(asked.read), pace=0.9,
     ),
@@ -132,12 +132,14 @@ def attribute(
     words: bool = False,
     points: int | None = None,
     progress: Progress = untold,
+    rows: Sequence[int] | None = None,
 ) -> Attribution:
     """The answer of one of `METHODS` about what was read and written, and recorded.
 
     `words` answers in whole words: deletion takes words away; of the others, parts are summed and steps averaged.
     `points` are those of integrated gradients (None: as many as are needed).
-    `progress` is told of those that are slow on long texts, deletion and the two kinds of gradients.
+    `progress` is told of those that are slow on long texts, deletion and the two kinds of gradients. `rows` are written
+    tokens to which integrated gradients keep (None: all), as each costs a pass of its own.
 
     Raises:
         AttributionError: no such method, one that is not defined for this model, or that knows no layer or head.
@@ -151,7 +153,9 @@ def attribute(
         if given is not None and what not in takes:
             may = tuple(name for name, one in METHODS.items() if what in one.takes)
             raise AttributionError("attribution_of_the_whole", method=method, what=what, methods=may)
-    options: dict[str, Any] = dict(record=record, layer=layer, head=head, words=words, points=points, progress=progress)
+    options: dict[str, Any] = dict(
+        record=record, layer=layer, head=head, words=words, points=points, progress=progress, rows=rows
+    )
     try:
         found = METHODS[method].answer(asked, **{name: options[name] for name in takes})
     except NotDefinedError as error:

@@ -42,6 +42,14 @@ class ScoredSequence:
         if not self.written_ids:
             raise AttributionError("attribution_nothing_written")
 
+    def until(self, end: int) -> "ScoredSequence":
+        """The same without what was written from row `end` on, which no earlier row depends on."""
+        short = range(end)
+        read, written = self.read.kept(short), self.written.kept(short)
+        return replace(
+            self, read_ids=self.read_ids[:end], written_ids=self.written_ids[:end], read=read, written=written
+        )
+
     def log_probs(
         self,
         sources: Sequence[Sequence[int]],

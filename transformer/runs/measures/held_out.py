@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from transformer.sequences.fasta import FastaRecord
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Probabilities from which on a class may be called."""
 
-FEWEST_ROWS = 100
+FEWEST_ROWS = 200
 """Shares of fewer rows than this say nothing."""
 
 
@@ -33,14 +34,29 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What `rows` held-out rows said: `points` by class."""
+    """What `rows` held-out rows of `data` said: `points` by class, and how many rows are `own`, of that class."""
 
+    data: str
     rows: int
+    own: Mapping[str, int]
     points: Mapping[str, tuple[Point, ...]]
 
+    def bound(self, name: str) -> float:
+        """Where no row of other classes reached a threshold of this class: the share that they still may have."""
+        return never_seen_bound(self.rows - self.own[name])
 
-def measured(checkpoint: Checkpoint, records: Sequence[FastaRecord], labels: Sequence[str]) -> HeldOut:
-    """What rows say that were not trained on; `labels` are their classes.
+
+def never_seen_bound(count: int) -> float:
+    """The rate of what was seen in none of `count` trials is below this, with 95 % confidence: about 3 / count.
+
+    Rounded up to a hundredth of a percent. Source: Clopper and Pearson 1934, "The use of confidence or fiducial limits
+    illustrated in the case of the binomial", one-sided, for no success.
+    """
+    return ceil(1e4 * (1.0 - 0.05 ** (1 / count))) / 1e4
+
+
+def measured(checkpoint: Checkpoint, records: Sequence[FastaRecord], labels: Sequence[str], data: str) -> HeldOut:
+    """What rows of `data` say that were not trained on; `labels` are their classes.
 
     Raises:
         CheckpointError: the checkpoint does not classify sequences.
@@ -58,7 +74,8 @@ def measured(checkpoint: Checkpoint, records: Sequence[FastaRecord], labels: Seq
             raise InputError("problem_of", name=verdict.id, problem=verdict.problem)
         probabilities.append(verdict.probabilities)
     truth = np.array([task.classes.index(label) for label in labels])
-    return HeldOut(len(records), operating_points(np.array(probabilities), truth, task.classes))
+    own = {name: labels.count(name) for name in task.classes}
+    return HeldOut(data, len(records), own, operating_points(np.array(probabilities), truth, task.classes))
 
 
 def operating_points(
@@ -75,6 +92,8 @@ def operating_points(
 
 
 def _checked(found: HeldOut) -> HeldOut:
+    if not all(0 < found.own[name] < found.rows for name in found.points):
+        raise ValueError("a class without rows, or without others")
     if not all(0 <= value <= 1 for points in found.points.values() for point in points for value in point):
         raise ValueError("points that are no shares")
     return found
