@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
-from threading import Condition, Event, Lock
+from threading import Condition, Event
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from transformer.nn import fused
 from transformer.nn.search import decode
 from transformer.runs import concurrency
 from transformer.runs import pace as paces
-from transformer.runs.concurrency import Slots, forward_slot, let_others, letting_others, long_work
+from transformer.runs.concurrency import LONG, LOOK, Slots, forward_slot, let_others, letting_others
 from transformer.runs.pace import Pace, pace_of, refuse_large
 from transformer.sequences.alphabet import DNA
 
@@ -31,25 +32,39 @@ CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 
 def waits(slots: Slots, count: int) -> None:
     """Leave once so many threads wait."""
-    until(lambda: len(slots._waiting) >= count)
+    until(lambda: sum(map(len, slots._waiting.values())) >= count)
 
 
-def test_slots_are_given_in_the_order_in_which_they_were_asked_for() -> None:
-    slots, order, writing = Slots(2), list[str](), Lock()
+@pytest.mark.parametrize(
+    ("asked", "served"),
+    [("abcde", "abcde"), ("LabL", "abLL"), ("LLLabcdefghijk", "abcLdefgLhijkL"), ("abcdefLg", "abcLdefg")],
+)
+def test_slots_are_given_in_order_and_each_fifth_to_long_work(asked: str, served: str) -> None:
+    """An L is long work, any other letter somebody who looks; the first of five has the slot while they ask."""
+    slots, found = Slots(1), list[str]()
 
     def ask(name: str) -> None:
-        with slots.slot(), writing:
-            order.append(name)
+        with slots.slot(name == "L"):
+            found.append(name)
 
-    with ThreadPoolExecutor(5) as threads:
-        slots.take()
-        slots.take()
-        for n, name in enumerate("abcde"):
+    with ThreadPoolExecutor(len(asked)) as threads, slots.slot():
+        for n, name in enumerate(asked):
             threads.submit(ask, name)
             waits(slots, n + 1)
-        slots.give_back()
-    slots.give_back()
-    assert (order, slots._free) == (list("abcde"), 2)
+    assert ("".join(found), slots._free) == (served, 1)
+
+
+@pytest.mark.parametrize("free", [1, 0])
+def test_who_is_interrupted_leaves_the_queue_or_lets_go_of_what_came(free: int, monkeypatch: Any) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    slots = Slots(free)
+    monkeypatch.setattr(Event, "wait", interrupted)
+    for kind in (LOOK, LONG):
+        with pytest.raises(KeyboardInterrupt):
+            slots.have(kind)
+    assert (slots.mine, slots._free, slots._n_long, list(slots._waiting.values())) == (None, free, 0, [{}, {}])
 
 
 @pytest.fixture
@@ -90,14 +105,6 @@ def decoding(step: Callable[[], None]) -> None:
     decode(model, torch.tensor([[30, 40, 50, 2]]), DecodingOptions(beam=2), between=after)
 
 
-def one_slot_after_another(step: Callable[[], None]) -> None:
-    """As a file or a scan does it: it gives each slot back, and takes the next."""
-    for _ in range(4):
-        step()
-        concurrency._forward.give_back()
-        concurrency._forward.take()
-
-
 def slow_work(step: Callable[[], None]) -> None:
     progress = letting_others((reported := list[float]()).append)
     for done in (0.25, 0.5, 1.0):
@@ -106,45 +113,63 @@ def slow_work(step: Callable[[], None]) -> None:
     assert reported == [0.25, 0.5, 1.0]
 
 
-@pytest.mark.parametrize("work", [decoding, slow_work, one_slot_after_another])
+@pytest.mark.parametrize("work", [decoding, slow_work])
 def test_long_work_lets_others_go_first_between_its_steps_and_whenever_it_tells(work: Any, one_slot: Slots) -> None:
     assert between(one_slot, work)[:4] == ["step", "step", "newcomer", "step"]
-    one_slot.take()
     let_others()  # outside of a slot nobody is waited for
     letting_others(None)(0.5)
-    one_slot.give_back()
 
 
 @pytest.fixture
-def looking(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How often it was asked whether somebody looks; somebody does the first three times."""
-    asked = list[int]()
-
-    def busy() -> bool:
-        asked.append(1)
-        return len(asked) <= 3
-
-    monkeypatch.setattr(concurrency, "_busy", [busy])
-    monkeypatch.setattr(concurrency._mine, "began", float("-inf"), raising=False)
-    monkeypatch.setattr(concurrency, "PATIENCE", 25 * 0.001 * 20)
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    return asked
+def processor(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of the processor, and a server's turns, with those that were asked for."""
+    now, slots = [0.0], Slots(concurrency.AT_ONCE)
+    slots.most_long = 1
+    monkeypatch.setattr(concurrency, "turns", slots)
+    monkeypatch.setattr("time.thread_time", lambda: now[0])
+    return now
 
 
-def test_only_long_work_stands_back(one_slot: Slots, looking: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    with forward_slot():
-        let_others()
-    assert not looking
-    monkeypatch.setattr(concurrency, "GRACE", 0.0)
-    with forward_slot():
-        let_others()
-        assert one_slot._free == 0
-    assert len(looking) == 4
-    looking.clear()
-    with long_work(), forward_slot():
-        assert len(looking) == 4
-    with forward_slot():
-        assert len(looking) == 4
+@pytest.mark.parametrize("before", [None, LOOK, LONG])
+def test_work_is_long_after_its_grace_and_needs_turns_of_long_work(processor: list[float], before: bool | None) -> None:
+    turns = concurrency.turns
+    with turns.slot(before) if before is not None else nullcontext():
+        with forward_slot():
+            let_others()
+            assert turns.mine is before
+            processor[0] += concurrency.GRACE
+            let_others()
+            assert (turns.mine, turns._free, concurrency._forward.mine) == (LONG, 1, LOOK)
+            with forward_slot():  # a pass within a pass needs no slot of its own
+                assert concurrency._forward._free == 1
+        assert turns.mine is (LONG if before is LONG else None), "what took long gave its turn back"
+        assert concurrency._forward._free == 2
+    assert turns._free == 2
+
+
+def test_long_work_stands_back_for_those_who_draw_at_each_pass_and_each_grace(processor: list[float]) -> None:
+    turns, served = concurrency.turns, list[str]()
+
+    def draw() -> None:
+        with turns.slot():
+            served.append("drawn")
+
+    turns._free = 1  # the other one is held
+    with ThreadPoolExecutor(2) as threads, turns.slot(LONG):
+        for _ in range(2):
+            threads.submit(draw)
+            waits(turns, 1)
+            with forward_slot():
+                served.append("pass")
+                threads.submit(draw)
+                waits(turns, 1)
+                let_others()
+                served.append("step")
+                processor[0] += concurrency.GRACE
+                let_others()
+                served.append("step")
+    assert served == ["drawn", "pass", "step", "drawn", "step"] * 2
+    assert (turns._free, concurrency._forward._free) == (1, 2)
 
 
 def met(threads: int, most: int, work: Callable[[Callable[[], None]], None]) -> int:
@@ -174,63 +199,16 @@ def passes(meet: Callable[[], None]) -> None:
             let_others()
 
 
-@pytest.mark.parametrize(("is_long", "looked_at", "most"), [(True, True, 1), (True, False, 2), (False, False, 2)])
-def test_how_many_passes_go_on_at_once(monkeypatch: pytest.MonkeyPatch, is_long, looked_at, most: int) -> None:
-    monkeypatch.setattr(concurrency, "_busy", [lambda: False] if looked_at else [])
-    assert met(4, most, long_work()(passes) if is_long else passes) == most
-    assert (concurrency._long._free, concurrency._forward._free) == (1, concurrency.AT_ONCE)
+def long_passes(meet: Callable[[], None]) -> None:
+    with concurrency.turns.slot(LONG):
+        passes(meet)
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, which goes on where somebody sleeps, and somebody who always looks."""
-    now = [0.0]
-    monkeypatch.setattr(concurrency, "_busy", [lambda: True])
-    monkeypatch.setattr(concurrency._mine, "began", float("-inf"), raising=False)
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    monkeypatch.setattr("time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    return now
-
-
-def test_long_work_stands_back_in_proportion_to_what_it_did_and_goes_on(one_slot: Slots, clock: list[float]) -> None:
-    def stood_back(worked: float) -> float:
-        clock[0] += worked
-        before = clock[0]
-        let_others()
-        return clock[0] - before
-
-    with long_work(), forward_slot():
-        assert clock[0] == pytest.approx(concurrency.PATIENCE)
-        assert stood_back(0.01) == pytest.approx(0.01 * concurrency.SHARE)
-        assert stood_back(60.0) == pytest.approx(concurrency.PATIENCE)
-    assert (one_slot._free, concurrency._long._free) == (1, 1)
-
-
-def test_long_work_of_many_small_steps_does_not_wait_after_each(one_slot: Slots, clock: list[float]) -> None:
-    """Another one waits; it goes on once the first has worked for its time."""
-    done, steps = Event(), 0
-
-    def other() -> None:
-        with long_work(), forward_slot():
-            done.set()
-
-    with ThreadPoolExecutor(1) as threads:
-        with long_work(), forward_slot():
-            asked = threads.submit(other)
-            waits(concurrency._long, 1)
-            while not done.is_set() and steps < 100:
-                clock[0] += concurrency.TENURE / 10
-                steps += 1
-                let_others()
-        asked.result(PATIENCE)
-    assert 10 <= steps <= 12
-
-
-def test_a_pass_within_a_pass_needs_no_slot_of_its_own(one_slot: Slots, clock: list[float]) -> None:
-    with forward_slot(), long_work(), forward_slot():
-        assert one_slot._free == 0
-        assert torch.is_inference_mode_enabled()
-    assert (one_slot._free, concurrency._long._free) == (1, 1)
+@pytest.mark.parametrize(("work", "served", "most"), [(long_passes, 1, 1), (long_passes, 2, 2), (passes, 1, 2)])
+def test_how_many_passes_go_on_at_once(processor: list[float], work: Any, served: int, most: int) -> None:
+    concurrency.turns.most_long = served
+    assert met(4, most, work) == most
+    assert (concurrency.turns._free, concurrency._forward._free) == (2, 2)
 
 
 def _fail_after(keeps_gradients: bool) -> None:

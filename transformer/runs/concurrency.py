@@ -1,7 +1,11 @@
-"""How many forward passes run at once, so that many sessions share the memory of two, and each comes to its turn."""
+"""Who goes on now: a few forward passes at once, and a few turns, so that each session comes to its own.
+
+Turns are for whoever holds the interpreter: a server's runs that draw (`ui.store.render_slots`), and long work, a step
+at a time. A forward slot is waited for within a turn or without one, and a turn never within a forward slot: no two
+wait for each other.
+"""
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from threading import Event, Lock, local
@@ -13,175 +17,153 @@ from transformer.checkpoint.checkpoint import Checkpoint
 from transformer.errors import CheckpointError
 
 AT_ONCE = 2
-"""At most so many forward passes at once."""
+"""At most so many forward passes at once (many sessions share the memory of two), and so many turns: one, and one more
+while that one waits for the network or a lock."""
+
+LOOK, LONG = False, True
+"""What a slot is wanted for: for what somebody waits to look at, or for a step of long work."""
+
+EACH_LONG = 5
+"""Where both wait, every so many slots one is for long work: it is slow while many look, and never stops."""
+
+GRACE = 0.2
+"""Seconds of a processor after which work queues again, as long work."""
 
 
 class Slots:
-    """A few slots, given in the order in which they were asked for.
+    """A few slots, each kind of work in the order in which it asked. A thread has one at most.
 
-    A slot that is let go goes to whoever waits longest, and not to whoever is there first: work that takes one slot
-    after another (a file, a scan) would take each of them again before anybody who waits has woken up.
+    A slot that is let go goes to whoever looks and waits longest; the one after four such to long work, if it waits.
+    Of all slots at most `most_long` are for long work.
     """
 
     def __init__(self, count: int) -> None:
-        self._lock, self._free = Lock(), count
-        self._waiting = deque[Event]()
+        self.most_long = count
+        self._lock, self._mine = Lock(), local()
+        self._free, self._n_long, self._passed = count, 0, 0
+        self._waiting: dict[bool, dict[Event, float]] = {LOOK: {}, LONG: {}}
+
+    @property
+    def mine(self) -> bool | None:
+        """What this thread's slot is for; None while it has none."""
+        return getattr(self._mine, "kind", None)
 
     @contextmanager
-    def slot(self) -> Iterator[None]:
-        """Wait for a slot, and keep it until the block ends."""
-        self.take()
+    def slot(self, kind: bool = LOOK) -> Iterator[None]:
+        """Have a slot of this kind until the block ends; then again what this thread had before."""
+        before = self.mine
+        self.have(kind)
         try:
             yield
         finally:
-            self.give_back()
+            self.have(before)
 
-    def take(self) -> None:
-        """Wait for a slot; whoever is interrupted (Ctrl+C in a notebook) leaves the queue, or lets go of what came."""
+    def have(self, kind: bool | None) -> None:
+        """Let this thread's slot go, if it has one, and wait for one of a kind; for none where that is None.
+
+        Whoever is interrupted (Ctrl+C in a notebook) leaves the queue, or lets go of what came, and has none.
+        """
+        given = Event()
         with self._lock:
-            if self._free:
-                self._free -= 1
-                return
-            given = Event()
-            self._waiting.append(given)
+            self._let_go(self.mine)
+            self._mine.kind = None
+            if kind is not None:
+                self._waiting[kind][given] = time.monotonic()
+            self._hand_out()
+        if kind is None:
+            return
         try:
             given.wait()
         except BaseException:
             with self._lock:
-                came = given not in self._waiting
-                if not came:
-                    self._waiting.remove(given)
-            if came:
-                self.give_back()
+                if self._waiting[kind].pop(given, None) is None:
+                    self._let_go(kind)
+                    self._hand_out()
             raise
-
-    def give_back(self) -> None:
-        """Let a slot go: to whoever waits longest."""
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().set()
-            else:
-                self._free += 1
+        self._mine.kind = kind
 
     def let_others(self) -> None:
-        """Give the slot to whoever waits longest, and wait for the next one; nothing happens where nobody waits."""
-        if self._waiting:
-            self.give_back()
-            self.take()
+        """Give this thread's slot to whoever comes first, and wait for the next; nothing happens where nobody waits."""
+        if any(self._waiting.values()):
+            self.have(self.mine)
+
+    def waited(self, now: float) -> float:
+        """Seconds at a moment (of `time.monotonic`) for which the first who looks has waited; 0 where nobody waits."""
+        with self._lock:
+            return now - next(iter(self._waiting[LOOK].values()), now)
+
+    def _let_go(self, kind: bool | None) -> None:
+        if kind is not None:
+            self._free += 1
+        if kind is LONG:
+            self._n_long -= 1
+            self._passed = 0
+
+    def _hand_out(self) -> None:
+        """Give the free slots to those who come first."""
+        look, long = self._waiting[LOOK], self._waiting[LONG]
+        while self._free:
+            may = bool(long) and self._n_long < self.most_long
+            kind = may and (not look or self._passed >= EACH_LONG - 1)
+            if not (kind or look):
+                return
+            self._passed += 1
+            self._n_long += kind
+            self._free -= 1
+            first = next(iter(self._waiting[kind]))
+            del self._waiting[kind][first]
+            first.set()
 
 
-GRACE = 0.5
-"""Seconds of a processor after which work is long: from then on it stands back for whoever only wants to look."""
-
-PATIENCE = 0.25
-"""Seconds that long work stands back at most, each time: it is slow while many look, and never stops."""
-
-SHARE = 4
-"""Nor does it stand back for more than so many times as long as it went on since: small steps wait little."""
-
-TENURE = 0.05
-"""Seconds for which one long work goes on before it is the next one's turn, however small its steps are."""
-
-GLANCE = 0.005
-"""Seconds from one look at whether somebody draws to the next."""
+turns = Slots(AT_ONCE)
+"""Whose turn it is to draw, or to do a step of long work."""
 
 _forward = Slots(AT_ONCE)
-_long = Slots(1)
-"""Where others look, long work goes on one at a time: each of them would slow down whoever looks once more."""
-
-_busy: list[Callable[[], bool]] = []
-"""Who says that somebody only wants to look at what is there; nobody in a notebook."""
 
 
-class _Mine(local):
-    """What this thread does: whether it has a slot, and its processor's time then; `long` for work that is known to be.
-
-    `first` among long work is whoever has its slot, has worked `tenure` seconds in it, and went on when it `began`.
-    """
-
-    has_slot, long, first = False, False, False
-    since, began, tenure = 0.0, float("-inf"), 0.0
-
-
-_mine = _Mine()
+_began = local()
+"""`at`: the time of this thread's processor when it came to its forward slot, or last to its turn in it."""
 
 
 @contextmanager
 def forward_slot() -> Iterator[None]:
-    """Wait for one of the slots that bound how many forward passes run at once; no gradients are kept inside."""
-    if _mine.has_slot:  # a pass within a pass is part of it: with a slot of its own, two such would wait for each other
+    """Wait for one of the slots that bound how many forward passes run at once; no gradients are kept inside.
+
+    Within a turn of long work each is a step.
+    """
+    if _forward.mine is not None:  # a pass within a pass is part of it: two such would wait for each other
         yield
         return
-    try:
-        if _mine.long:
-            _come_first()
-        with _forward.slot(), torch.inference_mode():
-            _mine.has_slot, _mine.since = True, time.thread_time()
-            try:
-                yield
-            finally:
-                _mine.has_slot = False
-    finally:
-        _let_next()
-
-
-@contextmanager
-def long_work() -> Iterator[None]:
-    """Inside, this thread's forward passes stand back: parts of a file, of a scan, of a sweep."""
-    before, _mine.long = _mine.long, True
-    try:
-        yield
-    finally:
-        _mine.long = before
-
-
-def stand_back_for(busy: Callable[[], bool]) -> None:
-    """Let long work stand back while `busy` says so: a server, where others wait for pages that are computed."""
-    _busy[:] = [busy]
+    turn = turns.mine
+    if turn is LONG:
+        turns.let_others()
+    with _forward.slot(), torch.inference_mode():
+        _began.at = time.thread_time()
+        try:
+            yield
+        finally:
+            if turns.mine is not turn:  # it became long work
+                turns.have(None)
 
 
 def let_others() -> None:
-    """Between two passes of long work: let others do one of theirs first, where somebody waits for a slot.
+    """Between two steps of a pass: let others go first, where somebody waits for a slot.
 
-    So a translation of 256 tokens delays a short one by a step and not by seconds. What the work holds by then stays in
-    memory. Nothing happens outside of `forward_slot`.
+    So a translation of 256 tokens delays a short one by a step and not by seconds. After `GRACE` it needs turns of long
+    work; one to draw is gone by then, as what takes long gives it back. What the work holds stays in memory. Nothing
+    happens outside of `forward_slot`.
     """
-    if not _mine.has_slot:
+    if _forward.mine is None:
         return
-    if not _mine.long and time.thread_time() - _mine.since < GRACE:
+    if time.thread_time() - _began.at < GRACE:
         _forward.let_others()
         return
-    _forward.give_back()
+    _forward.have(None)
     try:
-        _come_first()
+        turns.have(LONG)
     finally:
-        _forward.take()
-
-
-def _come_first() -> None:
-    """Wait until no other long work goes on, and then, not for long, until nobody wants to look.
-
-    Whoever has a forward slot must not wait here: the other long work may be waiting for one.
-    """
-    if not _busy:
-        return
-    worked = time.monotonic() - _mine.began
-    _mine.tenure += worked
-    if not _mine.first or _mine.tenure > TENURE:
-        _let_next()
-        _long.take()
-        _mine.first, _mine.tenure = True, 0.0
-    until = time.monotonic() + min(PATIENCE, SHARE * worked)
-    while any(busy() for busy in _busy) and time.monotonic() < until:
-        time.sleep(GLANCE)
-    _mine.began = time.monotonic()
-
-
-def _let_next() -> None:
-    """Let the next long work go on."""
-    if _mine.first:
-        _mine.first = False
-        _long.give_back()
+        _forward.have(LOOK)
+    _began.at = time.thread_time()
 
 
 def letting_others(progress: Callable[[float], None] | None) -> Callable[[float], None]:

@@ -15,6 +15,7 @@ import streamlit as st
 
 from transformer.errors import HeedmapError
 from transformer.explain.attribution.deletion import untold
+from transformer.runs.concurrency import LONG, turns
 from ui.store import render_slots
 from ui.store.cache import cached_result
 from ui.texts import as_text, t
@@ -71,7 +72,7 @@ def with_progress(
         return None
 
     def drawn() -> Value:
-        render_slots.give_back()  # long work stands back while others draw: this run must not be one of them
+        render_slots.give_back()
         with st.spinner(as_text(label or what)):
             label_at = begin() if begin else lambda _: label or what
             if label_at is None:
@@ -156,7 +157,7 @@ class SlicedWork:
         """
         if self.problem is not None:
             raise self.problem
-        with render_slots.aside():
+        with turns.slot(LONG):  # what is drawn afterwards takes its turn again
             began = time.monotonic()
             try:
                 for amount in self.steps:

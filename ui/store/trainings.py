@@ -12,10 +12,11 @@ from threading import Condition, Thread
 from typing import NamedTuple
 
 from transformer.distribution import CHECKPOINTS
+from transformer.runs.concurrency import LONG, turns
 from transformer.safe.limits import MEGABYTE
 from transformer.training.snapshots import SCHEDULE, Child, Snapshot, checkpoint, unpacked
 from transformer.training.tasks import Settings
-from ui.store import log, render_slots, uploads
+from ui.store import log, uploads
 from ui.store.cache import cached, session_store
 
 SESSION_SECONDS = 60.0
@@ -27,8 +28,8 @@ CHUNK = 10
 AWAY, STOPPING = 10.0, 0.7
 """Seconds after which a reader who does not look has left, and which updates under way are given when nobody waits."""
 
-GLANCE, PATIENCE = 0.1, 0.5
-"""Seconds from one look to the next, and that a run stands back at most while others draw."""
+GLANCE = 0.1
+"""Seconds from one look at whether updates under way are wanted to the next."""
 
 IDLE = 60.0
 """Seconds without work after which the process ends."""
@@ -145,7 +146,8 @@ class Trainings:
         due = next(update for update in SCHEDULE if update > run.update)
         target, unwanted = min(run.update + CHUNK, due) if run.update >= 0 else 0, 0.0
         try:
-            child.ask(run.settings, target)
+            with turns.slot(LONG):  # behind whoever draws; the process itself has none, and a low priority
+                child.ask(run.settings, target)
             while (found := child.answer(GLANCE)) is None:
                 unwanted = 0.0 if run.payer else unwanted + GLANCE
                 if unwanted > STOPPING:
@@ -163,9 +165,6 @@ class Trainings:
             run.update = target
             if snapshot is not None:
                 run.snapshots.append(snapshot)
-        until = time.monotonic() + PATIENCE
-        while render_slots.busy() and time.monotonic() < until:
-            time.sleep(GLANCE / 10)
 
 
 TRAININGS = Trainings()

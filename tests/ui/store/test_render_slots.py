@@ -17,32 +17,29 @@ from tests.checkpoint.worker.test_pool import COMMAND, SMALL
 from tests.fuzzing import children
 from tests.waiting import PATIENCE, until
 from transformer.checkpoint.worker import resident, template
-from transformer.checkpoint.worker.pool import Budget, GaveUpError, Workers
+from transformer.checkpoint.worker.pool import WORKERS, Budget, GaveUpError, Workers
 from transformer.checkpoint.worker.resident import Resident
 from transformer.errors import CheckpointError
 from transformer.runs import concurrency
+from transformer.runs.concurrency import LONG, LOOK
 from ui.store import render_slots
 from ui.store.cache import Store
+from ui.store.progress import SlicedWork
 
 ROOT = Path(__file__).parents[3]
-LONG, ENDLESS = Budget(SMALL.memory_bytes, 2), Budget(SMALL.memory_bytes, 10 * int(PATIENCE))
+BUDGET, ENDLESS = Budget(SMALL.memory_bytes, 2), Budget(SMALL.memory_bytes, 10 * int(PATIENCE))
 
 
 def free() -> int:
     """How many turns can be had now."""
-    taken = 0
-    while render_slots._free.acquire(blocking=False):
-        taken += 1
-    for _ in range(taken):
-        render_slots._free.release()
-    return taken
+    return concurrency.turns._free
 
 
 @pytest.fixture(autouse=True)
 def _all_come_back() -> Iterator[None]:
-    assert free() == render_slots.AT_ONCE
+    assert free() == concurrency.AT_ONCE
     yield
-    assert free() == render_slots.AT_ONCE
+    assert free() == concurrency.AT_ONCE
 
 
 def test_never_more_than_said_go_on_at_once_and_all_come_to_their_turn() -> None:
@@ -52,28 +49,28 @@ def test_never_more_than_said_go_on_at_once_and_all_come_to_their_turn() -> None
         with render_slots.turn():
             inside.append(number)
             counts.append(len(inside))
-            if len(inside) == render_slots.AT_ONCE:
+            if len(inside) == concurrency.AT_ONCE:
                 full.set()
             assert full.wait(PATIENCE)
             inside.remove(number)
 
     with ThreadPoolExecutor(7) as threads:
         list(threads.map(run, range(21), timeout=PATIENCE))
-    assert (max(counts), len(counts)) == (render_slots.AT_ONCE, 21)
+    assert (max(counts), len(counts)) == (concurrency.AT_ONCE, 21)
 
 
 def test_a_turn_ends_with_an_error_once_it_was_given_back_and_is_one_however_deep_it_is_asked_for() -> None:
     with pytest.raises(KeyError), render_slots.turn():
         raise KeyError
-    assert free() == render_slots.AT_ONCE
+    assert free() == concurrency.AT_ONCE
     with render_slots.turn():
         with render_slots.turn():
-            assert free() == render_slots.AT_ONCE - 1
-        assert free() == render_slots.AT_ONCE - 1
+            assert free() == concurrency.AT_ONCE - 1
+        assert free() == concurrency.AT_ONCE - 1
         render_slots.give_back()
         render_slots.give_back()
         with render_slots.turn():
-            assert free() == render_slots.AT_ONCE
+            assert free() == concurrency.AT_ONCE
     render_slots.give_back()  # outside of a turn
 
 
@@ -90,12 +87,12 @@ def test_whoever_waits_for_what_another_computes_holds_no_turn() -> None:
             found: int = store.get("key", compute)
             return found
 
-    with ThreadPoolExecutor(render_slots.AT_ONCE + 2) as threads:
-        asked = threads.map(run, range(render_slots.AT_ONCE + 2), timeout=PATIENCE)
+    with ThreadPoolExecutor(concurrency.AT_ONCE + 2) as threads:
+        asked = threads.map(run, range(concurrency.AT_ONCE + 2), timeout=PATIENCE)
         assert computing.wait(PATIENCE)
-        until(lambda: free() == render_slots.AT_ONCE)  # none of those that wait for the result has one
+        until(lambda: free() == concurrency.AT_ONCE)  # none of those that wait for the result has one
         end.set()
-        assert list(asked) == [7] * (render_slots.AT_ONCE + 2)
+        assert list(asked) == [7] * (concurrency.AT_ONCE + 2)
 
 
 def test_a_page_of_the_app_runs_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,42 +108,43 @@ def test_a_page_of_the_app_runs_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(render_slots, "turn", noted)
     page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
     assert not page.exception
-    assert taken[0] == render_slots.AT_ONCE - 1  # its parts, which ask again, draw within it
+    assert taken[0] == concurrency.AT_ONCE - 1  # its parts, which ask again, draw within it
 
 
-def test_a_slice_of_long_work_has_no_turn_and_stands_back_while_others_draw() -> None:
-    assert not render_slots.busy()
+def test_a_slice_of_long_work_has_a_turn_of_its_own_kind_and_what_it_draws_takes_its_turn_again() -> None:
+    found = list[tuple[bool | None, int]]()
+
+    def step() -> Iterator[int]:
+        while True:
+            found.append((concurrency.turns.mine, free()))
+            yield 1
+
+    work = SlicedWork(steps=step(), total=9)
     with render_slots.turn():
-        assert render_slots.busy()
-        with render_slots.aside():
-            assert not render_slots.busy()
-            assert free() == render_slots.AT_ONCE
-            assert concurrency._mine.long
-        assert not concurrency._mine.long
-        assert render_slots.busy()
-        assert free() == render_slots.AT_ONCE - 1  # what it draws takes a turn again
+        work.advance(0.0)
+        assert concurrency.turns.mine is LOOK
         render_slots.give_back()
-        with render_slots.aside():
-            pass
-        assert free() == render_slots.AT_ONCE  # but none that it had not
-    with render_slots.aside():
-        assert not render_slots.busy()
+        work.advance(0.0)
+        assert concurrency.turns.mine is None  # but none that it had not
+    assert set(found) == {(LONG, concurrency.AT_ONCE - 1)}
 
 
-def test_one_user_is_one_thread_that_lets_go_of_the_interpreter_soon() -> None:
+def test_one_user_is_one_thread_that_lets_go_of_the_interpreter_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(2)
     sys.setswitchinterval(0.005)
+    monkeypatch.setattr(WORKERS, "host", WORKERS.host)
+    monkeypatch.setattr(concurrency.turns, "most_long", concurrency.AT_ONCE)
     render_slots.begin()
     assert torch.get_num_threads() == 1
     assert sys.getswitchinterval() == pytest.approx(render_slots.SWITCH_SECONDS)
-    assert render_slots.busy in concurrency._busy
+    assert concurrency.turns.most_long == concurrency.AT_ONCE - 1
 
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[Workers]:
     made = Workers(COMMAND)
-    list(made.answers("threads", "a.pt", budget=LONG))  # the template is there
-    made.host = render_slots.Readers()
+    list(made.answers("threads", "a.pt", budget=BUDGET))  # the template is there
+    made.host = render_slots.Readers("store.queue")
     yield made
     made.template.close()
 
@@ -183,7 +181,7 @@ def test_two_who_draw_and_wait_for_workers_hold_up_no_third(
         with render_slots.turn():
             pass
 
-    began = [Event() for _ in range(render_slots.AT_ONCE)]
+    began = [Event() for _ in range(concurrency.AT_ONCE)]
     with ThreadPoolExecutor(len(began) + 1) as threads:
         runs = [threads.submit(run, event) for event in began]
         try:
@@ -200,8 +198,8 @@ def test_two_who_draw_and_wait_for_workers_hold_up_no_third(
 def test_a_quick_file_keeps_its_turn(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template, "GLANCE_SECONDS", 60.0)
     with render_slots.turn():
-        list(workers.answers("threads", "a.pt", budget=LONG))
-        assert render_slots._TURN.get()
+        list(workers.answers("threads", "a.pt", budget=BUDGET))
+        assert concurrency.turns.mine is LOOK
 
 
 def queue_page() -> None:
@@ -210,7 +208,7 @@ def queue_page() -> None:
 
     from ui.store.render_slots import Readers
 
-    host = Readers()
+    host = Readers("store.queue")
     assert host.client()
     for ahead in st.session_state["told"]:
         host.queued(ahead)
@@ -221,7 +219,7 @@ QUEUES = [([2, 2, 1], ["1 file will be"]), ([3], ["3 files will be"]), ([2, 0], 
 
 @pytest.mark.parametrize(("told", "said"), QUEUES)
 def test_the_place_in_the_queue_is_said(told: list[int], said: list[str]) -> None:
-    assert render_slots.Readers().client() is None
+    assert render_slots.Readers("store.queue").client() is None
     page = AppTest.from_function(queue_page, default_timeout=60)
     page.session_state["told"] = told
     page.run()
