@@ -117,6 +117,19 @@ def test_training_draws_as_it_goes_and_the_address_makes_it_again() -> None:
     assert sum(len(one.asked) for one in InPlace.made) == 3, "one run, whoever looks at it"
 
 
+def test_of_many_trainings_each_page_says_one_thing_and_it_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainings, "KEPT_RUNS", 2)
+    InPlace.slow = True
+    pages = [page(**SMALL, seed=str(seed), to="0") for seed in (1, 2, 3, 5)]
+    said = ["The training begins.", "It is trained in turn with 1 other.", "It waits until 1 other training has ended."]
+    said.append("It waits until 2 other trainings have ended.")
+    for at, one in zip(pages, said, strict=True):
+        assert [info.value for info in at.info] == [one]
+        assert one not in [caption.value for caption in at.caption]
+    InPlace.slow = False
+    assert all(is_whole(trained(at)) for at in pages)
+
+
 def test_pause_wants_no_more_and_another_setting_is_another_run() -> None:
     InPlace.slow = True
     at = pressed(fine(page(**SMALL)), "train")

@@ -47,7 +47,7 @@ LOOKED_AT = 50
 EXAMPLES = 4
 """Unseen sequences that a checkpoint offers as examples."""
 
-KEPT_RUNS = 4
+KEPT_RUNS = 32
 """Runs that can go on where they stand; another one begins anew."""
 
 NICENESS = 10

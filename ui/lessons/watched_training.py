@@ -136,19 +136,27 @@ def _buttons(look: Look) -> None:
             t(f"learning.{name}"), key=name, on_click=partial(put, **{TO: to}, **more), icon=ICONS[name],
             type="primary" if name == "train" else "secondary",
         )  # fmt: skip
+    if look.snapshots and (said := _said(look)):
+        st.caption(said)
+
+
+def _said(look: Look) -> str:
+    """How a run goes on, or why it does not; empty where that goes without saying."""
     if look.ahead:
-        st.caption(t("learning.queue", ahead=look.ahead))
-    elif look.spent:
-        st.caption(t("learning.spent", seconds=int(trainings.SESSION_SECONDS)))
-    elif look.failed:
-        st.caption(t("learning.failed"))
+        return t("learning.queue", ahead=look.ahead)
+    if look.ahead == 0 and look.others:
+        return t("learning.in_turn", others=look.others)
+    if look.spent:
+        return t("learning.spent", seconds=int(trainings.SESSION_SECONDS))
+    return t("learning.failed") if look.failed else ""
 
 
 def _shown(chosen: Settings, look: Look) -> None:
     """The run so far, at the snapshot of the address, or else the last one."""
     snapshots = look.snapshots
     if not snapshots:
-        st.info(t("learning.nothing" if look.ahead is None else "learning.begins"), icon=":material/info:")
+        begins = "learning.nothing" if look.ahead is None else "learning.begins"
+        st.info(_said(look) or t(begins), icon=":material/info:")
         return
     found = [one.measures for one in snapshots]
     updates, said = [str(one.update) for one in found], parameter(MOMENT)

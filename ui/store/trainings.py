@@ -1,8 +1,8 @@
-"""Small trainings of all sessions: one at a time, in a process of its own, each run once for whoever looks at it.
+"""Small trainings of all sessions, in a process of their own, each run once for whoever looks at it.
 
 A page says again and again which run it shows and up to which update (`Trainings.look`). A run goes on while somebody
-wants more of it, and stops within a second once nobody does. What is trained is a function of the settings, so nothing
-here has to last: the address makes it again.
+wants more of it, a few updates at a time in turn with others, and stops within a second once nobody does. What is
+trained is a function of the settings, so nothing here has to last: the address makes it again.
 """
 
 import time
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from transformer.distribution import CHECKPOINTS
 from transformer.runs.concurrency import LONG, turns
 from transformer.safe.limits import MEGABYTE
-from transformer.training.snapshots import SCHEDULE, Child, Snapshot, checkpoint, unpacked
+from transformer.training.snapshots import KEPT_RUNS, SCHEDULE, Child, Snapshot, checkpoint, unpacked
 from transformer.training.tasks import Settings
 from ui.store import log, uploads
 from ui.store.cache import cached, session_store
@@ -23,7 +23,7 @@ SESSION_SECONDS = 60.0
 """Processor seconds of training that a session may ask for."""
 
 CHUNK = 10
-"""Updates between two looks at whether to go on: a tenth to half a second."""
+"""Updates of a run until it is the next one's turn: a tenth to half a second."""
 
 AWAY, STOPPING = 10.0, 0.7
 """Seconds after which a reader who does not look has left, and which updates under way are given when nobody waits."""
@@ -75,11 +75,12 @@ class _Run:
 class Look(NamedTuple):
     """What a page shows of a run: its snapshots so far, the runs before it (None: it is not to go on), why it stopped.
 
-    `ahead` is 0 while it is trained.
+    `ahead` is 0 while it is trained, in turn with `others`; else so many have to end first.
     """
 
     snapshots: tuple[Snapshot, ...]
     ahead: int | None = None
+    others: int = 0
     failed: bool = False
     spent: bool = False
 
@@ -110,8 +111,10 @@ class Trainings:
                     self._thread.start()
             self._make_room(run)
             shown = tuple(one for one in run.snapshots if one.measures.update <= to)
-            ahead = self._queue.index(run) if to > run.update and run.payer and run in self._queue else None
-            return Look(shown, ahead, run.failed, spent.is_all and to > run.update)
+            ahead, others = None, max(0, min(len(self._queue), KEPT_RUNS) - 1)
+            if to > run.update and run.payer and run in self._queue:
+                ahead = max(0, self._queue.index(run) - others)
+            return Look(shown, ahead, others, run.failed, spent.is_all and to > run.update)
 
     def _make_room(self, run: _Run) -> None:
         """Forget who has left, and the runs that were begun longest ago and that nobody looks at."""
@@ -131,8 +134,10 @@ class Trainings:
                     run = self._queue[0] if self._changed.wait_for(self._is_wanted, IDLE) else None
                 if run is None:
                     child.end()
-                else:
-                    self._go_on(run, child)
+                    continue
+                self._go_on(run, child)
+                with self._changed:  # as many take turns as the process keeps; the others wait until one of them ends
+                    self._queue.insert(KEPT_RUNS - 1, self._queue.pop(0))
         finally:
             child.end()
 

@@ -1,7 +1,8 @@
-"""Trainings of a server: one run for whoever looks at it, one at a time, bounded, and stopped within a second."""
+"""Trainings of a server: one run for whoever looks at it, in turn with others, bounded, stopped within a second."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.waiting import until
+from transformer.runs.concurrency import LONG, turns
 from transformer.training.snapshots import SCHEDULE, Child, Learning, Snapshot
 from transformer.training.tasks import Settings
 from ui.store import trainings
@@ -84,15 +86,47 @@ def begun(child: type[InPlace]) -> InPlace:
     return child.made[0]
 
 
-def test_one_training_at_a_time_and_the_place_in_the_queue_is_said(child: type[InPlace]) -> None:
+def test_trainings_take_turns_and_the_others_are_told_how_many_have_to_end(
+    child: type[InPlace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainings, "KEPT_RUNS", 2)
     child.slow, server = True, Trainings()
-    assert [server.look(one, name, 10, Spent()).ahead for name, one in (("a", SMALL), ("b", OTHER))] == [0, 1]
-    first = begun(child)
-    until(lambda: first.looks > 2)
-    assert [settings for settings, _ in first.asked] == [SMALL]
+    third, fourth = (replace(SMALL, seed=seed) for seed in (3, 5))
+    wanted = {"a": (SMALL, 30), "b": (OTHER, 20), "c": (third, 10), "d": (fourth, 0)}
+
+    def looks() -> list[tuple[int | None, int]]:
+        return [server.look(*one, Spent())[1:3] for one in ((some, name, to) for name, (some, to) in wanted.items())]
+
+    assert looks() == [(0, 0), (0, 1), (1, 1), (2, 1)]
+    process = begun(child)
+    until(lambda: process.looks > 2)
+    assert [settings for settings, _ in process.asked] == [SMALL]
     child.slow = False
-    until(lambda: server.look(OTHER, "b", 10, Spent()).ahead is None)
-    server.look(SMALL, "a", -1, Spent())
+    until(lambda: all(ahead is None for ahead, _ in looks()))
+    asked = [(settings.seed, update) for settings, update in process.asked]
+    assert asked == [
+        *((1, 0), (2, 0), (1, 10), (2, 10), (1, 20), (2, 20)),  # as many as are kept, a few updates each
+        *((1, 30), (3, 0), (5, 0), (3, 10)),  # and whoever waited once one has ended
+    ]
+
+
+@pytest.mark.usefixtures("child")
+def test_updates_are_asked_for_in_a_turn_of_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = list[bool | None]()
+
+    class Noting(InPlace):
+        def ask(self, settings: Settings, update: int) -> None:
+            kinds.append(turns.mine)
+            super().ask(settings, update)
+
+        def answer(self, seconds: float) -> tuple[float, Snapshot | None] | None:
+            kinds.append(turns.mine)
+            return super().answer(seconds)
+
+    monkeypatch.setattr(trainings, "Child", Noting)
+    server = Trainings()
+    until(lambda: server.look(SMALL, "a", 10, Spent()).ahead is None)
+    assert kinds == [LONG, None] * 2
 
 
 @pytest.mark.parametrize("chosen", [SMALL, OTHER])
