@@ -2,7 +2,9 @@
 
 import os
 import re
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +17,10 @@ from torch.nn import functional
 from tests import shapes
 from tests.pages.opening import ROOT, address_of, fine, gone, matrix_sent, opened, problems, put, ran, record_sent
 from tests.pages.test_chinese import english
+from tests.waiting import PATIENCE, until
 from transformer import Record
-from ui.store import live
+from transformer.runs import concurrency
+from ui.store import live, render_slots
 from ui.your_model.bring import EXAMPLE
 
 OWN = """
@@ -118,6 +122,13 @@ WRONG = (
     (OWN.replace("return words,", "return words[:-1],"), "one of the recorded axes has 2 positions"),
     (OWN.replace(".softmax(-1)", ".sigmoid()"), "o attention was seen"),
     (OWN.replace("words = text.split()", "raise SystemExit(3)"), "my_model.py, line 18: SystemExit"),
+    (OWN.replace("words = text.split()", "raise KeyboardInterrupt"), "my_model.py, line 18: KeyboardInterrupt"),
+    (OWN.replace("x = self.table(ids)", "raise GeneratorExit('no')"), "my_model.py, line 12: GeneratorExit: no"),
+    (
+        OWN.replace("def make():", "class Own(BaseException): pass\ndef make():\n    raise Own(7)"),
+        "my_model.py, line 18: Own: 7",
+    ),
+    (OWN.replace("return words,", "return (1 // 0 for _ in words),"), "my_model.py, line 19: ZeroDivisionError"),
     (OWN.replace("words = text.split()", "raise ValueError('<b>bold</b> $x$')"), "ValueError: <b>bold</b> $x$"),
 )
 """Code that fails, each in its own way, and what is said of it."""
@@ -143,6 +154,40 @@ def test_code_that_was_saved_again_is_loaded_again_and_no_other_run_loads_it(cod
     later = time.time_ns() + 10**9
     os.utime(file, ns=(later, later))
     np.testing.assert_allclose(record_sent(fine(page.run()))[SITE][1][0, 0], np.full((3, 3), 1 / 3), atol=1e-6)
+
+
+SLOW = OWN.replace("def make():", "from threading import Event\nbegan, end = Event(), Event()\ndef make():").replace(
+    "words = text.split()", "words = text.split()\n        began.set()\n        assert end.wait(120)"
+)
+
+
+def test_while_a_run_of_the_code_lasts_others_are_told_and_nobody_holds_what_pages_wait_for(
+    code, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, file = list[int](), code(SLOW)
+    monkeypatch.setattr(live._HOST, "queued", ahead.append)
+    _, made = live.loaded()
+    slow = sys.modules["heedmap_live_my_model"]
+
+    @render_slots.turn()
+    def visit(loads: bool) -> object:
+        return live.loaded() if loads else live._run(made, "one three", "")
+
+    with ThreadPoolExecutor(3) as threads:
+        visits = [threads.submit(visit, False)]
+        try:
+            assert slow.began.wait(PATIENCE)
+            assert live.loaded()[1] is made, "code that is loaded is there for everybody"
+            visits.append(threads.submit(visit, False))
+            until(lambda: 1 in ahead)
+            os.utime(file, ns=(time.time_ns() + 10**9,) * 2)
+            visits.append(threads.submit(visit, True))
+            until(lambda: 2 in ahead)
+            assert (concurrency.turns._free, concurrency._forward._free) == (2, 2)
+            assert not any(one.done() for one in visits)
+        finally:
+            slow.end.set()
+        assert all(one.result(PATIENCE) for one in visits)
 
 
 @pytest.mark.parametrize("show", ["off", "beside"])

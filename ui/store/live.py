@@ -9,13 +9,13 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import islice
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 import torch
@@ -24,10 +24,10 @@ from torch import Tensor, nn
 from transformer import Axis, intervening, recording
 from transformer.attention.interventions.value import from_text
 from transformer.attention.record_files.fields import MOST_POSITIONS
+from transformer.checkpoint.worker.pool import PATIENCE_SECONDS, Queue
 from transformer.errors import HeedmapError, InputError
 from transformer.runs.any_model import ModelRun
-from transformer.runs.concurrency import forward_slot
-from ui.store import limits
+from ui.store import limits, render_slots
 from ui.store.cache import in_session
 
 NAME = "live"
@@ -42,9 +42,9 @@ MOST_NUMBERS = 10_000_000
 LONGEST_ERROR = 600
 """Characters of an error of the user's code that are shown."""
 
-_LOCK = RLock()
-"""One thread at a time loads the user's code, or runs it: nothing says that it is made for more."""
-
+_QUEUE, _HOST = Queue(1), render_slots.Readers("store.live_queue")
+"""One thread at a time loads the user's code, or runs it: nothing says that it is made for more. It may take as long as
+it likes, so who does holds no turn and no forward slot, and others are told that they wait."""
 
 Made = tuple[nn.Module, Callable[[str], Any]]
 """What `make()` gave: a module, and what turns a text into labels and the module's inputs."""
@@ -87,8 +87,8 @@ def key(text: str) -> tuple[str, int, str]:
 
 def _run(made: Made, text: str, changes: str) -> LiveRun:
     model, (module, read) = _file()[0].stem, made
-    with _LOCK, forward_slot(), torch.no_grad():
-        labels, inputs = _read(_of_user(lambda: read(text)))
+    with _alone(), torch.inference_mode():
+        labels, inputs = _of_user(lambda: _read(read(text)))
         with intervening(from_text(changes)), recording(module) as seen:
             output = _of_user(lambda: _called(module, inputs))
         record = seen.record(queries=labels.get("queries"), keys=labels.get("keys"), model=model, text=text)
@@ -149,11 +149,32 @@ def loaded() -> tuple[int, Made]:
     if not file.is_file():
         raise InputError("live_no_file", file=file.name)
     stamp = file.stat().st_mtime_ns
-    with _LOCK:
-        found = _load(file, name, stamp)
+    key = file, name, stamp
+    found = _MADE.get(key)
+    if found is None:
+        with _alone():
+            found = _MADE.get(key) or _load(file, name)
+            _MADE.clear()
+            _MADE[key] = found
     if isinstance(found, HeedmapError):
         raise found.with_traceback(None)
     return stamp, found
+
+
+_MADE: dict[tuple[Path, str, int], Made | HeedmapError] = {}
+"""What the user's code made last, or why nothing; it is run once for each moment of its file."""
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Wait until nobody else loads or runs the user's code.
+
+    Raises:
+        InputError: another one does so for too long.
+    """
+    render_slots.give_back()
+    with _QUEUE.told(_HOST, PATIENCE_SECONDS, InputError("live_busy")):
+        yield
 
 
 def _file() -> tuple[Path, str]:
@@ -162,9 +183,8 @@ def _file() -> tuple[Path, str]:
     return Path(path).expanduser().resolve(), name
 
 
-@lru_cache(maxsize=1)
-def _load(file: Path, name: str, _stamp: int) -> Made | HeedmapError:
-    """What the user's code makes, or why it makes nothing; run once for each moment of its file."""
+def _load(file: Path, name: str) -> Made | HeedmapError:
+    """What the user's code makes, or why it makes nothing."""
     spec = spec_from_file_location(f"heedmap_live_{file.stem}", file)
     if spec is None or spec.loader is None:
         return InputError("live_no_file", file=file.name)
@@ -186,15 +206,15 @@ def _load(file: Path, name: str, _stamp: int) -> Made | HeedmapError:
 
 
 def _of_user(call: Callable[[], Any]) -> Any:
-    """What the user's code gives, or an InputError that says where it fails, and how."""
+    """What the user's code gives, or an InputError that says where it fails, and how, whatever it raises."""
     try:
         return call()
-    except HeedmapError:
-        raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if isinstance(error, HeedmapError) or type(error).__module__.startswith("streamlit."):  # an end of this run
+            raise
         kind, text = type(error).__name__, " ".join(traceback.format_exception_only(error)[-1:]).strip()
         file, line = _place(error)
-        text = text.removeprefix(f"{kind}: ")[:LONGEST_ERROR]
+        text = text.removeprefix(f"{type(error).__module__}.").removeprefix(f"{kind}: ")[:LONGEST_ERROR]
         raise InputError("live_raised", file=file, line=line, kind=kind, text=text) from error
 
 

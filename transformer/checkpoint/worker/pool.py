@@ -186,6 +186,23 @@ class Queue:
                 self._working.remove(owner)
                 self._changed.notify_all()
 
+    @contextmanager
+    def told(self, host: Host, seconds: float, late: Exception) -> Iterator[None]:
+        """A place for a host's client, which is told meanwhile how many jobs come first.
+
+        Raises:
+            Exception: others have the places for so many seconds; it is `late`.
+        """
+        patience = clock(seconds, host, late)
+
+        def wait(ahead: int) -> float:
+            host.queued(ahead)
+            return patience()
+
+        with self.place(host.client(), wait):
+            host.queued(0)
+            yield
+
     def _begin(self, ticket: object, owner: Hashable) -> int:
         """Give a job that waited its place, if it can have one now; else how many come first."""
         with self._changed:
@@ -280,14 +297,7 @@ class Workers:
             CheckpointError: others have the places for too long.
         """
         late = CheckpointError("worker_busy", source=source, count=self.queue.count)
-        patience = clock(PATIENCE_SECONDS, self.host, late)
-
-        def wait(ahead: int) -> float:
-            self.host.queued(ahead)
-            return patience()
-
-        with self.queue.place(self.host.client(), wait):
-            self.host.queued(0)
+        with self.queue.told(self.host, PATIENCE_SECONDS, late):
             yield
 
 
