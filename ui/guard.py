@@ -3,7 +3,8 @@
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Sent
 
 from transformer.messages import Message
+from transformer.runs.concurrency import turns
 from transformer.safe.limits import MEGABYTE
 from ui.frame import SCRIPT
 from ui.store import limits, log
@@ -66,6 +68,10 @@ FILES = "media/"
 CLOSED = "_stcore/metrics"
 """Names of caches, numbers of sessions: nobody's business."""
 
+HEALTH, STALLED = "_stcore/health", 60.0
+"""What is asked whether the server is well: not where a run has waited for its turn to draw for so many seconds. Then
+other runs have held all turns since, and no page comes."""
+
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 """The names of this machine to itself."""
 
@@ -82,8 +88,8 @@ class Guard:
     refuses a request's file, as in a full temporary folder, the answer is a sentence and not a connection that breaks.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.monotonic) -> None:
+        self.app, self._clock = app, clock
         self._readers = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,6 +100,8 @@ class Guard:
             await self.app(scope, receive, send)
         elif (path := _path(scope)) == CLOSED:
             await PlainTextResponse("not found", 404, HEADERS)(scope, receive, send)
+        elif path == HEALTH and turns.waited(self._clock()) > STALLED:
+            await PlainTextResponse(Message("server_stalled"), 503, HEADERS)(scope, receive, send)
         elif path in PAGES and self._readers >= limits.readers():
             await PlainTextResponse(Message("server_no_files"), 503, HEADERS)(scope, receive, send)
         else:

@@ -1,6 +1,7 @@
 """Who may open a websocket: this server's own pages, and what is configured; and what every answer is made into."""
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 
 from tests.loops import answered
-from ui.guard import HEADERS, POLICY, Guard, inline_scripts, welcome
+from tests.waiting import until
+from transformer.runs.concurrency import LOOK, Slots
+from ui.guard import HEADERS, POLICY, STALLED, Guard, inline_scripts, welcome
 
 HOST = "heedmap.example:8501"
 
@@ -82,6 +85,25 @@ def test_a_path_without_a_page_is_404(path: str, kind: str, status: int, base: s
     assert found.status == status
     assert set(map(str.lower, HEADERS)) <= set(found.headers)
     assert found.body == (b"not found" if path.endswith("metrics") else b"page")
+
+
+def test_a_server_whose_turns_have_all_been_held_for_a_minute_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Slots(1)
+    monkeypatch.setattr("ui.guard.turns", turns)
+
+    def status(now: float, path: str = "/_stcore/health") -> int:
+        return answered(Guard(PlainTextResponse("ok"), lambda: now), path).status
+
+    with ThreadPoolExecutor(1) as threads:
+        with turns.slot():
+            assert status(1e9) == 200, "nobody waits to draw"
+            threads.submit(turns.have, LOOK)
+            until(lambda: turns._waiting[LOOK])
+            (since,) = turns._waiting[LOOK].values()
+            now = since + STALLED + 1
+            assert [status(since + 1), status(now), status(now, "/translate")] == [200, 503, 200]
+        until(lambda: not turns._waiting[LOOK])
+        assert status(1e9) == 200
 
 
 @pytest.mark.parametrize(
