@@ -4,7 +4,7 @@ An axis is a tuple of factors, each with its size and its origin; `(batch * head
 a first axis of two factors. That tells the heads of a written-out attention, and its keys from the experts of a router.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
@@ -18,11 +18,16 @@ from transformer.attention.recording.paths import Paths
 
 
 class Origin(Enum):
-    """Where an axis comes from: what was read, a parameter (features, heads, experts), a copy, or a softmax itself."""
+    """Where an axis comes from: a softmax itself, a parameter (features, heads, experts), copies, or what was read.
 
+    SPREAD is an axis along which parameters are repeated: learned queries have one for each of the batch. In this
+    order, what a later one says of an axis that two tensors share counts more.
+    """
+
+    SPREAD = auto()
     INPUT = auto()
-    PARAMETER = auto()
     COPY = auto()
+    PARAMETER = auto()
     KEY = auto()
 
 
@@ -72,8 +77,8 @@ class Softmax:
 class Fact:
     """What is known of one tensor: its axes, whether it is made of parameters alone, and the softmax it comes from.
 
-    `dotted` scores are a product of two tensors of which neither is a parameter. `sides` are those of an
-    element-wise product that a sum may turn into a mixture of values.
+    `dotted` scores are a product of two tensors of which neither is a parameter, or both: latents that look at one
+    another. `sides` are those of an element-wise product that a sum may turn into a mixture of values.
     """
 
     axes: Axes
@@ -239,7 +244,7 @@ def viewed(
     for size, stride in zip(shape, strides, strict=True):
         axis: AxisFactors = ()
         if size > 1 and not stride:
-            axis = (Factor(size, Origin.PARAMETER if fact.parameter else Origin.COPY),)
+            axis = (Factor(size, Origin.SPREAD if fact.parameter else Origin.COPY),)
         elif size > 1:
             end, part = spans.get(stride, (0, Factor(0)))
             axis = (part,) if end == stride * size else _of_spans(size, stride, spans)
@@ -260,6 +265,14 @@ def _of_spans(size: int, stride: int, spans: Mapping[int, tuple[int, Factor]]) -
     return tuple(group)
 
 
+def merged(axes: Iterable[AxisFactors]) -> AxisFactors:
+    """An axis that tensors of a product share: divided as finely as in any of them, each factor of its best origin."""
+    axes = [axis for axis in axes if axis]
+    finest = [part.size for part in max(axes, key=len, default=())]
+    alike = [axis for axis in axes if [part.size for part in axis] == finest]
+    return tuple(max(parts, key=lambda part: part.origin.value) for parts in zip(*alike, strict=True))
+
+
 def broadcast(facts: Sequence[Fact], shape: Sequence[int]) -> Axes:
     """The axes of an element-wise function of several tensors: a parameter's only where it is every operand's."""
     found: list[AxisFactors] = []
@@ -270,9 +283,12 @@ def broadcast(facts: Sequence[Fact], shape: Sequence[int]) -> Axes:
         if keys:
             finest = keys[0]
         elif len(parts) > 1 and all(len(part) == len(finest) for part in parts):
-            finest = tuple(
-                Factor(several[0].size, Origin.PARAMETER if is_made(several) else Origin.INPUT)
-                for several in zip(*parts, strict=True)
-            )
+            finest = tuple(map(_of_all, zip(*parts, strict=True)))
         found.append(finest if length(finest) == shape[place] else axis_of(shape[place]))
     return tuple(found)
+
+
+def _of_all(several: Sequence[Factor]) -> Factor:
+    """A factor of an element-wise result: what its operands agree on, of which repeated parameters have no say."""
+    origins = {part.origin for part in several} - {Origin.SPREAD} or {Origin.SPREAD}
+    return Factor(several[0].size, origins.pop() if len(origins) == 1 else Origin.INPUT)

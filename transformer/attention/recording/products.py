@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from torch import Tensor
 
-from transformer.attention.recording.axes import AxisFactors, Fact, Factor, Origin, axis_of, is_made
+from transformer.attention.recording.axes import AxisFactors, Fact, Factor, Origin, axis_of, is_made, merged
 
 Labels = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """The axes of two factors and of their product, by label: an axis that two of them share has one label."""
@@ -47,9 +47,9 @@ def einsum_labels(equation: str, n_left: int, n_right: int) -> Labels | None:
 def product_fact(given: Sequence[Fact], labels: Labels) -> Fact:
     """What a product's axes come from; a softmax's result stays one where its heads are mixed with one another."""
     one, other = given
-    dotted = not (one.parameter or other.parameter)
+    dotted = one.parameter == other.parameter
     sides = [dict(zip(labels[i], fact.axes, strict=False)) for i, fact in enumerate((one, other))]
-    axes = [max((side[label] for side in sides if side.get(label)), key=detail, default=()) for label in labels[2]]
+    axes = [merged(side.get(label, ()) for side in sides) for label in labels[2]]
     found = Fact(tuple(axes), one.parameter and other.parameter, dotted)
     carried = next((each.softmax for each in (one, other) if each.softmax is not None), None)
     if carried is not None and found.key_axis is not None and not dotted:
@@ -63,11 +63,6 @@ def projection_fact(given: Sequence[Fact], size: int) -> Fact:
     if before.softmax is not None and before.key_axis not in (None, len(before.axes) - 1):
         return replace(before, axes=(*before.axes[:-1], features), softmax=before.softmax.moved(None))
     return Fact((*before.without_softmax().axes[:-1], features), before.parameter)
-
-
-def detail(axis: AxisFactors) -> tuple[int, bool]:
-    """How much is known of an axis."""
-    return len(axis), any(part.origin is not Origin.INPUT for part in axis)
 
 
 @dataclass(frozen=True)
@@ -131,7 +126,7 @@ def mixture(labels: Labels, weights: Fact, values: Fact, sizes: tuple[Sequence[i
     for label in mine_alone:
         if label != key:
             theirs = of_theirs.get(label, ())
-            parts[label] = max((of_mine[label], theirs), key=detail)
+            parts[label] = merged((of_mine[label], theirs))
             for i, part in enumerate(parts[label]):
                 (rows if not theirs else head if _is_head(part, parts[label]) else batch).append((label, i))
     # Of axes that values lack, the last is the queries; heads that share values, and a batch that does, come before it.

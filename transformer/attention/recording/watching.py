@@ -151,7 +151,7 @@ class Watching(TorchFunctionMode):
             if layout is None:
                 continue
             at = sides[1].index(sides[0][known.key_axis or 0])
-            if given.parameter or known.parameter or (known.softmax.projected and is_made(given.axes[at])):
+            if given.parameter != known.parameter or (known.softmax.projected and is_made(given.axes[at])):
                 self.idle.append(self.paths.current.path or known.softmax.path)
                 return None
             again = (lambda w: of(w, right)) if not flipped else (lambda w: of(left, w))

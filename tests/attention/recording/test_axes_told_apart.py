@@ -1,0 +1,128 @@
+"""Batch, heads, windows, beams and runs are told apart: small modules in the style of well-known repositories.
+
+What is right is written down in each test by an einsum over named axes, and a head that is switched off is the one
+that is shown.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tests.attention.recording.case import ready, recorded, softmax
+from transformer import Intervention, intervening, recording
+
+pytestmark = pytest.mark.usefixtures("in_doubles")
+
+
+def truth(q: Tensor, k: Tensor, heads: int) -> Tensor:
+    """Weights (batch, head, query, key) of projections (batch, position, heads * d), from the paper."""
+    q, k = (t.reshape(*t.shape[:2], heads, -1) for t in (q, k))
+    return softmax(torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5)
+
+
+def mixed_by(weights: Tensor, values: Tensor) -> Tensor:
+    """What heads give on, side by side (batch, position, heads * d)."""
+    return torch.einsum("bhqk,bkhd->bqhd", weights, values.unflatten(-1, (weights.shape[1], -1))).flatten(2)
+
+
+def watched(module: nn.Module, *inputs: Any) -> tuple[Any, Tensor]:
+    """What was seen of a run, which kept its bits."""
+    with torch.no_grad():
+        plain = module(*inputs)
+        with recording(module) as seen:
+            output = module(*inputs)
+    assert torch.equal(plain, output)
+    return seen, output
+
+
+def assert_seen(seen: Any, site: str, weights: Tensor) -> None:
+    found = recorded(seen, site, seen.source(site).n_sentences)
+    assert found.shape == tuple(weights.shape), site
+    assert abs(found - weights.detach().numpy()).max() < 1e-12, site
+
+
+COPIES = {
+    "expand": lambda t, b: t[None].expand(b, -1, -1),
+    "einops": lambda t, b: torch.broadcast_to(t.unsqueeze(0), (b, *t.shape)).contiguous(),
+    "repeat": lambda t, b: t.repeat(b, 1, 1),
+    "stack": lambda t, b: torch.stack([t] * b),
+}
+
+
+def apart(t: Tensor, heads: int, form: str) -> Tensor:
+    """Heads by themselves, or beside the batch, or before it."""
+    if form in {"fused", "axis"}:
+        return t.unflatten(-1, (heads, -1)).transpose(1, 2)
+    order = (0, 2, 1, 3) if form == "batch first" else (2, 0, 1, 3)
+    return t.unflatten(-1, (heads, -1)).permute(order).flatten(0, 1)
+
+
+class Look(nn.Module):
+    """Attention of one sequence to another."""
+
+    def __init__(self, d: int, heads: int, form: str) -> None:
+        super().__init__()
+        self.heads_of_it, self.form = heads, form
+        self.q, self.k, self.v, self.out = (nn.Linear(d, d) for _ in range(4))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        q, k, v = (apart(t, self.heads_of_it, self.form) for t in (self.q(x), self.k(y), self.v(y)))
+        if self.form == "fused":
+            mixed = F.scaled_dot_product_attention(q, k, v)
+        else:
+            mixed = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+        if mixed.dim() == 4:
+            return self.out(mixed.transpose(1, 2).flatten(2))
+        parts = (len(y), self.heads_of_it) if self.form == "batch first" else (self.heads_of_it, len(y))
+        axes = (0, 2, 1, 3) if self.form == "batch first" else (1, 2, 0, 3)
+        return self.out(mixed.unflatten(0, parts).permute(axes).flatten(2))
+
+    def by_hand(self, x: Tensor, y: Tensor, off: int | None = None) -> tuple[Tensor, Tensor]:
+        weights, values = truth(self.q(x), self.k(y), self.heads_of_it), self.v(y).clone()
+        if off is not None:
+            values.unflatten(-1, (self.heads_of_it, -1))[:, :, off] = 0
+        return weights, self.out(mixed_by(weights, values))
+
+
+class Resampler(nn.Module):
+    """Latents that look at one another, then at what is read, then at one another: Q-Former, Perceiver."""
+
+    def __init__(self, d: int, heads: int, form: str, copies: str, n: int) -> None:
+        super().__init__()
+        self.latents, self.copies, self.norm = nn.Parameter(torch.randn(n, d)), copies, nn.LayerNorm(d)
+        self.alone, self.cross, self.after = (Look(d, heads, form) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        t = self.norm(COPIES[self.copies](self.latents, len(x)))
+        t = t + self.alone(t, t)
+        t = t + self.cross(t, x)
+        return t + self.after(t, t)
+
+    def by_hand(self, x: Tensor, off: int) -> tuple[dict[str, Tensor], Tensor]:
+        """Weights by site, and the output with one head of the last two switched off."""
+        found, t, changed = {}, *(self.norm(self.latents.repeat(len(x), 1, 1)) for _ in range(2))
+        for name, one in (("alone", self.alone), ("cross", self.cross), ("after", self.after)):
+            found[name], given = one.by_hand(t, t if name != "cross" else x)
+            head = None if name == "alone" else off
+            changed = changed + one.by_hand(changed, changed if name != "cross" else x, head)[1]
+            t = t + given
+        return found, changed
+
+
+@pytest.mark.parametrize("copies", COPIES)
+@pytest.mark.parametrize("form", ["axis", "batch first", "heads first", "fused"])
+@pytest.mark.parametrize(("batch", "heads"), [(1, 3), (2, 1), (3, 2), (2, 5)])
+def test_learned_queries_have_one_set_for_each_of_the_batch(copies: str, form: str, batch: int, heads: int) -> None:
+    torch.manual_seed(batch * heads)
+    module, x = ready(Resampler(heads * 6, heads, form, copies, 7)), torch.randn(batch, 11, heads * 6)
+    seen, _ = watched(module, x)
+    weights, changed = module.by_hand(x, heads - 1)
+    assert seen.sites == tuple(weights)
+    for site, one in weights.items():
+        assert_seen(seen, site, one)
+    off = [Intervention(site, "zero", heads=heads - 1) for site in ("cross", "after")]
+    with torch.no_grad(), recording(module), intervening(off):
+        assert float((module(x) - changed).abs().max()) < 1e-12
