@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.attention.recording.case import ready, recorded, softmax
+from tests.attention.recording.case import Lambda, ready, recorded, softmax
 from transformer import Intervention, intervening, recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
@@ -126,3 +126,64 @@ def test_learned_queries_have_one_set_for_each_of_the_batch(copies: str, form: s
     off = [Intervention(site, "zero", heads=heads - 1) for site in ("cross", "after")]
     with torch.no_grad(), recording(module), intervening(off):
         assert float((module(x) - changed).abs().max()) < 1e-12
+
+
+class Windows(nn.Module):
+    """Local attention that looks back one window; heads stand beside the batch, in a `cat` of one tensor."""
+
+    def __init__(self, d: int, heads: int, size: int) -> None:
+        super().__init__()
+        self.qkv, self.count, self.size = nn.Linear(d, 3 * d), heads, size
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        """Queries, keys and values (batch, head, window, position, d_head); keys of the window before stand first."""
+        q, k, v = (t.unflatten(-1, (self.count, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        q, k, v = (t.unflatten(2, (-1, self.size)) for t in (q, k, v))
+        before = (F.pad(t, (0, 0, 0, 0, 1, 0), value=-1.0)[:, :, :-1] for t in (k, v))
+        return [q, *(torch.cat([old, new], 3) for old, new in zip(before, (k, v), strict=True))]
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (torch.cat([t.flatten(0, 1)], 0) for t in self.split(x))
+        mixed = torch.einsum("bwij,bwjd->bwid", torch.softmax(torch.einsum("bwid,bwjd->bwij", q, k), -1), v)
+        return mixed.unflatten(0, (len(x), self.count)).flatten(2, 3).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize(("batch", "heads", "windows", "size"), [(1, 3, 5, 2), (2, 3, 5, 7), (3, 2, 7, 5)])
+def test_a_cat_of_one_tensor_keeps_heads_and_windows(batch: int, heads: int, windows: int, size: int) -> None:
+    torch.manual_seed(batch)
+    module, x = ready(Windows(heads * 4, heads, size)), torch.randn(batch, windows * size, heads * 4)
+    seen, output = watched(module, x)
+    q, k, _ = module.split(x)
+    weights = softmax(torch.einsum("bhwid,bhwjd->bwhij", q, k))
+    assert_seen(seen, "Windows", weights.flatten(0, 1))
+    with torch.no_grad(), recording(module), intervening([Intervention("Windows", "zero", heads=heads - 1)]):
+        changed = module(x)
+    output.unflatten(-1, (heads, -1))[:, :, -1] = 0
+    assert torch.equal(changed, output)
+
+
+@pytest.mark.parametrize(("of_queries", "of_keys"), [(1, 3), (3, 1), (2, 2), (0, 3), (3, 0)])
+@pytest.mark.parametrize("heads", ["each", "shared keys", "shared queries", "none"])
+def test_fused_queries_and_keys_of_one_sentence_serve_all(of_queries: int, of_keys: int, heads: str) -> None:
+    torch.manual_seed(of_queries)
+
+    def sized(batch: int, shared: bool, n: int) -> Tensor:
+        """Without a batch axis where there is none."""
+        shape = (*(batch,) * bool(batch), *(() if heads == "none" else (1 if shared else 5,)), n, 4)
+        return torch.randn(shape)
+
+    q, k, v = (
+        sized(batch, heads == f"shared {what}", n)
+        for batch, what, n in ((of_queries, "queries", 7), (of_keys, "keys", 11), (of_keys, "keys", 11))
+    )
+    module = Lambda(lambda _, *given: F.scaled_dot_product_attention(*given))
+    seen, output = watched(module, q, k, v)
+    weights = softmax(torch.einsum("...qd,...kd->...qk", q, k) / 2)
+    weights = weights[:, None] if heads == "none" else weights
+    assert_seen(seen, "Lambda", weights)
+    if heads != "none":
+        with recording(module), intervening([Intervention("Lambda", "uniform", heads=3)]):
+            changed = module(q, k, v)
+        mean = v[..., 0 if heads == "shared keys" else 3, :, :].mean(-2, keepdim=True).expand_as(changed[:, 3])
+        output[:, 3] = mean
+        assert float((changed - output).abs().max()) < 1e-12

@@ -111,6 +111,26 @@ def four_axes(x: Tensor) -> Tensor:
     return x[(None,) * (4 - x.dim())] if x.dim() < 4 else x.flatten(0, x.dim() - 4)
 
 
+def of_one_batch(q: Tensor, k: Tensor, v: Tensor, table: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Queries, keys and values of a call as `four_axes`, and its table: of one batch, as torch broadcasts them.
+
+    Keys have as many heads as they come with, which queries share, and queries at least as many.
+    """
+    most = max(q.dim(), k.dim(), v.dim())
+
+    def whole(x: Tensor) -> Tensor:
+        return four_axes(x) if most < 4 else x[(None,) * (most - x.dim())]
+
+    several = [whole(one) for one in (q, k, v)]
+    shown = [] if table is None else [whole(table)]
+    batch = torch.broadcast_shapes(*(one.shape[:-3] for one in (*several, *shown)))
+    if table is not None and most > 3 and (most > 4 or table.dim() == 3):
+        table = shown[0].expand(*batch, *shown[0].shape[-3:])
+    several[0] = several[0].expand(*batch, max(one.shape[-3] for one in several), *q.shape[-2:])
+    q, k, v = (four_axes(one.expand(*batch, *one.shape[-3:])) for one in several)
+    return q, k, v, table
+
+
 def _alone(x: Tensor) -> Tensor:
     """A small part of a larger tensor (a cache, which goes on changing) by itself."""
     return x.clone() if x.untyped_storage().nbytes() > SHARED * x.nbytes else x

@@ -245,7 +245,9 @@ def _joined(facts: Facts, run: Run, result: Any) -> None:
     """`cat`: each axis keeps its origin where all agree; heads that were split apart are a factor of the new axis."""
     parts = given(run, 0, "tensors")
     entries = [facts.entry(part) for part in parts]
-    if any(entries) and all(part.dim() == result.dim() for part in parts):
+    if len(parts) == 1 and entries[0] is not None:  # what einops.pack does
+        facts.keep(result, entries[0])
+    elif any(entries) and all(part.dim() == result.dim() for part in parts):
         facts.follow(result, _end_to_end, parts, result.shape, given(run, 1, "dim", 0) % result.dim(), entries)
 
 
@@ -255,7 +257,7 @@ def _end_to_end(given: Sequence[Fact], shape: Sequence[int], dim: int, entries: 
     made = all(is_made(fact.axes[dim]) for fact in every)
     own = axis_of(shape[dim], Origin.PARAMETER if made else Origin.INPUT)
     are_parts = all(entry is not None and isinstance(entry.made_by, tuple) for entry in entries)
-    if len(every) > 1 and len({id(_whole(entry) if are_parts else entry) for entry in entries}) == 1:
+    if len({id(_whole(entry) if are_parts else entry) for entry in entries}) == 1:
         own = (Factor(len(every), Origin.PARAMETER), *every[0].axes[dim])
     after = (*axes[:dim], own, *axes[dim + 1 :])
     return Fact(after, all(fact.parameter for fact in every), any(fact.dotted for fact in every))

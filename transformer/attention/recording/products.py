@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from torch import Tensor
 
-from transformer.attention.recording.axes import AxisFactors, Fact, Factor, Origin, axis_of, is_made, merged
+from transformer.attention.recording.axes import AxisFactors, Fact, Factor, Origin, axis_of, is_made, length, merged
 
 Labels = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """The axes of two factors and of their product, by label: an axis that two of them share has one label."""
@@ -55,6 +55,15 @@ def product_fact(given: Sequence[Fact], labels: Labels) -> Fact:
     if carried is not None and found.key_axis is not None and not dotted:
         return replace(found, softmax=carried.moved(None))
     return found
+
+
+def fused_fact(given: Sequence[Fact], shape: Sequence[int]) -> Fact:
+    """What the axes of fused attention's result come from: rows of queries, features of values, all else of both."""
+    queries, values = (((),) * (len(shape) - len(fact.axes)) + fact.axes for fact in given)
+    found = [merged(both) for both in zip(queries[:-2], values[:-2], strict=True)]
+    axes = (*found, queries[-2], values[-1])
+    axes = tuple(axis if length(axis) == n else axis_of(n) for axis, n in zip(axes, shape, strict=True))
+    return Fact(axes, all(fact.parameter for fact in given))
 
 
 def projection_fact(given: Sequence[Fact], size: int) -> Fact:

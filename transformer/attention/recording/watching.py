@@ -16,12 +16,19 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer.attention.interventions.edits import Region, changed_outputs
 from transformer.attention.interventions.value import OF_WEIGHTS, Intervention
 from transformer.attention.recording.axes import Facts, LazyFact, Softmax, is_made, viewed
-from transformer.attention.recording.calls import Attention, MaskForms, four_axes, in_precision, inputs_of, with_sums
+from transformer.attention.recording.calls import (
+    Attention,
+    MaskForms,
+    four_axes,
+    in_precision,
+    inputs_of,
+    of_one_batch,
+    with_sums,
+)
 from transformer.attention.recording.functions import (
     IN_ORDER,
     MOVES,
@@ -33,12 +40,14 @@ from transformer.attention.recording.functions import (
     functions,
     given,
 )
+from transformer.attention.recording.inside import Inside
 from transformer.attention.recording.paths import Paths
 from transformer.attention.recording.products import (
     Labels,
     Layout,
     Mixture,
     einsum_labels,
+    fused_fact,
     matmul_labels,
     mixture,
     product_fact,
@@ -160,8 +169,10 @@ class Watching(TorchFunctionMode):
 
     def fused(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], run: Callable[[], Tensor]) -> Tensor:
         """A call of fused attention: its result, changed where an intervention names the site."""
-        q4, k4, v4 = four_axes(q), four_axes(k), four_axes(v)
-        summed = with_sums(q4, k4, v4, options)
+        q4, k4, v4, table = of_one_batch(q, k, v, options.get("attn_mask"))
+        is_one = (q4.numel(), k4.numel(), v4.numel()) == (q.numel(), k.numel(), v.numel())
+        options = options | {"attn_mask": table}
+        summed = with_sums(q4, k4, v4, options) if is_one else None
         output = run() if summed is None else summed[0].reshape(*q.shape[:-1], v.shape[-1])
         source = inputs_of(q4, k4, options, self.forms, None if summed is None else summed[1])
         keys, heads = source.k.movedim(2, 0), four_axes(output)
@@ -236,15 +247,14 @@ def _fused(mode: Watching, run: Run) -> Any:
     if is_mapped(q):
         mode.mapped = True
         return run()
-    result, entry = mode.fused(q, k, v, given, run), mode.facts.entry(q)
-    if entry is not None:
-        mode.facts.keep(result, entry)
+    result = mode.fused(q, k, v, given, run)
+    mode.facts.follow(result, fused_fact, (q, v), result.shape)
     return result
 
 
 def _multihead(mode: Watching, run: Run) -> Any:
     query = given(run, 0, "query")
-    with _Inside(mode, int(given(run, 4, "num_heads")), query.shape[1] if query.dim() == 3 else 1):
+    with Inside(mode, int(given(run, 4, "num_heads")), query.shape[1] if query.dim() == 3 else 1):
         return run()
 
 
@@ -332,66 +342,3 @@ HANDLERS: dict[Any, tuple[Callable[[Watching, Run], Any] | None, After | None]] 
 """What runs a function that may be attention, or else what is said of its result."""
 
 OTHERS = None, elementwise
-
-FUSED = frozenset(
-    {
-        "scaled_dot_product_attention",
-        "_scaled_dot_product_flash_attention_for_cpu",
-        "_scaled_dot_product_flash_attention",
-        "_scaled_dot_product_efficient_attention",
-        "_scaled_dot_product_cudnn_attention",
-        "_scaled_dot_product_attention_math",
-    }
-)
-"""Operators of fused attention; the first result of each is what its heads give on."""
-
-
-class _Inside(TorchDispatchMode):
-    """Tells of the one attention inside of PyTorch's multi-head attention by its operators; all else runs as it is."""
-
-    def __init__(self, mode: Watching, n_heads: int, n_batch: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.mode, self.heads = mode, (n_batch, n_heads)
-        self._weights: Tensor | None = None
-
-    def __torch_dispatch__(
-        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Run an operator, and see whether it is an attention."""
-        kwargs = kwargs or {}
-        name = func._schema.name.partition("::")[2]
-        if name in FUSED:
-            return self._fused(func, args, kwargs)
-        if name == "bmm" and self._weights is not None and args[0].shape == self._weights.shape:
-            weights, self._weights = self._weights, None
-            (_, rows, keys), width, heads = weights.shape, args[1].shape[2], self.heads
-            shapes = (*heads, rows, keys), (*heads, rows, width)
-            of_weights, output = (Layout(shape, (0, 1, 2, 3), shape) for shape in shapes)
-            values = Layout((keys, *heads, width), (1, 2, 0, 3), (*heads, keys, width))
-            # Dropout acts on the weights in between, so untouched ones are what the product was given.
-            return self.mode.written(
-                Mixture(of_weights, output, values), Softmax(), weights, args[1].movedim(1, 0),
-                lambda w: func(args[0] if w is weights else w.view(weights.shape), args[1]),
-            )  # fmt: skip
-        if name == "linear" and args[1].requires_grad and not args[0].is_contiguous():
-            # Seen whole in inference mode. Outside of a mode a trained weight has its rows joined before the product.
-            joined = (args[0].flatten(0, -2) @ args[1].T).unflatten(0, args[0].shape[:-1])
-            return joined if len(args) < 3 or args[2] is None else joined + args[2]
-        result = func(*args, **kwargs)
-        if name in {"softmax", "_softmax", "_safe_softmax"}:
-            self._weights = result.reshape(-1, *result.shape[-2:])
-        return result
-
-    def _fused(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = {argument.name: argument.default_value for argument in func._schema.arguments}
-        given |= dict(zip(given, args, strict=False)) | kwargs
-        options = {"attn_mask": given.get("attn_mask", given.get("attn_bias"))}
-        options |= {name: given[name] for name in ("is_causal", "dropout_p", "scale") if name in given}
-        kept: list[Any] = []
-
-        def run() -> Tensor:
-            kept.append(func(*args, **kwargs))
-            return kept[0] if isinstance(kept[0], Tensor) else kept[0][0]
-
-        first = self.mode.fused(given["query"], given["key"], given["value"], options, run)
-        return first if isinstance(kept[0], Tensor) else (first, *kept[0][1:])
