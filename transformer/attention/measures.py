@@ -215,7 +215,8 @@ def measure(attention: AttentionMap, head: int) -> dict[str, float]:
     Raises:
         RecordError: the map has no such head.
     """
-    weights, visible = attention.weights(head).astype(np.float64), attention.mask()
+    every = slice(None)
+    weights, visible = attention.weights(head).astype(np.float64), attention.tile_mask(every, every, head)
     special, kind = np.array(attention.keys.special, dtype=bool), attention.site.kind
     same_tokens = attention.queries.texts == attention.keys.texts
     is_self = weights.shape[0] == weights.shape[1] and (kind == "self" or (same_tokens and kind != "cross"))

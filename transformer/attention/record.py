@@ -112,11 +112,11 @@ class AttentionMap:
         """True where the query may see the key."""
         return np.array(self.tile_mask(slice(None), slice(None)))
 
-    def tile_mask(self, queries: slice, keys: slice) -> Bool[np.ndarray, "query key"]:
-        """True where a query of a rectangle may see a key of it."""
+    def tile_mask(self, queries: slice, keys: slice, head: HeadOrMean = MEAN) -> Bool[np.ndarray, "query key"]:
+        """True where a query of a rectangle may see a key of it: in one head, or in any of them."""
         rows, columns = self._range("queries", queries, self.shape[0]), self._range("keys", keys, self.shape[1])
         shape = (rows.stop - rows.start, columns.stop - columns.start)
-        visible = self.source.visible(self.batch, rows)
+        visible = self.source.visible(self.batch, rows, None if head == MEAN else self._head(head))
         return np.ones(shape, dtype=bool) if visible is None else np.broadcast_to(visible[:, columns].numpy(), shape)
 
     def tile(self, head: HeadOrMean, queries: slice, keys: slice) -> Float[np.ndarray, "query key"]:
@@ -205,14 +205,16 @@ class AttentionMap:
         if not special:
             of_form.append(Message("note_special_hidden"))
         queries, keys, formed = self._form(words and not scores, special)
-        visible = formed(seen, np.logical_or)
         quantity = self.source.score_quantity if scores else Quantity.WEIGHT
         changes = tuple(one.message for one in self.interventions)
-        pictures = []
+        pictures, of_all = [], formed(seen, np.logical_or)
         for head, values in found:
             changed = self._changes(np.empty((0, 0)) if scores else values, seen)
             notes = (*self.source.notes, *self.notes, *changed, *of_form)
             name, shown = self.head_name(head), formed(values)
+            visible = of_all
+            if self._heads_differ(head):
+                visible = formed(self.tile_mask(slice(None), slice(None), head), np.logical_or)
             pictures.append(Picture(self.site, name, shown, visible, queries, keys, quantity, notes, changes))
         return pictures
 
@@ -270,6 +272,11 @@ class AttentionMap:
         if head != MEAN:
             return read(self._head(head))
         return np.asarray(sum(map(read, range(self.n_heads)))) / self.n_heads  # one after the other: a map may be long
+
+    def _heads_differ(self, head: HeadOrMean) -> bool:
+        """Whether a head may see fewer keys than another."""
+        bias = getattr(self.source, "bias", None)
+        return head != MEAN and bias is not None and bool(bias.hides)
 
     def _head(self, head: int) -> int:
         if not 0 <= head < self.n_heads:

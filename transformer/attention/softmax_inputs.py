@@ -78,8 +78,11 @@ class _Source:
         """What the weights of one head take, in cells whose softmax takes as long, whatever the sizes are."""
         return self.n_queries * self.n_keys
 
-    def visible(self, batch: int, rows: slice) -> Bool[Tensor, "#query key"] | None:
-        """Who of `rows` may see whom; None when every key is visible, or no mask is known."""
+    def visible(self, batch: int, rows: slice, head: int | None = None) -> Bool[Tensor, "#query key"] | None:
+        """Who of `rows` may see whom; None when every key is visible, or no mask is known.
+
+        Without a head, what at least one of them sees.
+        """
         if self.mask is None:
             return None
         return self.mask.part(rows, slice(0, self.n_keys), self.n_queries, self.n_keys, batch)
@@ -130,9 +133,19 @@ class AttentionInputs(_Source):
     @property
     def notes(self) -> tuple[str, ...]:
         """What became of rows that see nothing, if there are any."""
+        if self.bias is not None and self.bias.hides:
+            return (Message("note_hidden_from_a_head"),)
         if self.mask.fully_masked(self.n_queries, self.n_keys) is None:
             return ()
         return (Message("note_blind_rows_spread" if self.mask.uniform_if_masked else "note_blind_rows_zero"),)
+
+    def visible(self, batch: int, rows: slice, head: int | None = None) -> Bool[Tensor, "#query key"] | None:
+        """Who of `rows` may see whom: of one head, without what a bias of -inf hides from it alone."""
+        found = super().visible(batch, rows)
+        if head is None or self.bias is None or not self.bias.hides:
+            return found
+        sees = (self.bias.part(batch, head, rows, slice(0, self.n_keys)) > -torch.inf).cpu()
+        return sees if found is None else found & sees
 
     @property
     def score_quantity(self) -> Quantity:
@@ -228,8 +241,13 @@ class AttentionInputs(_Source):
         reach = slice(0, max(1, self.mask.visible_range(rows, self.n_queries, self.n_keys).stop))
         scores = self._hide(self._scores(batch, head, rows, reach), -torch.inf, batch, rows, reach)
         highest = scores.amax(-1)
+        blind = highest == -torch.inf
         weights = self._hide(torch.softmax(scores, -1, out=scores), 0.0, batch, rows, reach)
-        self._log_sums[batch, head, rows] = highest - weights.amax(-1).log_().nan_to_num_(neginf=0.0)
+        if bool(blind.any()):
+            weights.masked_fill_(blind[:, None], 0.0)
+        sums = highest - weights.amax(-1).log_()
+        sums.masked_fill_(highest < torch.finfo(highest.dtype).min / 2, torch.nan)  # too large to hold a sum
+        self._log_sums[batch, head, rows] = sums.masked_fill_(blind, torch.inf)  # whose exponentials are 0
         return F.pad(weights, (0, self.n_keys - reach.stop)) if reach.stop < self.n_keys else weights
 
     def _changed_rows(self, batch: int, head: int, rows: slice) -> Float[Tensor, "query key"]:

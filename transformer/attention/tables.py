@@ -4,6 +4,7 @@ Other people's models hand their attention such tables: a mask is kept by its ro
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -81,6 +82,11 @@ class RelativeBias:
         """Memory of the diagonals."""
         return self.diagonals.nbytes
 
+    @cached_property
+    def hides(self) -> bool:
+        """Whether it hides keys (-inf) from some of the heads."""
+        return bool((self.diagonals == -torch.inf).any())
+
     def part(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """What is added to the scores of `rows` and `keys`."""
         distances = _distances(rows, keys, self.diagonals.device)
@@ -97,6 +103,11 @@ class BiasTable:
     def n_bytes(self) -> int:
         """Memory of the table."""
         return self.values.nbytes
+
+    @cached_property
+    def hides(self) -> bool:
+        """Whether it hides keys (-inf) from some of the heads."""
+        return bool((self.values == -torch.inf).any())
 
     def part(self, batch: int, head: int, rows: slice, keys: slice) -> Float[Tensor, "query key"]:
         """What is added to the scores of `rows` and `keys`."""
@@ -138,15 +149,18 @@ def bias_of(
         same = shown[..., 1:, 1:] == shown[..., :-1, :-1]
         if visible is not None:
             same |= ~visible[..., 1:, 1:]
-        if bool(same.all()) and (len(table) == 1 or _is_one(shown)):
+        if bool(same.all()) and (len(table) == 1 or _is_one(shown, visible)):
             diagonals = diagonals_of(shown.amax(0) if len(table) > 1 else shown[0])
-            return RelativeBias(diagonals.masked_fill(diagonals == -torch.inf, 0.0), table.shape[2])
+            if visible is not None and not bool(((table == -torch.inf) & visible).any()):  # no head sees less
+                diagonals = diagonals.masked_fill(diagonals == -torch.inf, 0.0)
+            return RelativeBias(diagonals, table.shape[2])
     return BiasTable(table.detach() if visible is None else table.masked_fill(~visible, 0.0))
 
 
-def _is_one(tables: Tensor) -> bool:
-    """Whether all tables of a batch agree, but for cells that are hidden (-inf) in some."""
-    return bool(((tables == tables.amax(0, keepdim=True)) | (tables == -torch.inf)).all())
+def _is_one(tables: Tensor, visible: Tensor | None) -> bool:
+    """Whether all tables of a batch agree, but for cells that are hidden in some."""
+    agree = tables == tables.amax(0, keepdim=True)
+    return bool((agree if visible is None else agree | ~visible).all())
 
 
 def _distances(rows: slice, keys: slice, device: torch.device) -> Int[Tensor, "query key"]:

@@ -128,7 +128,7 @@ class Zoom:
         )
 
     def _close(self, rows: slice, keys: slice) -> View:
-        values, visible = self.attention.tile(self.head, rows, keys), self.attention.tile_mask(rows, keys)
+        values, visible = self.attention.tile(self.head, rows, keys), self.attention.tile_mask(rows, keys, self.head)
         tall, wide = block_length(rows.stop - rows.start, SHOWN), block_length(keys.stop - keys.start, SHOWN)
         for axis, length in ((0, tall), (1, wide)):
             values, visible = maxima(values, axis, length), maxima(visible, axis, length)

@@ -187,3 +187,33 @@ def test_fused_queries_and_keys_of_one_sentence_serve_all(of_queries: int, of_ke
         mean = v[..., 0 if heads == "shared keys" else 3, :, :].mean(-2, keepdim=True).expand_as(changed[:, 3])
         output[:, 3] = mean
         assert float((changed - output).abs().max()) < 1e-12
+
+
+@pytest.mark.parametrize("kind", ["bool", "-inf", "lowest"])
+@pytest.mark.parametrize("hides", ["a head", "a row of a head", "a window by head", "a sentence of a head"])
+@pytest.mark.parametrize("n", [7, 1031])
+def test_what_is_hidden_from_one_head_alone_is_masked_in_it(kind: str, hides: str, n: int) -> None:
+    """The truth is fused attention itself, given the identity for values."""
+    torch.manual_seed(3)
+    q, k = torch.randn(2, 3, 5, 4), torch.randn(2, 3, n, 4)
+    sees = torch.ones(2, 3, 5, n, dtype=torch.bool)
+    if hides == "a window by head":
+        sees[:, 1] = sees[:, 1].tril()
+        sees[:, 2] = False
+    elif hides == "a row of a head":
+        sees[:, 1, 2] = False
+    else:
+        sees[1 if "sentence" in hides else slice(None), 1] = False
+    low = torch.finfo(torch.float64).min if kind == "lowest" else -torch.inf
+    mask = sees if kind == "bool" else torch.zeros(sees.shape).masked_fill(~sees, low)
+    expected = F.scaled_dot_product_attention(q, k, torch.eye(n).expand(2, 3, n, n), attn_mask=mask)
+    module = Lambda(lambda _, q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+    seen, _ = watched(module, q, k, torch.randn(2, 3, n, 4), mask)
+    for _ in range(2):  # the second look knows the rows' sums
+        assert_seen(seen, "Lambda", expected)
+        part = seen.map("Lambda", batch=1).tile(1, slice(1, 4), slice(2, 5))
+        assert abs(part - expected[1, 1, 1:4, 2:5].numpy()).max() < 1e-12
+    for head, picture in enumerate(seen.record(batch=1)["Lambda"].pictures()[:3]):
+        assert (picture.visible == (expected[1, head] > 0).numpy()).all()
+    if kind != "lowest":
+        assert any("fewer keys" in note for note in seen.record(batch=1).notes)

@@ -53,6 +53,7 @@ def _forms(whole: Tensor, n_queries: int, n_keys: int) -> tuple[Mask, Bias | Non
     visible, added = whole, None
     if whole.dtype != torch.bool:
         visible, added = whole > torch.finfo(whole.dtype).min / 2, whole
+        visible = visible | ((whole > -torch.inf) & ~visible.any(-1, keepdim=True))  # such a row spreads, as it ran
         if bool(visible.all()):
             return Mask(), bias_of(whole)
     some = visible[:, :1]
@@ -80,7 +81,7 @@ def in_precision(source: AttentionInputs) -> AttentionInputs:
     return replace(source, q=in_single(source.q), k=in_single(source.k))
 
 
-def with_sums(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
+def with_sums(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor | None] | None:
     """What fused attention gives, to the bit, and the log-sum-exp of each row; None where that is not to be had."""
     causal, table = bool(options.get("is_causal")), options.get("attn_mask")
     if k.shape[2] < fused.FROM or options.get("dropout_p") or (causal and q.shape[2] != k.shape[2]):
@@ -93,7 +94,9 @@ def with_sums(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> tuple
         added = q.new_zeros(added.shape).masked_fill(~added, -torch.inf)
     mixed = fused.summed_attention(q, k, v, causal, _scale(q, options), added)
     sums = fused.row_sums()
-    return None if mixed is None or sums is None else (mixed, sums)
+    if mixed is None or sums is None:
+        return None
+    return mixed, sums if bool((sums > torch.finfo(sums.dtype).min / 2).all()) else None  # a row that sees nothing
 
 
 def _scale(q: Tensor, options: dict[str, Any]) -> float:
