@@ -146,7 +146,8 @@ class Attention:
     `inside` are the calls of modules around it, outermost first. `values` are what was mixed, with the keys as first
     axis: they tell the steps of a decoder from separate runs; `mixed` are these as (batch, head, key, d_v), where that
     is known. `kind` says how it goes on with the map of the call before: `next` adds a row to it, `again` computes all
-    rows and a new one.
+    rows and a new one. `number` counts calls. `in_place`: what it mixed is the very tensor of the step before. `order`
+    is how a beam search arranged the batch anew after it.
     """
 
     inside: tuple[ModuleCall, ...]
@@ -157,6 +158,9 @@ class Attention:
     sink: int | None = None
     notes: tuple[str, ...] = ()
     kind: str = ""
+    number: int = 0
+    in_place: bool = False
+    order: Tensor | None = None
 
     @cached_property
     def source(self) -> SoftmaxInputs:
@@ -168,25 +172,67 @@ Steps = list[Attention]
 """Calls of one attention that make one map."""
 
 
-def kind_of_step(steps: Steps, sizes: tuple[int, int, int], values: Tensor, written: bool) -> str:
-    """How a call of so many heads, queries and keys goes on with a map (`Attention.kind`); empty where it does not.
+def kind_of_step(steps: Steps, rows: Tensor, n_keys: int, values: Tensor, written: bool) -> str:
+    """How a call with so many keys goes on with a map (`Attention.kind`); empty where it does not.
 
-    `written` is whether its weights are kept, and not queries and keys.
+    `rows` are its weights, where they are kept (`written`), else its queries (batch, head, query, _). A run that began
+    anew is told by keys that grow no more, by equal values in another place, or by its first row.
     """
-    last, (n_heads, n_queries, n_keys) = steps[-1], sizes
-    before = last.kept
-    if isinstance(before, Weights) != written or before.n_heads != n_heads:
-        return ""
-    if n_keys - before.n_keys not in (0, 1) or not _begin_with(values, last.values):
+    last, (n_heads, n_queries) = steps[-1], rows.shape[1:3]
+    before, more = last.kept, n_keys - last.kept.n_keys
+    if isinstance(before, Weights) != written or before.n_heads != n_heads or more not in (0, 1):
         return ""
     kind = "next" if n_queries == 1 else "again" if n_queries == before.n_queries + 1 else ""
-    return kind if last.kind in ("", kind) else ""
+    if not kind or last.kind not in ("", kind) or not _begin_with(values, _ordered(last.values, last.order)):
+        return ""
+    if kind == "next" and not more:
+        moved = last.in_place and last.order is None and not is_same(values, last.values)
+        if moved or steps[0].kept.n_keys < before.n_keys or _is_first_row(steps[0].kept, rows):
+            return ""
+    return kind
+
+
+def _is_first_row(first: SoftmaxInputs, row: Tensor) -> bool:
+    """Whether a row is to the bit that of a map, and not one that many have: all keys alike, or one alone."""
+    row = in_single(row.detach())
+    if isinstance(first, Weights):
+        told = bool((row.amax(-1) > torch.where(row > 0, row, torch.inf).amin(-1)).any())
+        return told and torch.equal(first.values[:, :, :1], row)
+    return torch.equal(in_single(first.q[:, :, :1]), row)
+
+
+def is_same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same numbers in the same place."""
+    return one.shape == other.shape and one.data_ptr() == other.data_ptr()
+
+
+def _ordered(values: Tensor, order: Tensor | None) -> Tensor:
+    """What was mixed, keys first, with its batch in another order; heads may lie beside the batch."""
+    if order is None or values.shape[1] % len(order):
+        return values
+    return values.unflatten(1, (len(order), -1))[:, order].flatten(1, 2)
+
+
+def in_order(call: Attention, order: Tensor) -> Attention:
+    """The rows of a step with their batch in another order."""
+
+    def of(table: Tensor) -> Tensor:
+        return table[order] if len(table) > 1 else table
+
+    kept = call.kept
+    if isinstance(kept, Weights):
+        kept = replace(kept, values=of(kept.values))
+    else:
+        mask, bias = MaskTable(visible=of(_visible(kept))), kept.bias
+        bias = None if bias is None else BiasTable(of(_bias(kept)))
+        kept = replace(kept, q=of(kept.q), mask=mask, bias=bias)
+    return replace(call, kept=kept, output=None if call.output is None else of(call.output))
 
 
 def _begin_with(after: Tensor, before: Tensor) -> bool:
     if after.shape[1:] != before.shape[1:]:
         return False
-    if after.shape == before.shape and after.data_ptr() == before.data_ptr():
+    if is_same(after, before):
         return True
     largest = before.detach().abs().max() if before.numel() else torch.zeros(())
     return bool(((after[: len(before)] - before).detach().abs() <= CLOSE * largest).all())

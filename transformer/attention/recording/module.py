@@ -17,7 +17,16 @@ from transformer.attention.capture import Recording
 from transformer.attention.interventions.edits import active, interventions
 from transformer.attention.interventions.value import Donor, Intervention
 from transformer.attention.record import AttentionMap, Record, listed
-from transformer.attention.recording.calls import Attention, Steps, kind_of_step, named, new_rows, places_in_lists
+from transformer.attention.recording.calls import (
+    Attention,
+    Steps,
+    in_order,
+    is_same,
+    kind_of_step,
+    named,
+    new_rows,
+    places_in_lists,
+)
 from transformer.attention.recording.labels import Given, labelled
 from transformer.attention.recording.paths import COMPILED
 from transformer.attention.recording.watching import Arrival, Watching
@@ -100,6 +109,7 @@ class ModuleRecording(Recording, Watching):
         Watching.__init__(self, self.module, self.most_bytes)
         self._steps: dict[str, list[Steps]] = {}
         self._found: dict[Site, Attention] = {}
+        self._count = 0
         self._root = type(getattr(self.module, COMPILED, self.module)).__name__
 
     @property
@@ -236,14 +246,15 @@ class ModuleRecording(Recording, Watching):
             arrays["output"] = _array(output)
         Path(path).write_bytes(arrays_file(arrays.items(), packed=False))
 
-    def arrive(self, sizes: tuple[int, int, int], values: Tensor, written: bool) -> Arrival:
-        """A call of so many heads, queries and keys: a step of a map that is there, or a new one."""
+    def arrive(self, rows: Tensor, n_keys: int, values: Tensor, written: bool) -> Arrival:
+        """A call: a step of the latest map that it fits, or a new map."""
         path = self.paths.current.path or self._root
         maps = self._steps.setdefault(path, [])
-        kinds = ((at, kind_of_step(steps, sizes, values, written)) for at, steps in enumerate(maps))
+        latest = sorted(range(len(maps)), key=lambda at: -maps[at][-1].number)
+        kinds = ((at, kind_of_step(maps[at], rows, n_keys, values, written)) for at in latest)
         at, kind = next((one for one in kinds if one[1]), (len(maps), ""))
         steps = maps[at] if kind else []
-        first = 0 if sizes[1] == 1 else None
+        first = 0 if rows.shape[2] == 1 else None
         if kind == "next":
             first = sum(step.kept.n_queries for step in steps)
 
@@ -252,16 +263,30 @@ class ModuleRecording(Recording, Watching):
             if changes:
                 self.interventions = tuple(dict.fromkeys([*self.interventions, *changes]))
             if steps:
-                steps[-1] = new_rows(steps[-1])
+                last, said = steps[-1], Message("note_beams")
+                call.in_place = is_same(call.values, last.values)
+                steps[-1] = new_rows(last)
+                if last.order is not None:
+                    steps[:] = [in_order(step, last.order) for step in steps]
+                if last.order is not None or said in last.notes:
+                    call.notes = (*call.notes, said)
             else:
                 maps.append(steps)
-            call.values, call.mixed, call.kind = call.values.detach(), None, kind
+            self._count += 1
+            call.values, call.mixed, call.kind, call.number = call.values.detach(), None, kind, self._count
             if not self.keeps_outputs:
                 call.output = None
             steps.append(call)
             self._found = {}
 
         return Arrival(first, self._asked(path, at + 1), keep)
+
+    def reordered(self, cache: Tensor, order: Tensor) -> None:
+        """A cache is arranged anew between steps: all rows so far of that many batch elements move along."""
+        lasts = [maps[-1] for several in self._steps.values() for maps in several]
+        if any(one.values.data_ptr() == cache.data_ptr() for one in lasts):
+            for one in lasts:
+                one.order = order if one.kept.n_sentences == len(order) else None
 
     def _asked(self, path: str, ordinal: int) -> tuple[Intervention, ...]:
         """What is to be done at a call: at its path, at its number there, or at the list of heads that it is one of.

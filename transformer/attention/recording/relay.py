@@ -73,7 +73,7 @@ class Relay(Watching):
         name = f"{self.paths.current.path or self._root}#{number}"
         return PublicSite(Site(name), 0) if self.places is None else self.places.get(name)
 
-    def arrive(self, sizes: tuple[int, int, int], values: Tensor, written: bool) -> Arrival:
+    def arrive(self, rows: Tensor, n_keys: int, values: Tensor, written: bool) -> Arrival:
         """A call of an attention, which may have a public name."""
         path = self.paths.current.path
         self._counts[path] += 1

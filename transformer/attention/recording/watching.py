@@ -61,6 +61,9 @@ from transformer.nn.common import in_single
 is_mapped = torch._C._functorch.is_functorch_wrapped_tensor
 """Whether a tensor is one of `torch.func.vmap`, which cannot be kept."""
 
+SELECTING = frozenset(functions("index_select __getitem__"))
+"""How a beam search arranges caches."""
+
 HEADS = ("num_heads", "n_heads", "n_head", "nhead", "heads", "num_attention_heads", "h")
 """What modules call their number of heads."""
 
@@ -102,14 +105,21 @@ class Watching(TorchFunctionMode):
             self.facts.entries.clear()  # which hold tensors
 
     @abstractmethod
-    def arrive(self, sizes: tuple[int, int, int], values: Tensor, written: bool) -> Arrival:
-        """A call of so many heads, queries and keys begins, which mixes values (keys first)."""
+    def arrive(self, rows: Tensor, n_keys: int, values: Tensor, written: bool) -> Arrival:
+        """A call begins, which mixes values (keys first); `rows` are its weights, if written out, or its queries."""
+
+    def reordered(self, cache: Tensor, order: Tensor) -> None:
+        """The batch of a tensor is selected by an order, between calls of submodules."""
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run a function of torch, and see what it means for attention."""
         kwargs = kwargs or {}
+        if len(self._calls) < 2 and func in SELECTING:
+            order = args[-1] if len(args) > 1 else None
+            if isinstance(order, Tensor) and order.dim() == 1 and not order.is_floating_point():
+                self.reordered(args[0], order)
         if not self._calls:  # outside of the module's own calls nothing is its attention
             return func(*args, **kwargs)
         moves = MOVES.get(func)
@@ -176,7 +186,7 @@ class Watching(TorchFunctionMode):
         output = run() if summed is None else summed[0].reshape(*q.shape[:-1], v.shape[-1])
         source = inputs_of(q4, k4, options, self.forms, None if summed is None else summed[1])
         keys, heads = source.k.movedim(2, 0), four_axes(output)
-        first, asked, keep = self.arrive((q4.shape[1], q4.shape[2], k4.shape[2]), keys, False)
+        first, asked, keep = self.arrive(q4, k4.shape[2], keys, False)
         changed = heads
         if asked:
             source = replace(source, interventions=asked, first_row=first)
@@ -198,7 +208,7 @@ class Watching(TorchFunctionMode):
             notes.append(Message("note_before_dropout"))
         if softmax.whole is not None:
             shown, sink = arranged.wider().arranged(softmax.whole), softmax.sink
-        first, asked, keep = self.arrive((*used.shape[1:3], shown.shape[3]), values, True)
+        first, asked, keep = self.arrive(shown, shown.shape[3], values, True)
         changed = used
         if asked:
             changed = changed_given(asked, first, used, None if sink is None else shown[..., [sink]])
