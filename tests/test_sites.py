@@ -23,6 +23,10 @@ def test_a_site_knows_its_parts_and_stays_a_name() -> None:
         ("decoder.12.cross", ("decoder", 12, "cross", "decoder.cross")),
         ("encoder.0.self", ("encoder", 0, "self", "encoder.self")),
         ("decoder.cross", ("decoder", None, "cross", "decoder.cross")),
+        ("layers.1", ("layers", 1, "", "layers")),
+        ("net.h.3#2", ("net.h", 3, "#2", "net.h#2")),
+        ("h.0.attn.heads.5", ("h.0.attn.heads", 5, "", "h.0.attn.heads")),
+        ("h.5.attn#2", ("h", 5, "attn#2", "h.attn#2")),
         ("pooling", ("pooling", None, "pooling", "pooling")),
     ):
         site = Site(name)
@@ -31,6 +35,7 @@ def test_a_site_knows_its_parts_and_stays_a_name() -> None:
         assert {site: 1}[name] == 1  # type: ignore[index]
         assert isinstance(pickle.loads(pickle.dumps(site)), Site)
     assert Site.of("decoder", 3, "self") == "decoder.3.self"
+    assert [Site(name).named_group("0-3") for name in ("a.2.b", "a.2", "a.2#1")] == ["a.0-3.b", "a.0-3", "a.0-3#1"]
 
 
 def test_the_sites_of_a_classifier_are_grouped_like_all_others() -> None:

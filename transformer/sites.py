@@ -25,19 +25,30 @@ class Site(str):
 
     @property
     def kind(self) -> str:
-        """What stands behind the layer's number: `self`, `cross`, `attn`; its last part where there is none."""
+        """What stands behind the layer's number: `self`, `cross`, `attn`; its last part where there is none.
+
+        A path that ends in the number (`layers.0`, `layers.0#2`) has nothing there but its `#2`.
+        """
         return self._parted[2]
 
     @property
     def group(self) -> str:
         """Stack and kind, which all layers of one sort share: `decoder.cross`; its own name where it stands alone."""
-        return f"{self.stack}.{self.kind}" if self.layer is not None else str(self)
+        return self.named_group("")
+
+    def named_group(self, layers: str) -> str:
+        """The group with some layers named in it: `decoder.0-3.cross`."""
+        stack, layer, kind = self._parted
+        if layer is None:
+            return str(self)
+        return f"{stack}{'.' * bool(layers)}{layers}{'.' * (kind[:1] not in ('', '#'))}{kind}"
 
     @property
     def _parted(self) -> tuple[str, int | None, str]:
         parts = self.split(".")
-        numbers = [i for i, part in enumerate(parts) if part.isdigit() and 0 < i < len(parts) - 1]
+        numbers = [i for i, part in enumerate(parts) if i and part.partition("#")[0].isdigit()]
         if not numbers:
             return parts[0], None, parts[-1]
         at = numbers[-1]
-        return ".".join(parts[:at]), int(parts[at]), ".".join(parts[at + 1 :])
+        number, mark, time = parts[at].partition("#")
+        return ".".join(parts[:at]), int(number), ".".join(parts[at + 1 :]) + mark + time

@@ -285,20 +285,13 @@ def kinds_of(record: Record) -> dict[str, tuple[Site, ...]]:
     """
     groups: dict[str, list[Site]] = {}
     for site in record.sites:
-        groups.setdefault(_wall(site), []).append(site)
+        groups.setdefault(site.group, []).append(site)
     found: dict[str, tuple[Site, ...]] = {}
     for group, sites in groups.items():
         first, *others = [(record[site].n_heads, record[site].queries, record[site].keys) for site in sites]
         alike = all(one == first for one in others)
         found |= {group: tuple(sites)} if alike else {str(site): (site,) for site in sites}
     return found
-
-
-def _wall(site: Site) -> str:
-    """The group of a site, also where the numbered module itself attends: `blocks` for `blocks.0`."""
-    path, mark, time = site.partition("#")
-    stack, _, number = path.rpartition(".")
-    return f"{stack}{mark}{time}" if stack and number.isdigit() else site.group
 
 
 def sites_of(record: Record, kind: str) -> tuple[Site, ...]:

@@ -182,7 +182,7 @@ def _by_layers(changes: Sequence[Intervention]) -> list[Group]:
     for ones in alike.values():
         sites = [Site(one.site) for one in ones]
         layers = sorted(site.layer for site in sites if site.layer is not None)
-        named = f"{sites[0].stack}.{','.join(ranges(tuple(layers)))}.{sites[0].kind}" if layers else ones[0].site
+        named = sites[0].named_group(",".join(ranges(tuple(layers)))) if layers else ones[0].site
         groups.append(Group(said(ones[0].message_at(named)), tuple(ones)))
     return groups
 
