@@ -65,6 +65,10 @@ UNSURE = ("note_assumed",)
 """Codes of notes that say on what maps rest that their file does not say, or lacks."""
 
 
+OF_ELEMENTS = ("note_element", "note_element_of_parts")
+"""Notes that say which element of a batch, or which window, a map is of."""
+
+
 @dataclass(frozen=True, eq=False)
 class Picture:
     """A matrix with its labels, unit and notes, ready to be drawn or saved as it is.
@@ -90,13 +94,17 @@ class Picture:
 
     @property
     def title(self) -> Message:
-        """Site and head in one line; of a changed run, what was changed as well, or how much."""
+        """Site and head in one line, with the element of several; of a changed run, what was changed, or how much."""
+        head = self.head
+        for note in self.notes:
+            if isinstance(note, Message) and note.code in OF_ELEMENTS:
+                head = Message("head_of_element", head=head, index=note.fields["index"], count=note.fields["count"])
         if not self.changes:
-            return Message("title_of_map", site=self.site, head=self.head)
-        named = Message("title_of_changed_map", site=self.site, head=self.head, changes=self.changes)
+            return Message("title_of_map", site=self.site, head=head)
+        named = Message("title_of_changed_map", site=self.site, head=head, changes=self.changes)
         if len(named) <= LONGEST_TITLE:
             return named
-        return Message("title_of_map_changed", site=self.site, head=self.head, count=len(self.changes))
+        return Message("title_of_map_changed", site=self.site, head=head, count=len(self.changes))
 
     def reduced(self, size: int) -> "Picture":
         """The same picture in at most `size` x `size` blocks: the maximum of their cells, labels of their starts."""

@@ -6,13 +6,14 @@ that is shown.
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests.attention.recording.case import Lambda, ready, recorded, softmax
-from transformer import Intervention, intervening, recording
+from transformer import Intervention, Record, RecordError, intervening, recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
 
@@ -297,3 +298,41 @@ def test_rows_of_a_beam_search_are_those_of_the_hypothesis_in_its_place(fused: b
     assert_seen(seen, "past", own)
     assert_seen(seen, "cross", other)
     assert all(any("beam search" in note for note in seen.map(site).notes) for site in seen.sites)
+
+
+def test_a_window_of_many_and_pieces_of_a_softmax_are_said() -> None:
+    """Three pictures of four windows; and the weights of a softmax in two pieces, of which one is scaled."""
+    attend = Look(10, 2, "axis")
+    windows = Lambda(lambda m, x: m.attend(*(x.unflatten(1, (4, 5)).flatten(0, 1),) * 2), attend=attend)
+    seen, _ = watched(windows, torch.randn(3, 20, 10))
+    picture = seen.record(batch=7)["attend"].pictures()[1]
+    assert picture.title == "attend · head 1 · element 7 of 12"
+    assert any("model read 3, so that each has 4 here" in note for note in picture.notes)
+    assert seen.map("attend", batch=2).picture(0).title.endswith("element 2 of 12")
+    pieces = Lambda(lambda _, x: (w := (x @ x.mT).softmax(-1))[..., :3] @ x[:, :3] - (w * 2)[..., 3:] @ x[:, 3:])
+    seen, _ = watched(pieces, x := torch.randn(3, 7, 5))
+    weights = softmax(x @ x.mT)[2]
+    for site, table in zip(seen.sites, (weights[:, :3], weights[:, 3:] * 2), strict=True):
+        sums = table.sum(-1)
+        assert any(
+            f"sum to {sums.min():.2f} to {sums.max():.2f}, not" in note for note in seen.map(site, batch=2).notes
+        )
+        assert any("element 2 of 3 in the batch" in note for note in seen.map(site, batch=2).notes)
+
+
+def test_rows_that_are_nan_are_saved_and_marked_and_nan_queries_are_refused(tmp_path: Any) -> None:
+    module, x = nn.MultiheadAttention(6, 3, batch_first=True).eval(), torch.randn(1, 5, 6)
+    mask = torch.zeros(3, 5, 5, dtype=torch.bool)
+    mask[2, 1] = True
+    with torch.no_grad(), recording(module) as seen:
+        module(x, x, x, attn_mask=mask, average_attn_weights=False)
+    seen.record().save(tmp_path / "run.heedmap")
+    again = Record.open(tmp_path / "run.heedmap")[seen.sites[0]]
+    assert [(head, row) for head, row in np.argwhere(np.isnan(again.all_weights()).any(-1))] == [(2, 1)]
+    assert any("NaN are marked" in note for note in again.picture(2).notes)
+    assert len(Record({again.site: again}).html()) > len(Record({again.site: again}).measures()) == 3
+    fused = Lambda(lambda _, x: F.scaled_dot_product_attention(x, x, x))
+    with recording(fused) as seen:
+        fused(x[None] / 0)
+    with pytest.raises(RecordError, match="hold NaN or infinity"):
+        seen.record().save(tmp_path / "other.heedmap")

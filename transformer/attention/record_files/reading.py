@@ -133,8 +133,11 @@ def _read_source(entry: Field, site: str) -> SoftmaxInputs:
     """What is kept of one attention. What may refuse to be shown, rows of a donor or forced ones, is tried."""
     kind = entry.at("kind").choice(("inputs", "weights", "changed")) if isinstance(entry.value, dict) else ""
     if kind == "weights":
-        kept = entry.table("kind", "values", "mask", "notes").at("values")
-        values = kept.tensor((1, None, None, None), check=within_unit)
+        place = entry.table("kind", "values", "mask", "notes").at("values")
+        values = place.tensor((1, None, None, None), check=None)
+        extremes = values.nan_to_num(0.0).aminmax()  # a softmax makes NaN of a row that sees nothing: views mark it
+        if not within_unit(*map(float, extremes)):
+            entry.file.refuse("record_tensor_not_finite", tensor=shown(str(place.value)), place=place.path)
         _check_sizes(entry, *values.shape[1:])
         mask = entry.optional("mask", lambda one: _read_mask(one, *values.shape[2:]))
         return Weights(values, mask, _read_notes(entry))

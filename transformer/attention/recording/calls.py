@@ -147,7 +147,7 @@ class Attention:
     axis: they tell the steps of a decoder from separate runs; `mixed` are these as (batch, head, key, d_v), where that
     is known. `kind` says how it goes on with the map of the call before: `next` adds a row to it, `again` computes all
     rows and a new one. `number` counts calls. `in_place`: what it mixed is the very tensor of the step before. `order`
-    is how a beam search arranged the batch anew after it.
+    is how a beam search arranged the batch anew after it. `read` is the shape of what the outermost call read.
     """
 
     inside: tuple[ModuleCall, ...]
@@ -161,6 +161,7 @@ class Attention:
     number: int = 0
     in_place: bool = False
     order: Tensor | None = None
+    read: tuple[int, ...] = ()
 
     @cached_property
     def source(self) -> SoftmaxInputs:

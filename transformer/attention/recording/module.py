@@ -30,7 +30,7 @@ from transformer.attention.recording.calls import (
 from transformer.attention.recording.labels import Given, labelled
 from transformer.attention.recording.paths import COMPILED
 from transformer.attention.recording.watching import Arrival, Watching
-from transformer.attention.softmax_inputs import SoftmaxInputs
+from transformer.attention.softmax_inputs import SoftmaxInputs, Weights
 from transformer.errors import InputError, RecordError
 from transformer.messages import Message
 from transformer.nn.common import changed_context, in_single
@@ -77,6 +77,30 @@ def _of_one_head(one: Intervention, head: int) -> Intervention:
     return replace(one, heads=(0,), value=value)
 
 
+def _of_rows(source: SoftmaxInputs, batch: int, changed: bool) -> Iterator[Message]:
+    """What has to be known of weights that a module wrote out: rows that are NaN, and those that do not sum to 1."""
+    if not isinstance(source, Weights):
+        return
+    weights = source.values[batch]
+    sums = weights.sum(-1)
+    if bool(sums.isnan().any()):
+        yield Message("note_rows_nan")
+        sums = sums[~sums.isnan()]
+    if bool((weights < 0).any()):
+        yield Message("note_weights_signed")
+    near = max(SHORT_ROW, 2 * torch.finfo(weights.dtype).eps)
+    if not changed and bool(((sums - 1).abs() > near).any()):
+        yield Message("note_rows_sum", least=f"{float(sums.min()):.2f}", most=f"{float(sums.max()):.2f}")
+
+
+def _of_element(count: int, batch: int, read: Sequence[int]) -> Iterator[Message]:
+    """Which of a site's elements is shown, where there are several; `read` is the shape of what the model read."""
+    if count > 1 and read and count not in read[:2] and count % read[0] == 0:
+        yield Message("note_element_of_parts", index=batch, count=count, read=read[0], parts=count // read[0])
+    elif count > 1:
+        yield Message("note_element", index=batch, count=count)
+
+
 ArrayLike = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
 """Ids or numbers in any of the usual containers."""
 
@@ -86,6 +110,9 @@ def _array(values: ArrayLike) -> np.ndarray:
         return np.asarray(values)
     return (in_single(values) if values.is_floating_point() else values).detach().cpu().numpy()
 
+
+SHORT_ROW = 1e-3
+"""How far from 1 a row may sum by rounding."""
 
 MOST_BYTES = 2 * 1024**3
 """Bytes of written-out weights that one recording keeps, unless told otherwise."""
@@ -167,7 +194,8 @@ class ModuleRecording(Recording, Watching):
             keys = self._with_sink(call, keys)
         found = super().map(site, queries, keys, batch)
         changes = tuple(dict.fromkeys((*source.interventions, *self.interventions)))
-        return replace(found, notes=call.notes, interventions=changes)
+        notes = *call.notes, *_of_element(source.n_sentences, batch, call.read), *_of_rows(source, batch, bool(changes))
+        return replace(found, notes=notes, interventions=changes)
 
     def outputs(self, site: str) -> Tensor:
         """What the heads of a site gave on (batch, head, query, d_v).
@@ -273,6 +301,7 @@ class ModuleRecording(Recording, Watching):
             else:
                 maps.append(steps)
             self._count += 1
+            call.read = next((tuple(one.shape) for each in call.inside[0].inputs if (one := each()) is not None), ())
             call.values, call.mixed, call.kind, call.number = call.values.detach(), None, kind, self._count
             if not self.keeps_outputs:
                 call.output = None
