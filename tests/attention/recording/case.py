@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests.attention.interventions.by_hand import output_by_hand, row_by_hand
-from transformer import Intervention
+from transformer import Intervention, recording
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -304,3 +304,38 @@ def changed_by(*interventions: Intervention) -> Edit:
         return weights, mixed
 
     return edit
+
+
+def truth(q: Tensor, k: Tensor, heads: int) -> Tensor:
+    """Weights (batch, head, query, key) of projections (batch, position, heads * d), from the paper."""
+    q, k = (t.reshape(*t.shape[:2], heads, -1) for t in (q, k))
+    return softmax(torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5)
+
+
+def mixed_by(weights: Tensor, values: Tensor) -> Tensor:
+    """What heads give on, side by side (batch, position, heads * d)."""
+    return torch.einsum("bhqk,bkhd->bqhd", weights, values.unflatten(-1, (weights.shape[1], -1))).flatten(2)
+
+
+def watched(module: nn.Module, *inputs: Any) -> tuple[Any, Tensor]:
+    """What was seen of a run, which kept its bits."""
+    with torch.no_grad():
+        plain = module(*inputs)
+        with recording(module) as seen:
+            output = module(*inputs)
+    assert torch.equal(plain, output)
+    return seen, output
+
+
+def assert_seen(seen: Any, site: str, weights: Tensor) -> None:
+    found = recorded(seen, site, seen.source(site).n_sentences)
+    assert found.shape == tuple(weights.shape), site
+    assert abs(found - weights.detach().numpy()).max() < 1e-12, site
+
+
+def apart(t: Tensor, heads: int, form: str) -> Tensor:
+    """Heads by themselves, or beside the batch, or before it."""
+    if form in {"fused", "axis"}:
+        return t.unflatten(-1, (heads, -1)).transpose(1, 2)
+    order = (0, 2, 1, 3) if form == "batch first" else (2, 0, 1, 3)
+    return t.unflatten(-1, (heads, -1)).permute(order).flatten(0, 1)

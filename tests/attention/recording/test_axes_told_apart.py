@@ -1,4 +1,4 @@
-"""Batch, heads, windows, beams and runs are told apart: small modules in the style of well-known repositories.
+"""Batch, heads and windows are told apart in small modules in the style of well-known repositories.
 
 What is right is written down in each test by an einsum over named axes, and a head that is switched off is the one
 that is shown.
@@ -6,43 +6,24 @@ that is shown.
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.attention.recording.case import Lambda, ready, recorded, softmax
-from transformer import Intervention, Record, RecordError, intervening, recording
+from tests.attention.recording.case import (
+    Lambda,
+    apart,
+    assert_seen,
+    mixed_by,
+    ready,
+    softmax,
+    truth,
+    watched,
+)
+from transformer import Intervention, intervening, recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
-
-
-def truth(q: Tensor, k: Tensor, heads: int) -> Tensor:
-    """Weights (batch, head, query, key) of projections (batch, position, heads * d), from the paper."""
-    q, k = (t.reshape(*t.shape[:2], heads, -1) for t in (q, k))
-    return softmax(torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5)
-
-
-def mixed_by(weights: Tensor, values: Tensor) -> Tensor:
-    """What heads give on, side by side (batch, position, heads * d)."""
-    return torch.einsum("bhqk,bkhd->bqhd", weights, values.unflatten(-1, (weights.shape[1], -1))).flatten(2)
-
-
-def watched(module: nn.Module, *inputs: Any) -> tuple[Any, Tensor]:
-    """What was seen of a run, which kept its bits."""
-    with torch.no_grad():
-        plain = module(*inputs)
-        with recording(module) as seen:
-            output = module(*inputs)
-    assert torch.equal(plain, output)
-    return seen, output
-
-
-def assert_seen(seen: Any, site: str, weights: Tensor) -> None:
-    found = recorded(seen, site, seen.source(site).n_sentences)
-    assert found.shape == tuple(weights.shape), site
-    assert abs(found - weights.detach().numpy()).max() < 1e-12, site
 
 
 COPIES = {
@@ -51,14 +32,6 @@ COPIES = {
     "repeat": lambda t, b: t.repeat(b, 1, 1),
     "stack": lambda t, b: torch.stack([t] * b),
 }
-
-
-def apart(t: Tensor, heads: int, form: str) -> Tensor:
-    """Heads by themselves, or beside the batch, or before it."""
-    if form in {"fused", "axis"}:
-        return t.unflatten(-1, (heads, -1)).transpose(1, 2)
-    order = (0, 2, 1, 3) if form == "batch first" else (2, 0, 1, 3)
-    return t.unflatten(-1, (heads, -1)).permute(order).flatten(0, 1)
 
 
 class Look(nn.Module):
@@ -220,119 +193,38 @@ def test_what_is_hidden_from_one_head_alone_is_masked_in_it(kind: str, hides: st
         assert any("fewer keys" in note for note in seen.record(batch=1).notes)
 
 
-class Step(nn.Module):
-    """A layer of a decoder that keeps what it has read: attention to its past, and to a memory."""
+def test_heads_of_a_list_that_each_get_their_own_tensors_are_one_site() -> None:
+    """Linformer: `to_q.3` makes the queries of `heads.3`."""
+    several = (nn.ModuleList(nn.Linear(10, 4) for _ in range(3)) for _ in "qkv")
+    heads = nn.ModuleList(Lambda(lambda _, q, k, v: (q @ k.mT / 2).softmax(-1) @ v) for _ in range(3))
+    parts = dict(zip(("to_q", "to_k", "to_v", "heads"), (*several, heads), strict=True))
 
-    def __init__(self, d: int, heads: int, fused: bool, keeps: bool) -> None:
-        super().__init__()
-        self.count, self.fused, self.keeps = heads, fused, keeps
-        self.qkv, self.q, self.kv = nn.Linear(d, 3 * d), nn.Linear(d, d), nn.Linear(d, 2 * d)
-        self.past, self.cross = Lambda(self.attend), Lambda(self.attend)
+    def attend(m: Any, x: Tensor) -> Tensor:
+        makers = zip(m.to_q, m.to_k, m.to_v, strict=True)
+        return torch.cat([head(*(one(x) for one in each)) for head, each in zip(m.heads, makers, strict=True)], -1)
 
-    def attend(self, _: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        q = apart(q, self.count, "axis")
-        sees = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
-        sees = sees.tril(k.shape[2] - q.shape[2]) if q.shape[2] > 1 else sees
-        if self.fused:
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=sees).transpose(1, 2).flatten(2)
-        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~sees, -torch.inf)
-        return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
-
-    def forward(self, x: Tensor, memory: Tensor, cache: list[Tensor]) -> Tensor:
-        q, *kv = self.qkv(x).chunk(3, -1)
-        new = [apart(t, self.count, "axis") for t in kv]
-        other = cache[2:] or [apart(t, self.count, "axis") for t in self.kv(memory).chunk(2, -1)]
-        cache[:] = [torch.cat([*pair], 2) for pair in zip(cache[:2], new, strict=True)] if cache else new
-        x = x + self.past(q, *cache[:2])
-        cache += other if self.keeps else []
-        return x + self.cross(self.q(x)[:, -1:], *other)
-
-    def by_hand(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Both weights of a whole text (batch, head, row, key)."""
-        q, k, v = self.qkv(x).chunk(3, -1)
-        parts = (t.unflatten(-1, (self.count, -1)) for t in (q, k))
-        scores = torch.einsum("bqhd,bkhd->bhqk", *parts) / (x.shape[-1] / self.count) ** 0.5
-        own = softmax(scores + torch.full(scores.shape[2:], -torch.inf).triu(1))
-        return own, truth(self.q(x + mixed_by(own, v)), self.kv(memory).chunk(2, -1)[0], self.count)
+    module, x = Lambda(attend, **parts), torch.randn(2, 7, 10)
+    seen, output = watched(module, x)
+    assert seen.sites == ("heads",)
+    q, k = (torch.cat([one(x) for one in getattr(module, name)], -1) for name in ("to_q", "to_k"))
+    assert_seen(seen, "heads", truth(q, k, 3))
+    with torch.no_grad(), recording(module), intervening([Intervention("heads", "zero", heads=1)]):
+        changed = module(x)
+    output[..., 4:8] = 0
+    assert torch.equal(changed, output)
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("keeps", [True, False])
-@pytest.mark.parametrize(("batch", "prompt", "n"), [(1, 1, 5), (2, 3, 7), (3, 1, 2)])
-def test_the_same_decoding_twice_is_two_runs(fused: bool, keeps: bool, batch: int, prompt: int, n: int) -> None:
-    torch.manual_seed(n)
-    module, memory, text = ready(Step(12, 2, fused, keeps)), torch.randn(batch, 11, 12), torch.randn(batch, n, 12)
+def test_a_one_by_one_convolution_mixes_heads() -> None:
+    """Talking heads as x-transformers writes them."""
 
-    def decoded() -> list[Tensor]:
-        cache: list[Tensor] = []
-        parts = (text[:, :prompt], *(text[:, i : i + 1] for i in range(prompt, n)))
-        return [module(part, memory, cache)[:, -1] for part in parts]
+    def attend(m: Any, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (3, -1)).transpose(1, 2) for t in m.qkv(x).chunk(3, -1))
+        return (m.after(m.before(q @ k.mT).softmax(-1)) @ v).transpose(1, 2).flatten(2)
 
-    own, other = module.by_hand(text, memory)
-    with torch.no_grad():
-        plain = decoded()
-        with recording(module) as seen, intervening([Intervention("cross#2", "zero", heads=1, queries=1)]):
-            first, second = decoded(), decoded()
-    assert seen.sites == ("past#1", "past#2", "cross#1", "cross#2")
-    for number in (1, 2):
-        assert_seen(seen, f"past#{number}", own)
-        assert_seen(seen, f"cross#{number}", other[:, :, prompt - 1 :])
-    assert all(torch.equal(*pair) for pair in zip(plain, first, strict=True))
-    assert [i for i, pair in enumerate(zip(plain, second, strict=True)) if not torch.equal(*pair)] == [1]
-
-
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("select", [lambda t, order: t.index_select(0, order), lambda t, order: t[order]])
-def test_rows_of_a_beam_search_are_those_of_the_hypothesis_in_its_place(fused: bool, select: Any) -> None:
-    torch.manual_seed(2)
-    n_beams, n = 5, 7
-    module, memory = ready(Step(12, 3, fused, True)), torch.randn(1, 11, 12).expand(n_beams, -1, -1)
-    steps, cache, told = torch.randn(n, n_beams, 1, 12), list[Tensor](), torch.empty(n_beams, 0, 12)
-    with torch.no_grad(), recording(module) as seen:
-        for step in steps:
-            told = torch.cat([told, step], 1)
-            module(step, memory, cache)
-            last, order = told, torch.randint(n_beams, (n_beams,))
-            told, cache = told[order], [select(t, order) for t in cache]
-    own, other = module.by_hand(last, memory)
-    assert_seen(seen, "past", own)
-    assert_seen(seen, "cross", other)
-    assert all(any("beam search" in note for note in seen.map(site).notes) for site in seen.sites)
-
-
-def test_a_window_of_many_and_pieces_of_a_softmax_are_said() -> None:
-    """Three pictures of four windows; and the weights of a softmax in two pieces, of which one is scaled."""
-    attend = Look(10, 2, "axis")
-    windows = Lambda(lambda m, x: m.attend(*(x.unflatten(1, (4, 5)).flatten(0, 1),) * 2), attend=attend)
-    seen, _ = watched(windows, torch.randn(3, 20, 10))
-    picture = seen.record(batch=7)["attend"].pictures()[1]
-    assert picture.title == "attend · head 1 · element 7 of 12"
-    assert any("model read 3, so that each has 4 here" in note for note in picture.notes)
-    assert seen.map("attend", batch=2).picture(0).title.endswith("element 2 of 12")
-    pieces = Lambda(lambda _, x: (w := (x @ x.mT).softmax(-1))[..., :3] @ x[:, :3] - (w * 2)[..., 3:] @ x[:, 3:])
-    seen, _ = watched(pieces, x := torch.randn(3, 7, 5))
-    weights = softmax(x @ x.mT)[2]
-    for site, table in zip(seen.sites, (weights[:, :3], weights[:, 3:] * 2), strict=True):
-        sums = table.sum(-1)
-        assert any(
-            f"sum to {sums.min():.2f} to {sums.max():.2f}, not" in note for note in seen.map(site, batch=2).notes
-        )
-        assert any("element 2 of 3 in the batch" in note for note in seen.map(site, batch=2).notes)
-
-
-def test_rows_that_are_nan_are_saved_and_marked_and_nan_queries_are_refused(tmp_path: Any) -> None:
-    module, x = nn.MultiheadAttention(6, 3, batch_first=True).eval(), torch.randn(1, 5, 6)
-    mask = torch.zeros(3, 5, 5, dtype=torch.bool)
-    mask[2, 1] = True
-    with torch.no_grad(), recording(module) as seen:
-        module(x, x, x, attn_mask=mask, average_attn_weights=False)
-    seen.record().save(tmp_path / "run.heedmap")
-    again = Record.open(tmp_path / "run.heedmap")[seen.sites[0]]
-    assert [(head, row) for head, row in np.argwhere(np.isnan(again.all_weights()).any(-1))] == [(2, 1)]
-    assert any("NaN are marked" in note for note in again.picture(2).notes)
-    assert len(Record({again.site: again}).html()) > len(Record({again.site: again}).measures()) == 3
-    fused = Lambda(lambda _, x: F.scaled_dot_product_attention(x, x, x))
-    with recording(fused) as seen:
-        fused(x[None] / 0)
-    with pytest.raises(RecordError, match="hold NaN or infinity"):
-        seen.record().save(tmp_path / "other.heedmap")
+    convs = {name: nn.Conv2d(3, 3, 1, bias=False) for name in ("before", "after")}
+    module, x = Lambda(attend, qkv=nn.Linear(15, 45), **convs), torch.randn(2, 7, 15)
+    seen, _ = watched(module, x)
+    q, k, _ = (t.unflatten(-1, (3, -1)) for t in module.qkv(x).chunk(3, -1))
+    mixed = softmax(torch.einsum("gh,bqhd,bkhd->bgqk", convs["before"].weight[..., 0, 0], q, k))
+    assert_seen(seen, "Lambda", torch.einsum("gh,bhqk->bgqk", convs["after"].weight[..., 0, 0], mixed))
+    assert any("not to 1" in note for note in seen.map("Lambda").notes)

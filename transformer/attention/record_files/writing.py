@@ -19,7 +19,6 @@ from transformer.attention.record_files.fields import KEY, VERSION, kind_name
 from transformer.attention.record_files.reading import record_of
 from transformer.attention.softmax_inputs import SoftmaxInputs, Weights
 from transformer.attention.tables import Bias, MaskTable, RelativeBias, WindowMask
-from transformer.errors import RecordError
 from transformer.messages import Message, packed_message
 from transformer.nn.masks import Mask
 from transformer.plots.axes import Axis
@@ -63,7 +62,6 @@ def save(record: Record, path: Path) -> None:
 
     Raises:
         OSError: it cannot be written; what was there before still is.
-        RecordError: its queries or keys hold NaN or infinity.
     """
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
@@ -196,12 +194,10 @@ class Writer:
                 mask=None if source.mask is None else self._mask(source.mask, batch, name),
                 notes=[*map(_text, source.notes)],
             )
-        q, k = source.q[batch : batch + 1], source.k[batch : batch + 1]
-        if not bool(q.isfinite().all() & k.isfinite().all()):
-            raise RecordError("record_not_finite", site=name)
+        k = source.k[batch : batch + 1]
         base = _given(
             kind="inputs",
-            q=self._tensor(f"{name}.q", q),
+            q=self._tensor(f"{name}.q", source.q[batch : batch + 1]),
             k=self._tensor(f"{name}.k", k[:, :1] if k.stride(1) == 0 else k),  # one key head, expanded: written once
             scale=float(source.scale),
             mask=self._mask(source.mask, batch, name),

@@ -55,7 +55,7 @@ class Softmax:
     """A softmax whose result is followed: where it ran, and what is known of the axis it normalised.
 
     `projected` says that its scores' last product was with a parameter, which made that axis (a router of experts);
-    `logged` that these are logarithms still (`log_softmax`).
+    `logged` that these are logarithms still (`log_softmax`); `picked` that its queries or keys were selected.
     `clean` is the result without dropout; `whole` with the column `sink` (0 or -1) that was cut
     off again: an attention sink.
     """
@@ -63,6 +63,7 @@ class Softmax:
     path: str = ""
     projected: bool = False
     logged: bool = False
+    picked: bool = False
     clean: Tensor | None = None
     whole: Tensor | None = None
     sink: int = -1
@@ -78,13 +79,15 @@ class Fact:
     """What is known of one tensor: its axes, whether it is made of parameters alone, and the softmax it comes from.
 
     `dotted` scores are a product of two tensors of which neither is a parameter, or both: latents that look at one
-    another. `sides` are those of an element-wise product that a sum may turn into a mixture of values.
+    another. `sides` are those of an element-wise product that a sum may turn into a mixture of values. `picked` says
+    that positions were selected by a table of indices.
     """
 
     axes: Axes
     parameter: bool = False
     dotted: bool = False
     softmax: Softmax | None = None
+    picked: bool = False
     sides: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
 
     @property
@@ -132,10 +135,13 @@ class LazyFact:
 
 
 class Facts:
-    """What is known of the tensors that live; buffers count as parameters. `paths` say where the run is."""
+    """What is known of the tensors that live; buffers count as parameters. `paths` say where the run is.
+
+    `softmaxes` are the paths of those of what was read.
+    """
 
     def __init__(self, paths: Paths) -> None:
-        self.paths, self._most = paths, MOST_ENTRIES
+        self.paths, self._most, self.softmaxes = paths, MOST_ENTRIES, dict[str, None]()
         self.entries = {id(one): (ref(one), LazyFact(of_shape(one.shape, Origin.PARAMETER))) for one in paths.buffers}
 
     def entry(self, tensor: Any) -> LazyFact | None:
@@ -249,7 +255,8 @@ def viewed(
             end, part = spans.get(stride, (0, Factor(0)))
             axis = (part,) if end == stride * size else _of_spans(size, stride, spans)
         axes.append(axis)
-    return Fact(tuple(axes), fact.parameter, fact.dotted, None if fact.softmax is None else fact.softmax.moved(again))
+    softmax = None if fact.softmax is None else fact.softmax.moved(again)
+    return Fact(tuple(axes), fact.parameter, fact.dotted, softmax, fact.picked)
 
 
 def _of_spans(size: int, stride: int, spans: Mapping[int, tuple[int, Factor]]) -> AxisFactors:

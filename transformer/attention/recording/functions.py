@@ -120,7 +120,7 @@ def _each_number(
     if softmax is not None:
         softmax = replace(softmax.moved(again), logged=softmax.logged and not is_exponential)
     is_parameter, dotted = all(fact.parameter for fact in given), any(fact.dotted for fact in given)
-    return Fact(broadcast(given, shape), is_parameter, dotted, softmax)
+    return Fact(broadcast(given, shape), is_parameter, dotted, softmax, any(fact.picked for fact in given))
 
 
 def _alike(given: Sequence[Fact], shape: Sequence[int], has_axes_of_first: bool) -> Fact:
@@ -175,13 +175,27 @@ def _normalised(facts: Facts, run: Run, result: Any) -> None:
     before = facts.of(given(run, 0, "input")).without_softmax()
     axes = (*before.axes[:dim], (Factor(result.shape[dim], Origin.KEY),), *before.axes[dim + 1 :])
     projected = is_made(before.axes[dim]) and not before.dotted
-    softmax = Softmax(facts.paths.current.path, projected, getattr(run.func, "__name__", "") == "log_softmax")
+    is_logged, path = getattr(run.func, "__name__", "") == "log_softmax", facts.paths.current.path
+    if not before.parameter:
+        facts.softmaxes[path] = None
+    softmax = Softmax(path, projected, is_logged, before.picked)
     facts.note(result, Fact(axes, before.parameter, softmax=softmax))
 
 
 def _convolved(facts: Facts, run: Run, result: Any) -> None:
+    """A convolution; one of 1 x 1 mixes the heads of a softmax's result (talking heads)."""
+    before, weight = facts.of_softmax(run.args[0]), given(run, 1, "weight")
+    if (
+        before is not None
+        and before.softmax is not None
+        and before.key_axis not in (None, 1)
+        and weight[0, 0].numel() == 1
+    ):
+        axes = (before.axes[0], axis_of(result.shape[1], Origin.PARAMETER), *before.axes[2:])
+        facts.note(result, replace(before, axes=axes, softmax=before.softmax.moved(None)))
+        return
     axes = tuple(axis_of(size, Origin.PARAMETER if i == 1 else Origin.INPUT) for i, size in enumerate(result.shape))
-    facts.keep(result, LazyFact(Fact(axes), made_by=id(given(run, 1, "weight"))))
+    facts.keep(result, LazyFact(Fact(axes), made_by=id(weight)))
 
 
 def _moved(facts: Facts, run: Run, result: Any, same: Any = None, made_by: object = None) -> None:
@@ -206,6 +220,9 @@ def _indexed(facts: Facts, run: Run, result: Any) -> None:
     first, index = run.args
     index = index if isinstance(index, tuple) else (index,)
     if not all(one is Ellipsis or isinstance(one, int | slice | None) for one in index):
+        of_features = isinstance(index[-1], Tensor) and (len(index) == first.dim() or index[0] is Ellipsis)
+        if not of_features:
+            _picked(facts, run, result)
         return
     _moved(facts, run, result)
     before, after = facts.of_softmax(first), facts.of_softmax(result)
@@ -216,6 +233,13 @@ def _indexed(facts: Facts, run: Run, result: Any) -> None:
         whole = first if before.softmax.clean is None else before.softmax.clean
         sink = -1 if result.storage_offset() == first.storage_offset() else 0
         facts.note(result, replace(after, softmax=replace(before.softmax, whole=whole, clean=None, sink=sink)))
+
+
+def _picked(facts: Facts, run: Run, result: Any) -> None:
+    """Positions that a table of indices selects: their axis counts what was selected."""
+    before = facts.entry(run.args[0])
+    if isinstance(result, Tensor) and result.dim() and not (before is not None and before.fact.parameter):
+        facts.note(result, replace(of_shape(result.shape), picked=True))
 
 
 def _parts(facts: Facts, run: Run, result: Any) -> None:
@@ -260,7 +284,8 @@ def _end_to_end(given: Sequence[Fact], shape: Sequence[int], dim: int, entries: 
     if len({id(_whole(entry) if are_parts else entry) for entry in entries}) == 1:
         own = (Factor(len(every), Origin.PARAMETER), *every[0].axes[dim])
     after = (*axes[:dim], own, *axes[dim + 1 :])
-    return Fact(after, all(fact.parameter for fact in every), any(fact.dotted for fact in every))
+    flags = (any(fact.dotted for fact in every), None, any(fact.picked for fact in every))
+    return Fact(after, all(fact.parameter for fact in every), *flags)
 
 
 def _whole(entry: Any) -> LazyFact:
@@ -304,6 +329,7 @@ RULES: dict[Any, After | None] = {
         (_dropped, "dropout dropout_"),
         (_repeated, "repeat repeat_interleave tile"),
         (_indexed, "__getitem__"),
+        (_picked, "gather index_select take_along_dim"),
         (_parts, "chunk split unbind tensor_split"),
         (_joined, "cat concat concatenate"),
         (_stacked, "stack"),

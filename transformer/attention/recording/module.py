@@ -1,8 +1,7 @@
 """Recording the attention of any module: by site, what of it could not be seen, and interventions that act there."""
 
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,9 +27,10 @@ from transformer.attention.recording.calls import (
     places_in_lists,
 )
 from transformer.attention.recording.labels import Given, labelled
+from transformer.attention.recording.notes import is_inside, of_element, of_rows, without_attention
 from transformer.attention.recording.paths import COMPILED
 from transformer.attention.recording.watching import Arrival, Watching
-from transformer.attention.softmax_inputs import SoftmaxInputs, Weights
+from transformer.attention.softmax_inputs import SoftmaxInputs
 from transformer.errors import InputError, RecordError
 from transformer.messages import Message
 from transformer.nn.common import changed_context, in_single
@@ -38,31 +38,8 @@ from transformer.plots.axes import Axis
 from transformer.plots.export import arrays_file
 from transformer.sites import Site
 
-ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
-"""How modules that attend are called."""
-
 MOST_NAMED = 5
 """So many modules a note names."""
-
-
-def _without_attention(ran: Mapping[str, nn.Module], sites: Iterable[str]) -> list[str]:
-    """Innermost modules called attention in which, around which and below which none was seen."""
-    paths = [site.partition("#")[0] for site in sites]
-    silent = []
-    for path, one in ran.items():
-        called = path.rpartition(".")[2] if next(one.children(), None) is not None else ""
-        if not (ATTENTION.search(type(one).__name__) or ATTENTION.search(called)):
-            continue
-        if any(_inside(path, site) or _inside(site, path) for site in paths):
-            continue
-        if not any(before + rest in paths or before in paths for before, rest, _ in places_in_lists(path)):
-            silent.append(path)  # and is no head of a site that joins several modules of a list
-    inner = [path for path in silent if not any(other != path and _inside(other, path) for other in silent)]
-    return [f"{path} ({type(ran[path]).__name__})" if path else type(ran[path]).__name__ for path in inner]
-
-
-def _inside(path: str, outer: str) -> bool:
-    return not outer or path == outer or path.startswith(outer + ".")
 
 
 def _of_one_head(one: Intervention, head: int) -> Intervention:
@@ -77,30 +54,6 @@ def _of_one_head(one: Intervention, head: int) -> Intervention:
     return replace(one, heads=(0,), value=value)
 
 
-def _of_rows(source: SoftmaxInputs, batch: int, changed: bool) -> Iterator[Message]:
-    """What has to be known of weights that a module wrote out: rows that are NaN, and those that do not sum to 1."""
-    if not isinstance(source, Weights):
-        return
-    weights = source.values[batch]
-    sums = weights.sum(-1)
-    if bool(sums.isnan().any()):
-        yield Message("note_rows_nan")
-        sums = sums[~sums.isnan()]
-    if bool((weights < 0).any()):
-        yield Message("note_weights_signed")
-    near = max(SHORT_ROW, 2 * torch.finfo(weights.dtype).eps)
-    if not changed and bool(((sums - 1).abs() > near).any()):
-        yield Message("note_rows_sum", least=f"{float(sums.min()):.2f}", most=f"{float(sums.max()):.2f}")
-
-
-def _of_element(count: int, batch: int, read: Sequence[int]) -> Iterator[Message]:
-    """Which of a site's elements is shown, where there are several; `read` is the shape of what the model read."""
-    if count > 1 and read and count not in read[:2] and count % read[0] == 0:
-        yield Message("note_element_of_parts", index=batch, count=count, read=read[0], parts=count // read[0])
-    elif count > 1:
-        yield Message("note_element", index=batch, count=count)
-
-
 ArrayLike = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
 """Ids or numbers in any of the usual containers."""
 
@@ -110,9 +63,6 @@ def _array(values: ArrayLike) -> np.ndarray:
         return np.asarray(values)
     return (in_single(values) if values.is_floating_point() else values).detach().cpu().numpy()
 
-
-SHORT_ROW = 1e-3
-"""How far from 1 a row may sum by rounding."""
 
 MOST_BYTES = 2 * 1024**3
 """Bytes of written-out weights that one recording keeps, unless told otherwise."""
@@ -152,12 +102,13 @@ class ModuleRecording(Recording, Watching):
         if not ran:
             return (*said, Message("nothing_ran_in_module", name=self._root))
         scripted = [path or self._root for path, one in ran.items() if isinstance(one, torch.jit.ScriptModule)]
-        unseen = [name for name in _without_attention(ran, found) if name not in scripted]
+        unseen = [path for path in without_attention(ran, found) if path not in scripted]
+        if not said and not found and not unseen and not scripted and not self.idle:
+            unseen = [""]
         idle = tuple(dict.fromkeys(path or self._root for path in self.idle))
         if scripted:
             said[Message("not_seen_in_script", names=tuple(scripted[:MOST_NAMED]))] = None
-        if unseen:
-            said[Message("not_seen_in", names=tuple(unseen[:MOST_NAMED]))] = None
+        said |= dict.fromkeys(self._reasons(unseen))
         if idle:
             said[Message("softmax_is_no_attention", names=idle[:MOST_NAMED])] = None
         if any(isinstance(one, nn.TransformerEncoder) and not one.training for one in ran.values()):
@@ -167,7 +118,23 @@ class ModuleRecording(Recording, Watching):
         if self.kept_bytes:
             size, most = (f"{n / 2**20:,.1f}" for n in (self.kept_bytes, self.most_bytes))
             said[Message("written_out_kept", size=size, most=most)] = None
-        return tuple(said) or (() if found else (Message("not_seen_in", names=(self._root,)),))
+        return tuple(said)
+
+    def _reasons(self, unseen: Iterable[str]) -> Iterator[Message]:
+        """Why nothing was seen in some paths."""
+        of_kernels, of_softmaxes, others = list[str](), list[str](), list[str]()
+        for path in unseen:
+            kind = type(self.paths.ran[path]).__name__ if path in self.paths.ran else self._root
+            in_kernel = any(is_inside(one, path) for one in self.in_kernels)
+            in_softmax = any(is_inside(one, path) for one in self.facts.softmaxes)
+            same = of_kernels if in_kernel else of_softmaxes if in_softmax else others
+            same.append(f"{path} ({kind})" if path else kind)
+        if of_kernels:
+            yield Message("not_seen_in_kernel", names=tuple(of_kernels[:MOST_NAMED]))
+        if of_softmaxes:
+            yield Message("not_followed", names=tuple(of_softmaxes[:MOST_NAMED]))
+        if others:
+            yield Message("not_seen_in", names=tuple(others[:MOST_NAMED]))
 
     def source(self, site: str) -> SoftmaxInputs:
         """What was kept of a site.
@@ -194,7 +161,7 @@ class ModuleRecording(Recording, Watching):
             keys = self._with_sink(call, keys)
         found = super().map(site, queries, keys, batch)
         changes = tuple(dict.fromkeys((*source.interventions, *self.interventions)))
-        notes = *call.notes, *_of_element(source.n_sentences, batch, call.read), *_of_rows(source, batch, bool(changes))
+        notes = *call.notes, *of_element(source.n_sentences, batch, call.read), *of_rows(source, batch, bool(changes))
         return replace(found, notes=notes, interventions=changes)
 
     def outputs(self, site: str) -> Tensor:

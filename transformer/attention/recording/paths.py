@@ -19,14 +19,16 @@ COMPILED = "_orig_mod"
 class ModuleCall:
     """One call of a submodule: its path, and the tensors that it read.
 
-    Calls of one `side` are of modules of one list that read the very same tensors: heads side by side. `lists` holds
-    the last call inside it of a module of each list.
+    Calls of one `side` are of modules of one list that read the very same tensors, or what modules of such lists with
+    their number made (`to_q.3` for `heads.3`), which are `sources`: heads side by side. `lists` holds the last call
+    inside it of a module of each list.
     """
 
     path: str
     inputs: tuple[ref[Tensor], ...] = ()
     side: object = None
     lists: dict[str, "ModuleCall"] | None = None
+    sources: tuple[object, ...] = ()
 
 
 class Paths:
@@ -38,7 +40,7 @@ class Paths:
         self.modules = list(root.named_modules())
         self.buffers = [one for _, each in self.modules for one in each._buffers.values() if one is not None]
         self._outside = ModuleCall("")
-        self._made: dict[int, tuple[ref[Tensor], str]] = {}
+        self._made: dict[int, tuple[ref[Tensor], ModuleCall]] = {}
 
     @property
     def current(self) -> ModuleCall:
@@ -48,7 +50,13 @@ class Paths:
     def maker(self, tensor: Tensor) -> str | None:
         """The path of the numbered module (`experts.3`) that gave this tensor; None for all others."""
         found = self._made.get(id(tensor))
-        return found[1] if found is not None and found[0]() is tensor else None
+        return found[1].path if found is not None and found[0]() is tensor else None
+
+    def _source(self, tensor: Tensor, number: str) -> object:
+        """What a tensor is to a numbered module: the side of the module of the same number that made it, or itself."""
+        found = self._made.get(id(tensor))
+        is_of = found is not None and found[0]() is tensor and found[1].path.rpartition(".")[2] == number
+        return found[1].side if found is not None and is_of else ref(tensor)
 
     @contextmanager
     def tracked(self) -> Iterator[None]:
@@ -89,8 +97,9 @@ class Paths:
                 if around.lists is None:
                     around.lists = {}
                 before = around.lists.get(container)
-                read = [] if before is None else [one() for one in before.inputs]
-                is_same = given and len(given) == len(read) and all(map(is_, given, read))
+                call.sources = tuple([self._source(one, number) for one in given])
+                read = () if before is None else before.sources
+                is_same = given and len(given) == len(read) and all(map(is_, call.sources, read))
                 call.side = before.side if before is not None and is_same else object()
                 around.lists[container] = call
             calls.append(call)
@@ -99,9 +108,10 @@ class Paths:
         def leave(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:  # noqa: ARG001
             if get_ident() != thread:
                 return
-            while calls and calls.pop().path != path:
-                pass
-            if numbered and isinstance(output, Tensor):
-                self._made[id(output)] = ref(output), path
+            call = None
+            while calls and (call is None or call.path != path):
+                call = calls.pop()
+            if numbered and call is not None and isinstance(output, Tensor):
+                self._made[id(output)] = ref(output), call
 
         return enter, leave

@@ -50,7 +50,7 @@ def product_fact(given: Sequence[Fact], labels: Labels) -> Fact:
     dotted = one.parameter == other.parameter
     sides = [dict(zip(labels[i], fact.axes, strict=False)) for i, fact in enumerate((one, other))]
     axes = [merged(side.get(label, ()) for side in sides) for label in labels[2]]
-    found = Fact(tuple(axes), one.parameter and other.parameter, dotted)
+    found = Fact(tuple(axes), one.parameter and other.parameter, dotted, picked=one.picked or other.picked)
     carried = next((each.softmax for each in (one, other) if each.softmax is not None), None)
     if carried is not None and found.key_axis is not None and not dotted:
         return replace(found, softmax=carried.moved(None))
@@ -102,11 +102,13 @@ class Mixture(NamedTuple):
     """The layouts of the weights, and of what they make; None for the latter where heads are summed over in it.
 
     `values` is that of the mixed values (batch, head, key, d_v) with the keys as their first axis, where they have one.
+    `is_guessed`: nothing tells that the heads are heads.
     """
 
     weights: Layout
     output: Layout | None
     values: Layout | None = None
+    is_guessed: bool = False
 
 
 Place = tuple[int, int]
@@ -147,7 +149,8 @@ def mixture(labels: Labels, weights: Fact, values: Fact, sizes: tuple[Sequence[i
         batch.append(others.pop(0))
     head += made
     query += others
-    if len(batch) > 1 and not head and not any(map(is_made, values.axes)):
+    is_guessed = len(batch) > 1 and not head and not any(map(is_made, values.axes))
+    if is_guessed:
         head = [batch.pop()]  # of axes of unknown origin that queries share with keys, the last
     of_values = {label: tuple(Factor(part.size) for part in of_theirs[label]) for label in own}
     last = _places(own, of_values)
@@ -160,7 +163,7 @@ def mixture(labels: Labels, weights: Fact, values: Fact, sizes: tuple[Sequence[i
     if not any(carried.get(label) for label, _ in query):  # else each query has values of its own
         order = (key, *(label for label in there if label != key))
         mixed = _layout(_places(order, carried), carried, batch, head, [(key, 0)], last)
-    return Mixture(of_weights, output, mixed)
+    return Mixture(of_weights, output, mixed, is_guessed)
 
 
 def _places(order: Iterable[int], of: Mapping[int, AxisFactors]) -> list[Place]:

@@ -79,7 +79,8 @@ class Arrival(NamedTuple):
 class Watching(TorchFunctionMode):
     """Tells of each attention that this thread runs in a module, and follows what every tensor's axes come from.
 
-    `idle` are paths of softmaxes that mix no values, `mapped` says whether an attention ran inside of `vmap`.
+    `idle` are paths of softmaxes that mix no values, `in_kernels` those of FlexAttention, `mapped` says whether an
+    attention ran inside of `vmap`.
     Written-out weights are kept up to `most_bytes`, then none of their rows.
     """
 
@@ -92,6 +93,7 @@ class Watching(TorchFunctionMode):
         self.facts = Facts(self.paths)
         self._calls = self.paths.calls
         self.idle: list[str] = []
+        self.in_kernels: dict[str, None] = {}
         self.mapped, self.kept_bytes, self.most_bytes = False, 0, most_bytes
 
     @contextmanager
@@ -139,6 +141,8 @@ class Watching(TorchFunctionMode):
                     entries[id(result)] = ref(result), entry
                 return result
         around, after = HANDLERS.get(func, OTHERS)
+        if after is elementwise and getattr(func, "__name__", "") == "flex_attention":
+            self.in_kernels[self.paths.current.path] = None
         if around is not None:
             return around(self, partial(func, *args, **kwargs))
         result = func(*args, **kwargs)
@@ -191,21 +195,32 @@ class Watching(TorchFunctionMode):
         if asked:
             source = replace(source, interventions=asked, first_row=first)
             changed = with_changes(asked, first, lambda: in_precision(source), v4, heads)
-        notes = (Message("note_before_dropout"),) if options.get("dropout_p") else ()
-        keep(Attention(tuple(self.paths.calls), source, keys, changed, v4, None, notes))
+        notes = [Message("note_before_dropout")] if options.get("dropout_p") else []
+        if self.is_picked(q) or self.is_picked(k):
+            notes.append(Message("note_picked"))
+        keep(Attention(tuple(self.paths.calls), source, keys, changed, v4, None, tuple(notes)))
         return output if changed is heads else changed.reshape(output.shape)
+
+    def is_picked(self, tensor: Tensor) -> bool:
+        """Whether a table of indices selected positions of it."""
+        entry = self.facts.entry(tensor)
+        return entry is not None and entry.fact.picked
 
     def written(
         self, layout: Mixture, softmax: Softmax, weights: Tensor, values: Tensor, run: Callable[[Tensor], Tensor]
     ) -> Tensor:
         """A product of a softmax's result and values, keys first: changed where an intervention names the site."""
         arranged = self.with_heads(layout.weights)
-        out, mixing = (None if one is None else self.with_heads(one) for one in layout[1:])
+        out, mixing = (None if one is None else self.with_heads(one) for one in layout[1:3])
         used, sink, notes = arranged.arranged(weights), None, list[Message]()
         shown = used
         if softmax.clean is not None:
             shown = arranged.arranged(softmax.clean)
             notes.append(Message("note_before_dropout"))
+        if softmax.picked:
+            notes.append(Message("note_picked"))
+        if layout.is_guessed:
+            notes.append(Message("note_one_of", count=used.shape[1]))
         if softmax.whole is not None:
             shown, sink = arranged.wider().arranged(softmax.whole), softmax.sink
         first, asked, keep = self.arrive(shown, shown.shape[3], values, True)
