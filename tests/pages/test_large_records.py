@@ -42,7 +42,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
         def counted(self: AttentionInputs, *asked: object, original=original) -> torch.Tensor:  # type: ignore[no-untyped-def]
             cells: torch.Tensor = original(self, *asked)
-            found[BESIDE if concurrency._mine.has_slot else HERE] += CALL + cells.numel()
+            found[BESIDE if concurrency._forward.mine is not None else HERE] += CALL + cells.numel()
             return cells
 
         monkeypatch.setattr(AttentionInputs, name, counted)

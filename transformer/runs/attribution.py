@@ -1,6 +1,6 @@
 """Methods of attribution on one translation: deletion, what each costs, and how far each can be trusted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from timeit import repeat
 

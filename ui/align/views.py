@@ -61,7 +61,7 @@ def finding(shown: Pair) -> None:
             words, first = _quoted([one.word for one in found[:MOST]]), found[0]
             st.subheader(as_text(plain("align.forgets", model=loses.title, words=words)), anchor=False)
             needed = [plain("align.loses", word=word, nats=nats) for word, nats in first.written.items()]
-            hows = [usual_deletion(side.own.scored_sequence(store.checkpoint(side.name))) for side in (loses, keeps)]
+            hows = [usual_deletion(store.checkpoint(side.name)) for side in (loses, keeps)]
             without, less = (plain(f"align.without_{how}", word=first.word) for how in hows)
             st.caption(
                 t(
