@@ -245,23 +245,3 @@ LIMITS = {"most", "longest", "sentences", "shortest", "tokens", "records", "repe
 def test_no_text_of_a_page_puts_a_plural_beside_a_count_that_may_be_one() -> None:
     pages = {code: PLURAL.findall(text) for code, text in catalogue("en").items() if "." in code}
     assert not [code for code, counts in pages.items() if not LIMITS.issuperset(counts)]
-
-
-BOLD = re.compile(r"(?P<before>.?)\*\*(?P<inside>.+?)\*\*(?P<after>.?)")
-SIGN = re.compile(r"[^\w\s{}]")
-
-
-def test_no_stars_are_shown_in_place_of_bold_words() -> None:
-    """Markdown takes stars between a sign and a letter for stars; what is put in may begin and end with a letter."""
-
-    def is_raw(sign: str, letter: str) -> bool:
-        return bool(SIGN.match(sign)) and bool(letter.strip()) and not SIGN.match(letter)
-
-    wrong = [
-        (language, code)
-        for language in LANGUAGES
-        for code, text in catalogue(language).items()
-        for one in BOLD.finditer(text if "." in code else "")
-        if is_raw(one["inside"][-1], one["after"]) or is_raw(one["inside"][0], one["before"])
-    ]
-    assert not wrong

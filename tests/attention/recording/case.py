@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests.attention.interventions.by_hand import output_by_hand, row_by_hand
-from transformer import Intervention, recording
+from transformer import Intervention, intervening, recording
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -306,36 +306,29 @@ def changed_by(*interventions: Intervention) -> Edit:
     return edit
 
 
-def truth(q: Tensor, k: Tensor, heads: int) -> Tensor:
-    """Weights (batch, head, query, key) of projections (batch, position, heads * d), from the paper."""
-    q, k = (t.reshape(*t.shape[:2], heads, -1) for t in (q, k))
-    return softmax(torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5)
+def changed_run(case: Case, *changes: Intervention, edit: Edit | None = None) -> tuple[list[Tensor], Brute]:
+    """A run that is changed, and seen, as brute force changes it; what that gives on, and what it mixed."""
+    expected, brute = by_brute_force(case, edit or changed_by(*changes))
+    with torch.no_grad(), nothing_left(case.module), recording(case.module) as seen, intervening(changes):
+        output = run(case)[:1]  # weights that a module gives away besides are its own affair
+    assert_close(case, output, expected[:1], 1e-11)
+    assert_recorded(case, seen, brute)
+    assert all(seen.map(one.site).interventions == changes for one in changes)
+    return expected, brute
 
 
-def mixed_by(weights: Tensor, values: Tensor) -> Tensor:
-    """What heads give on, side by side (batch, position, heads * d)."""
-    return torch.einsum("bhqk,bkhd->bqhd", weights, values.unflatten(-1, (weights.shape[1], -1))).flatten(2)
-
-
-def watched(module: nn.Module, *inputs: Any) -> tuple[Any, Tensor]:
-    """What was seen of a run, which kept its bits."""
-    with torch.no_grad():
-        plain = module(*inputs)
-        with recording(module) as seen:
-            output = module(*inputs)
+def watched(module: nn.Module, *inputs: Any, **more: Any) -> tuple[Any, Tensor]:
+    """What was seen of a run that kept its bits and left nothing behind, and what it gave."""
+    torch.manual_seed(1)
+    plain = module(*inputs, **more)
+    torch.manual_seed(1)
+    with nothing_left(module), recording(module) as seen:
+        output = module(*inputs, **more)
     assert torch.equal(plain, output)
-    return seen, output
+    return seen, output.detach()
 
 
 def assert_seen(seen: Any, site: str, weights: Tensor) -> None:
     found = recorded(seen, site, seen.source(site).n_sentences)
     assert found.shape == tuple(weights.shape), site
     assert abs(found - weights.detach().numpy()).max() < 1e-12, site
-
-
-def apart(t: Tensor, heads: int, form: str) -> Tensor:
-    """Heads by themselves, or beside the batch, or before it."""
-    if form in {"fused", "axis"}:
-        return t.unflatten(-1, (heads, -1)).transpose(1, 2)
-    order = (0, 2, 1, 3) if form == "batch first" else (2, 0, 1, 3)
-    return t.unflatten(-1, (heads, -1)).permute(order).flatten(0, 1)

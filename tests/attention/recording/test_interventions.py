@@ -6,17 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.attention.recording.case import (
-    Brute,
-    Case,
-    assert_close,
-    assert_recorded,
-    built,
-    by_brute_force,
-    changed_by,
-    nothing_left,
-    run,
-)
+from tests.attention.recording.case import Brute, Case, assert_close, built, by_brute_force, changed_run, recorded, run
 from tests.attention.recording.modules import NAMES
 from transformer import InputError, Intervention, Site, intervening, recording
 
@@ -57,12 +47,7 @@ def test_a_changed_run_is_that_of_brute_force(name: str, action: str) -> None:
     case = built(name)
     plain, before = by_brute_force(case)
     change = intervention(case, before, action)
-    expected, brute = by_brute_force(case, changed_by(change))
-    with torch.no_grad(), nothing_left(case.module), recording(case.module) as seen, intervening([change]):
-        output = run(case)[:1]  # weights that a module gives away besides are its own affair
-    assert_close(case, output, expected[:1], 1e-11)
-    assert_recorded(case, seen, brute)
-    assert seen.map(change.site).interventions == (change,)
+    expected, brute = changed_run(case, change)
     moved = [*zip(plain, expected, strict=True), (before.weights[change.site], brute.weights[change.site])]
     assert any(not torch.equal(a, b) for a, b in moved)
     with torch.no_grad():
@@ -71,15 +56,8 @@ def test_a_changed_run_is_that_of_brute_force(name: str, action: str) -> None:
 
 def test_two_interventions_at_two_sites_of_one_run() -> None:
     case = built("a_module_per_head")
-    changes = (
-        Intervention("blocks.0.attn.heads", "zero", heads=0),
-        Intervention("blocks.1.attn.heads", "knock_out", keys=1),
-    )
-    expected, brute = by_brute_force(case, changed_by(*changes))
-    with torch.no_grad(), recording(case.module) as seen, intervening(changes):
-        output = run(case)
-    assert_close(case, output, expected, 1e-11)
-    assert_recorded(case, seen, brute)
+    zero, knock_out = (f"blocks.{i}.attn.heads" for i in range(2))
+    changed_run(case, Intervention(zero, "zero", heads=0), Intervention(knock_out, "knock_out", keys=1))
 
 
 @pytest.mark.parametrize("name", ["nanogpt_fused", "nanogpt_written_out", "a_module_per_head"])
@@ -111,7 +89,7 @@ def test_heads_of_another_run_are_put_in(name: str) -> None:
     donor = seen.donor("other")
     with torch.no_grad(), recording(case.module) as lent:
         run(other)
-    given = torch.stack([torch.from_numpy(lent.map(site, batch=i).all_weights()) for i in range(len(case.inputs[0]))])
+    given = torch.from_numpy(recorded(lent, site, len(case.inputs[0])))
     mean = tuple(donor.outputs[Site(site)][:, 1].mean((0, 1)).tolist())
 
     def weights_of_donor(at: str, _: Tensor, weights: Tensor, values: Tensor, first: int) -> tuple[Tensor, Tensor]:
@@ -122,12 +100,8 @@ def test_heads_of_another_run_are_put_in(name: str) -> None:
 
     patched = Intervention(site, "patch_weights", heads=1, value=donor)
     averaged = Intervention(site, "mean", heads=1, value=mean)
-    for change, edit in ((patched, weights_of_donor), (averaged, changed_by(averaged))):
-        expected, brute = by_brute_force(case, edit)
-        with torch.no_grad(), recording(case.module) as seen, intervening([change]):
-            output = run(case)
-        assert_close(case, output[:1], expected[:1], 1e-11)
-        assert_recorded(case, seen, brute)
+    changed_run(case, patched, edit=weights_of_donor)
+    changed_run(case, averaged)
 
 
 def _turned(one: object) -> object:

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer import Axis, Record, RecordError, recording
+from tests.attention.recording.case import assert_seen, softmax, watched
+from transformer import Axis, Intervention, Record, RecordError, intervening, recording
 from transformer.attention.softmax_inputs import AttentionInputs
 from transformer.attention.tables import RelativeBias
 from transformer.nn import fused
@@ -79,10 +80,7 @@ def test_row_sums_of_a_long_run_are_noted(hides: str) -> None:
         {"is_causal": True} if hides == "the future" else {"attn_mask": visible[None, None].clone()}
     )
     with torch.inference_mode():
-        plain = module(query, key, value, enable_gqa=True, **options)
-        with recording(module) as seen:
-            again = module(query, key, value, enable_gqa=True, **options)
-    assert torch.equal(plain, again)
+        seen, _ = watched(module, query, key, value, enable_gqa=True, **options)
     kept = seen.source("Attends")
     assert isinstance(kept, AttentionInputs)
     assert kept.known is not None
@@ -90,6 +88,53 @@ def test_row_sums_of_a_long_run_are_noted(hides: str) -> None:
     scores = (query.double() @ key.double().repeat_interleave(2, dim=1).transpose(-1, -2)) / WIDTH**0.5
     expected = scores.masked_fill(~visible, -torch.inf).logsumexp(-1)
     assert float((kept.known - expected).abs().max()) < 1e-5
+
+
+@pytest.mark.usefixtures("in_doubles")
+@pytest.mark.parametrize(("of_queries", "of_keys"), [(1, 3), (3, 1), (2, 2), (0, 3), (3, 0)])
+@pytest.mark.parametrize("heads", ["each", "shared keys", "shared queries", "none"])
+def test_fused_queries_and_keys_of_one_sentence_serve_all(of_queries: int, of_keys: int, heads: str) -> None:
+    def sized(batch: int, shared: bool, n: int) -> Tensor:
+        """Without a batch axis where there is none."""
+        return torch.randn(*(batch,) * bool(batch), *(() if heads == "none" else (1 if shared else 5,)), n, 4)
+
+    q = sized(of_queries, heads == "shared queries", 7)
+    k, v = (sized(of_keys, heads == "shared keys", 11) for _ in range(2))
+    seen, output = watched(Attends(), q, k, v)
+    weights = softmax(torch.einsum("...qd,...kd->...qk", q, k) / 2)
+    assert_seen(seen, "Attends", weights[:, None] if heads == "none" else weights)
+    if heads != "none":
+        with recording(seen.module), intervening(Intervention("Attends", "uniform", heads=3)):
+            changed = seen.module(q, k, v)
+        output[:, 3] = v[..., 0 if heads == "shared keys" else 3, :, :].mean(-2, keepdim=True)
+        assert float((changed - output).abs().max()) < 1e-12
+
+
+@pytest.mark.usefixtures("in_doubles")
+@pytest.mark.parametrize("kind", ["bool", "-inf", "lowest"])
+@pytest.mark.parametrize("hides", ["a head", "a row of a head", "a window by head", "a sentence of a head"])
+@pytest.mark.parametrize("n", [7, 1031])
+def test_what_is_hidden_from_one_head_alone_is_masked_in_it(kind: str, hides: str, n: int) -> None:
+    """The truth is fused attention itself, given the identity for values."""
+    q, k, v = torch.randn(2, 3, 5, 4), torch.randn(2, 3, n, 4), torch.randn(2, 3, n, 4)
+    sees = torch.ones(2, 3, 5, n, dtype=torch.bool)
+    if hides == "a window by head":
+        sees[:, 1] = sees[:, 1].tril()
+        sees[:, 2] = False
+    else:
+        sees[1 if "sentence" in hides else slice(None), 1, 2 if "row" in hides else slice(None)] = False
+    low = torch.finfo(torch.float64).min if kind == "lowest" else -torch.inf
+    mask = sees if kind == "bool" else torch.zeros(sees.shape).masked_fill(~sees, low)
+    expected = F.scaled_dot_product_attention(q, k, torch.eye(n).expand(2, 3, n, n), attn_mask=mask)
+    seen, _ = watched(Attends(), q, k, v, attn_mask=mask)
+    for _ in range(2):  # the second look knows the rows' sums
+        assert_seen(seen, "Attends", expected)
+        part = seen.map("Attends", batch=1).tile(1, slice(1, 4), slice(2, 5))
+        assert abs(part - expected[1, 1, 1:4, 2:5].numpy()).max() < 1e-12
+    record = seen.record(batch=1)
+    for head, picture in enumerate(record["Attends"].pictures()[:3]):
+        assert (picture.visible == (expected[1, head] > 0).numpy()).all()
+    assert kind == "lowest" or any("fewer keys" in note for note in record.notes)
 
 
 ROWS, COLUMNS = 3, 4

@@ -17,12 +17,15 @@ from tests.attention.recording.case import (
     Lambda,
     assert_close,
     assert_recorded,
+    assert_seen,
     built,
     by_brute_force,
     doubles,
     has_fast_path,
     nothing_left,
     run,
+    softmax,
+    watched,
 )
 from tests.attention.recording.modules import NAMES
 from tests.attention.recording.modules.decoders import NanoGPT
@@ -155,12 +158,7 @@ def test_compiled_modules_run_eagerly_under_their_own_names(name: str) -> None:
 @pytest.mark.parametrize("flash", [True, False])
 def test_dropout_keeps_its_random_numbers(flash: bool) -> None:
     module, x = NanoGPT(24, 3, flash, dropout=0.4).train(), torch.randn(2, 7, 24)
-    torch.manual_seed(3)
-    plain = module(x)
-    torch.manual_seed(3)
-    with recording(module) as seen:
-        output = module(x)
-    assert torch.equal(plain, output)
+    seen, _ = watched(module, x)
     q, k, _ = (torch.stack(part.chunk(3, -1), 1) for part in module.c_attn(x).chunk(3, -1))
     scores = q @ k.mT / 8**0.5 + torch.full((7, 7), -torch.inf).triu(1)
     weights = seen["NanoGPT"].all_weights() / scores.softmax(-1)[0].detach().clamp(min=1e-300).numpy()
@@ -171,8 +169,7 @@ def test_dropout_keeps_its_random_numbers(flash: bool) -> None:
 
 def test_a_long_run_keeps_no_table() -> None:
     module, x = NanoGPT(24, 3, True).eval(), torch.randn(2, 1500, 24)
-    with torch.no_grad(), recording(module) as seen:
-        module(x)
+    seen, _ = watched(module, x)
     kept = seen.map("NanoGPT").source.kept_bytes
     assert kept < 4 * x.nbytes
     q, k = (part.unflatten(-1, (3, 8))[1, :, 2] for part in module.c_attn(x).detach().chunk(3, -1)[:2])
@@ -183,11 +180,7 @@ def test_a_long_run_keeps_no_table() -> None:
 
 def test_a_mapped_function_runs_as_ever() -> None:
     module = Lambda(lambda _, x: torch.func.vmap(lambda one: torch.softmax(one @ one.mT, -1) @ one)(x))
-    x = torch.randn(3, 7, 5)
-    plain = module(x)
-    with nothing_left(module), recording(module) as seen:
-        output = module(x)
-    assert torch.equal(plain, output)
+    seen, _ = watched(module, torch.randn(3, 7, 5))
     assert seen.sites or seen.notes
     assert all(seen.map(site).all_weights().shape[1:] == (7, 7) for site in seen.sites)
 
@@ -202,12 +195,9 @@ def test_thousands_of_functions_before_a_softmax_do_not_exhaust_the_stack() -> N
         return h
 
     module, x = Lambda(lambda m, x: (sums(m, x) @ x.mT).softmax(-1) @ x, project=nn.Linear(6, 6)), torch.randn(2, 5, 6)
-    plain = module(x)
-    with recording(module) as seen:
-        assert torch.equal(module(x), plain)
+    seen, _ = watched(module, x)
     assert seen.sites == ("Lambda",)
-    expected = (sums(module, x).detach() @ x.mT).softmax(-1)
-    assert torch.allclose(torch.from_numpy(seen.map("Lambda", batch=1).all_weights())[0], expected[1], atol=1e-6)
+    assert_seen(seen, "Lambda", (sums(module, x) @ x.mT).softmax(-1)[:, None])
 
 
 def test_two_sentences_are_no_steps_of_one() -> None:
@@ -219,9 +209,7 @@ def test_two_sentences_are_no_steps_of_one() -> None:
             module(x)
     assert tuple(seen.sites) == ("Lambda#1", "Lambda#2")
     for site, x in zip(seen.sites, inputs, strict=True):
-        powers = module.score(x)[..., 0].detach().exp()
-        found = torch.tensor(seen.map(site, batch=1).weights(0)[0])
-        assert torch.allclose(found, (powers / powers.sum(1, keepdim=True))[1], atol=1e-12)
+        assert_seen(seen, site, softmax(module.score(x).mT)[:, None])
 
 
 @pytest.mark.parametrize(
@@ -234,11 +222,8 @@ def test_two_sentences_are_no_steps_of_one() -> None:
 )
 def test_batch_heads_and_queries_are_told_apart(x: Tensor, y: Tensor, says: dict[str, int]) -> None:
     module = Lambda(lambda _, x, y: (x @ y.mT).softmax(-1) @ y, **says)
-    with recording(module) as seen:
-        module(x, y)
-    expected = (x @ y.mT).softmax(-1).view(len(x), -1, x.shape[-2], 11)
-    found = [torch.as_tensor(seen.map("Lambda", batch=i).all_weights()) for i in range(len(x))]
-    assert torch.equal(torch.stack(found), expected)
+    seen, _ = watched(module, x, y)
+    assert_seen(seen, "Lambda", (x @ y.mT).softmax(-1).view(len(x), -1, x.shape[-2], 11))
 
 
 def with_sink(x: Tensor, first: bool) -> tuple[Tensor, Tensor]:
@@ -286,8 +271,7 @@ def instances(x: Tensor) -> tuple[Tensor, Tensor]:
 )
 def test_rarer_words_for_attention_are_seen_and_a_sink_is_named_where_it_stands(attend: Any, sink: int | None) -> None:
     module, x = Lambda(lambda _, x: attend(x)[1]), torch.rand(1, 7, 5)
-    with recording(module) as seen:
-        output = module(x)
+    seen, output = watched(module, x)
     weights, expected = attend(x)
     assert torch.equal(output, expected)
     found = seen["Lambda"]

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.attention.recording.case import Lambda, Sizes, Table, built, nothing_left, ready
+from tests.attention.recording.case import Lambda, Sizes, Table, built, ready, watched
 from tests.attention.recording.modules import MODULES  # noqa: F401 - whose cases are entered
-from transformer import recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
 
@@ -162,12 +161,7 @@ UNSEEN = {kind: unseen(kind) for kind in ("linear", "sigmoid", "exponentials by 
 @pytest.mark.parametrize("name", TRAPS)
 def test_a_softmax_that_is_no_attention(name: str, seed: int) -> None:
     module, inputs = TRAPS[name](Sizes(seed))
-    torch.manual_seed(1)
-    plain = module(*inputs)
-    torch.manual_seed(1)
-    with nothing_left(module), recording(module) as seen:
-        output = module(*inputs)
-    assert torch.equal(plain, output)
+    seen, _ = watched(module, *inputs)
     assert tuple(seen.sites) == ()
     assert seen.notes
 
@@ -175,15 +169,10 @@ def test_a_softmax_that_is_no_attention(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", UNSEEN)
 def test_attention_that_cannot_be_seen_is_named(name: str) -> None:
     module, inputs = UNSEEN[name](Sizes(5))
-    with recording(module) as seen:
-        module(*inputs)
-    assert tuple(seen.sites) == ()
-    assert any("attn" in str(note) or "Lambda" in str(note) for note in seen.notes)
-    alone: Any = module.attn
-    with recording(alone) as seen:
-        alone(*inputs)
-    assert tuple(seen.sites) == ()
-    assert any(type(alone).__name__ in str(note) for note in seen.notes)
+    for one, names in ((module, ("attn", "Lambda")), (module.attn, ("Attends",))):
+        seen, _ = watched(one, *inputs)
+        assert tuple(seen.sites) == ()
+        assert any(name in str(note) for note in seen.notes for name in names)
 
 
 def test_a_sparse_table_that_is_turned_runs_as_ever() -> None:
@@ -191,10 +180,7 @@ def test_a_sparse_table_that_is_turned_runs_as_ever() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module.register_buffer("table", torch.rand(5, 5).round().to_sparse_csr())
-    x = torch.rand(5, 5)
-    plain = module(x)
-    with recording(module) as seen:
-        assert torch.equal(module(x), plain)
+    seen, _ = watched(module, torch.rand(5, 5))
     assert seen.sites == ()
 
 
@@ -211,8 +197,7 @@ def test_torchscript_is_named_and_what_stands_around_it_is_seen(made: Callable[[
     around = nn.Sequential(nn.TransformerEncoderLayer(5, 5, 3, batch_first=True), inner).eval()
     x = torch.rand(2, 7, 5)
     for module, sites, name in ((inner, (), type(inner).__name__), (around, ("0.self_attn",), "1")):
-        with recording(module) as seen:
-            module(x)
+        seen, _ = watched(module, x)
         assert tuple(seen.sites) == sites
         assert any(f"in {name}: TorchScript" in str(note) for note in seen.notes)
 
@@ -225,7 +210,6 @@ def test_experts_beside_attention_leave_the_attention_alone() -> None:
         enter=nn.Linear(case.module.lm_head.out_features, s.d),
         mixture=Lambda(stacked_and_summed, **experts(s)),
     ).eval()
-    with recording(module) as seen:
-        module(*case.inputs)
+    seen, _ = watched(module, *case.inputs)
     assert tuple(seen.sites) == ("attention.blocks.0.attn", "attention.blocks.1.attn")
     assert any("in mixture mixes" in str(note) for note in seen.notes)

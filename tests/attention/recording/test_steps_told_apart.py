@@ -7,15 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.attention.recording.case import (
-    Lambda,
-    apart,
-    assert_seen,
-    mixed_by,
-    ready,
-    softmax,
-    truth,
-)
+from tests.attention.recording.case import Lambda, assert_seen, causal, dots, joined, ready, softmax, split
 from transformer import Intervention, intervening, recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
@@ -30,8 +22,11 @@ class Step(nn.Module):
         self.qkv, self.q, self.kv = nn.Linear(d, 3 * d), nn.Linear(d, d), nn.Linear(d, 2 * d)
         self.past, self.cross = Lambda(self.attend), Lambda(self.attend)
 
+    def by_head(self, t: Tensor) -> Tensor:
+        return t.unflatten(-1, (self.count, -1)).transpose(1, 2)
+
     def attend(self, _: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        q = apart(q, self.count, "axis")
+        q = self.by_head(q)
         sees = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
         sees = sees.tril(k.shape[2] - q.shape[2]) if q.shape[2] > 1 else sees
         if self.fused:
@@ -41,8 +36,8 @@ class Step(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, cache: list[Tensor]) -> Tensor:
         q, *kv = self.qkv(x).chunk(3, -1)
-        new = [apart(t, self.count, "axis") for t in kv]
-        other = cache[2:] or [apart(t, self.count, "axis") for t in self.kv(memory).chunk(2, -1)]
+        new = [self.by_head(t) for t in kv]
+        other = cache[2:] or [self.by_head(t) for t in self.kv(memory).chunk(2, -1)]
         cache[:] = [torch.cat([*pair], 2) for pair in zip(cache[:2], new, strict=True)] if cache else new
         x = x + self.past(q, *cache[:2])
         cache += other if self.keeps else []
@@ -50,11 +45,10 @@ class Step(nn.Module):
 
     def by_hand(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Both weights of a whole text (batch, head, row, key)."""
-        q, k, v = self.qkv(x).chunk(3, -1)
-        parts = (t.unflatten(-1, (self.count, -1)) for t in (q, k))
-        scores = torch.einsum("bqhd,bkhd->bhqk", *parts) / (x.shape[-1] / self.count) ** 0.5
-        own = softmax(scores + torch.full(scores.shape[2:], -torch.inf).triu(1))
-        return own, truth(self.q(x + mixed_by(own, v)), self.kv(memory).chunk(2, -1)[0], self.count)
+        q, k, v = (split(t, self.count) for t in self.qkv(x).chunk(3, -1))
+        own = softmax(dots(q, k) + causal(x.shape[1]))
+        k, _ = (split(t, self.count) for t in self.kv(memory).chunk(2, -1))
+        return own, softmax(dots(split(self.q(x + joined(own @ v)), self.count), k))
 
 
 @pytest.mark.parametrize("fused", [True, False])

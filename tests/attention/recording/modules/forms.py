@@ -32,6 +32,10 @@ def same(_: Any, table: Tensor) -> Tensor:
     return table
 
 
+def projected(forward: Forward) -> Callable[[Any, Tensor, Tensor], Tensor]:
+    return lambda m, x, y: m.out(forward(m, m.query(x), m.key(y), m.value(y)))
+
+
 def attention(
     forward: Forward,
     *,
@@ -48,14 +52,11 @@ def attention(
     The others are of the reference: what becomes of the scores and of the weights, and what else is made of these.
     """
 
-    def attend(m: Any, x: Tensor, y: Tensor) -> Tensor:
-        return m.out(forward(m, m.query(x), m.key(y), m.value(y)))
-
     def build(s: Sizes) -> Case:
         heads = s.heads if many else 1
         n, x, y = kv_heads(heads), s.x, s.y
         ends = linears(s.d, "query out") | linears(s.d, "key value", s.d // heads * n)
-        model: Any = ready(Lambda(attend, count=heads, **ends, **parts(s)))
+        model: Any = ready(Lambda(projected(forward), count=heads, **ends, **parts(s)))
 
         def reference(brute: Brute) -> Tensor:
             owners = torch.arange(heads) // (heads // n)
@@ -149,6 +150,12 @@ def talking(m: Any, *several: Tensor) -> Tensor:
     return together(m.after(logits.softmax(-1).permute(0, 2, 3, 1)).permute(0, 3, 1, 2) @ v)
 
 
+def convolved(m: Any, *several: Tensor) -> Tensor:
+    """The same by convolutions of 1 x 1, as x-transformers does."""
+    q, k, v = by_head(m, *several)
+    return together(m.after(m.before(q @ k.mT * q.shape[-1] ** -0.5).softmax(-1)) @ v)
+
+
 def over(t: Tensor, table: Tensor) -> Tensor:
     """Sums of heads, by a table of their shares."""
     return torch.stack([sum(t[:, h] * row[h] for h in range(len(row))) for row in table], 1)  # type: ignore[misc]
@@ -168,13 +175,19 @@ CASES |= {
     ),
     "fused": attention(fused, many=True),
     "grouped_queries_fused": attention(grouped, many=True, kv_heads=lambda heads: heads // 2, scored=later),
-    "talking_heads_by_linear": attention(
-        talking,
-        many=True,
-        scored=lambda m, scores: over(scores, m.before.weight),
-        used=lambda m, weights: over(weights, m.after.weight),
-        parts=lambda s: linears(s.heads, "before after", bias=False),
-    ),
+    **{
+        f"talking_heads_by_{forward.__name__}": attention(
+            forward,
+            many=True,
+            scored=lambda m, scores: over(scores, m.before.weight.flatten(1)),
+            used=lambda m, weights: over(weights, m.after.weight.flatten(1)),
+            parts=lambda s, make=make: {name: make(s.heads) for name in ("before", "after")},
+        )
+        for forward, make in (
+            (talking, lambda n: nn.Linear(n, n, bias=False)),
+            (convolved, lambda n: nn.Conv2d(n, n, 1, bias=False)),
+        )
+    },
     "relative_values": attention(
         relative,
         many=True,
@@ -272,3 +285,105 @@ def both_ways(s: Sizes) -> Case:
         return first, brute.mix("Lambda#2", e.transpose(2, 3), x[:, None])[:, 0]
 
     return Case(model, (x, y), reference)
+
+
+@case
+def heads_of_a_list_whose_inputs_others_make(s: Sizes) -> Case:
+    """Linformer: `query.3` makes the queries of `heads.3`."""
+    makers = {
+        name: nn.ModuleList(nn.Linear(s.d, s.d_head) for _ in range(s.heads)) for name in ("query", "key", "value")
+    }
+    heads = nn.ModuleList(Lambda(lambda _, q, k, v: (q @ k.mT).softmax(-1) @ v) for _ in range(s.heads))
+
+    def made(m: Any, x: Tensor) -> list[list[Tensor]]:
+        return [[one(x) for one in getattr(m, name)] for name in makers]
+
+    def attend(m: Any, x: Tensor) -> Tensor:
+        return torch.cat([head(*each) for head, *each in zip(m.heads, *made(m, x), strict=True)], -1)
+
+    model, x = ready(Lambda(attend, heads=heads, **makers)), s.x
+
+    def reference(brute: Brute) -> Tensor:
+        q, k, v = (torch.stack(each, 1) for each in made(model, x))
+        return joined(brute.mix("heads", dots(q, k, 1.0), v))
+
+    return Case(model, (x,), reference)
+
+
+def windows(m: Any, x: Tensor) -> list[Tensor]:
+    """Queries, keys, values (batch, head, window, position, d_head) by windows of 3, after keys of the one before."""
+    q, k, v = (t.unflatten(2, (-1, 3)) for t in by_head(m, *m.qkv(x).chunk(3, -1)))
+    before = (F.pad(t, (0, 0, 0, 0, 1, 0), value=-1.0)[:, :, :-1] for t in (k, v))
+    return [q, *(torch.cat([old, new], 3) for old, new in zip(before, (k, v), strict=True))]
+
+
+def local(m: Any, x: Tensor) -> Tensor:
+    q, k, v = (torch.cat([t.flatten(0, 1)], 0) for t in windows(m, x))  # what einops.pack does
+    mixed = torch.einsum("bwij,bwjd->bwid", torch.softmax(torch.einsum("bwid,bwjd->bwij", q, k), -1), v)
+    return together(mixed.unflatten(0, (len(x), m.count)).flatten(2, 3))
+
+
+@case
+def heads_and_windows_in_a_cat_of_one_tensor(s: Sizes) -> Case:
+    model, x = ready(Lambda(local, qkv=nn.Linear(s.d, 3 * s.d), count=s.heads)), torch.randn(s.batch, 3 * s.keys, s.d)
+
+    def reference(brute: Brute) -> Tensor:
+        q, k, v = (t.transpose(1, 2).flatten(0, 1) for t in windows(model, x))
+        return joined(brute.mix("Lambda", dots(q, k, 1.0), v)).view(x.shape)
+
+    return Case(model, (x,), reference)
+
+
+COPIES: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "expand": lambda t, b: t[None].expand(b, -1, -1),
+    "einops": lambda t, b: torch.broadcast_to(t.unsqueeze(0), (b, *t.shape)).contiguous(),
+    "repeat": lambda t, b: t.repeat(b, 1, 1),
+    "stack": lambda t, b: torch.stack([t] * b),
+}
+
+
+def by_axis(m: Any, *several: Tensor) -> Tensor:
+    q, k, v = by_head(m, *several)
+    return together((q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v)
+
+
+def in_the_batch(m: Any, *several: Tensor) -> Tensor:
+    """Heads beside one another, after the batch."""
+    q, k, v = (t.flatten(0, 1) for t in by_head(m, *several))
+    return together(((q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v).unflatten(0, (-1, m.count)))
+
+
+def resampler(copies: Callable[[Tensor, int], Tensor], forward: Forward) -> Callable[[Sizes], Case]:
+    """Latents that look at one another, then at what is read, then at one another: Q-Former, Perceiver."""
+
+    def read(m: Any, x: Tensor, look: Callable[..., Tensor] = lambda one, *given: one(*given)) -> Tensor:
+        t = m.norm(copies(m.latents.w, len(x)))
+        for one in (m.alone, m.cross, m.after):
+            t = t + look(one, t, x if one is m.cross else t)
+        return t
+
+    def build(s: Sizes) -> Case:
+        heads, d = s.heads - 1, (s.heads - 1) * s.d_head  # one at times, as of the batch
+        model: Any = Lambda(read, latents=Table(s.queries, d), norm=nn.LayerNorm(d))
+        for site in ("alone", "cross", "after"):
+            parts = linears(d, "query key value out")
+            setattr(model, site, Lambda(projected(forward), count=heads, name=site, **parts))
+        x = torch.randn(s.batch - 1, s.keys, d)
+
+        def reference(brute: Brute) -> Tensor:
+            def look(one: Any, x: Tensor, y: Tensor) -> Tensor:
+                q, k, v = (split(t, heads) for t in (one.query(x), one.key(y), one.value(y)))
+                return one.out(joined(brute.mix(one.name, dots(q, k), v)))
+
+            return read(model, x, look)
+
+        return Case(ready(model), (x,), reference)
+
+    return build
+
+
+CASES |= {
+    f"learned_queries_{copies}_{forward.__name__}": resampler(make, forward)
+    for copies, make in COPIES.items()
+    for forward in (by_axis, in_the_batch, heads_first, fused)
+}
