@@ -54,8 +54,7 @@ def npz(record: Record) -> bytes:
     """All of it as a NumPy archive: per site `SITE` (head, query, key), `SITE.mask` and the labels of both axes.
 
     A run that was changed brings `interventions` as well, as addresses write them; `notes` are what must be known of
-    the maps. A site whose name is no name of a file gets one (`plots.export.file_names`); `sites` then
-    are the names, in the order of the arrays.
+    the maps. A site whose name is no name of a file gets one (`plots.export.file_names`); `sites` then are the names.
     """
     arrays: list[tuple[str, Any]] = [("notes", list(map(str, record.notes)))] if record.notes else []
     if record.interventions:

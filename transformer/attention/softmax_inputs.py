@@ -214,10 +214,9 @@ class AttentionInputs(_Source):
     @property
     def head_cost(self) -> int:
         """As of any source; long vectors and interventions take longer."""
-        length, further = self.q.shape[-1], len(self.of_weights)
-        return (
-            self.n_queries * self.n_keys * (1 + length // 128 + further) + (self.n_queries + self.n_keys) * length // 8
-        )
+        length = self.q.shape[-1]
+        cells = super().head_cost * (1 + length // 128 + len(self.of_weights))
+        return cells + (self.n_queries + self.n_keys) * length // 8
 
     def block_maxima(self, batch: int, head: int, rows: slice, keys: slice, width: int) -> Float[Tensor, "query block"]:
         """The largest weight of each `width` of `keys`; with the rows' sums known, only those are exponentiated."""

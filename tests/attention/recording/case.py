@@ -250,17 +250,15 @@ def recorded(seen: Any, site: str, count: int) -> np.ndarray:
     return np.stack([seen.map(site, batch=i).all_weights() for i in range(count)])
 
 
-def assert_recorded(case: Case, seen: Any, brute: Brute, tolerance: float | None = None) -> None:
+def assert_recorded(case: Case, seen: Any, brute: Brute) -> None:
     """Every site, in order, with every weight."""
     assert tuple(seen.sites) == tuple(brute.weights)
-    for site, weights in brute.weights.items():
-        expected = weights.numpy()
+    for site, expected in brute.weights.items():
+        weights = expected
         if case.flat and len(seen.map(site).all_weights()) == 1:  # heads are batch elements
-            many = expected.swapaxes(0, 1) if case.flat == "heads" else expected
-            expected = many.reshape(-1, 1, *many.shape[2:])
-        found = recorded(seen, site, len(expected))
-        assert found.shape == expected.shape, site
-        assert np.abs(found - expected).max() <= (tolerance or case.tolerance), site
+            many = expected.transpose(0, 1) if case.flat == "heads" else expected
+            weights = many.reshape(-1, 1, *many.shape[2:])
+        assert_seen(seen, site, weights, case.tolerance)
 
 
 def hooks_left(module: nn.Module) -> list[str]:
@@ -328,7 +326,7 @@ def watched(module: nn.Module, *inputs: Any, **more: Any) -> tuple[Any, Tensor]:
     return seen, output.detach()
 
 
-def assert_seen(seen: Any, site: str, weights: Tensor) -> None:
+def assert_seen(seen: Any, site: str, weights: Tensor, tolerance: float = 1e-12) -> None:
     found = recorded(seen, site, seen.source(site).n_sentences)
     assert found.shape == tuple(weights.shape), site
-    assert abs(found - weights.detach().numpy()).max() < 1e-12, site
+    assert abs(found - weights.detach().numpy()).max() <= tolerance, site

@@ -8,7 +8,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from tests.attention.recording.case import nothing_left, recorded
+from tests.attention.recording.case import assert_seen, nothing_left
 from transformer import Intervention, intervening, recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
@@ -79,9 +79,7 @@ def test_the_weights_are_those_of_an_eager_copy(name: str, kind: str) -> None:
     assert len(seen.sites) == len(expected)
     for place, (key, i, weights) in enumerate(expected):
         site = names[key].format(i) or seen.sites[place]
-        found = recorded(seen, site, len(weights))
-        assert found.shape == tuple(weights.shape)
-        assert abs(found - weights.numpy()).max() < 1e-6, site
+        assert_seen(seen, site, weights, 1e-6)
         assert seen.map(site).source.kept_bytes < 200_000
 
 
@@ -97,9 +95,7 @@ def test_generating_joins_to_one_map(cache: bool) -> None:
         given = eager(input_ids=ids[:, :-1], output_attentions=True).attentions
     assert tuple(seen.sites) == tuple(names["attentions"].format(i) for i in range(2))
     for i, weights in enumerate(given):
-        found = recorded(seen, names["attentions"].format(i), 2)
-        assert found.shape == tuple(weights.shape)
-        assert abs(found - weights.numpy()).max() < 1e-6
+        assert_seen(seen, names["attentions"].format(i), weights, 1e-6)
 
 
 def test_a_head_of_a_family_is_switched_off() -> None:

@@ -34,7 +34,7 @@ MOST_CHANGED_POSITIONS = 5_000_000
 """Numbers (heads, rows, keys, weights) of the interventions of all maps: each is looked at where one is shown."""
 
 ROUNDING = 1e-3
-"""How far outside 0 to 1 weights may lie."""
+"""How far outside 0 to 1 weights may lie, for what half precision may add."""
 
 MOST_AXES, MOST_COUNT, MOST_NUMBER = 4, 2**40, 1e300
 BOOL = (torch.bool,)
@@ -51,11 +51,6 @@ def kind_name(dtype: torch.dtype) -> str:
 def finite(least: float, most: float) -> bool:
     """Neither NaN nor infinity."""
     return math.isfinite(least) and math.isfinite(most)
-
-
-def within_unit(least: float, most: float) -> bool:
-    """Weights of a softmax, but for what rounding in half precision may add."""
-    return least >= -ROUNDING and most <= 1.0 + ROUNDING
 
 
 def below_infinity(least: float, most: float) -> bool:

@@ -23,11 +23,11 @@ from transformer.attention.record_files.fields import (
     MOST_POSITIONS,
     MOST_SITE_CHARACTERS,
     MOST_SITES,
+    ROUNDING,
     VERSION,
     Field,
     RecordFile,
     below_infinity,
-    within_unit,
 )
 from transformer.attention.softmax_inputs import AttentionInputs, SoftmaxInputs, Weights
 from transformer.attention.tables import Bias, BiasTable, MaskTable, RelativeBias, WindowMask
@@ -135,8 +135,8 @@ def _read_source(entry: Field, site: str) -> SoftmaxInputs:
     if kind == "weights":
         place = entry.table("kind", "values", "mask", "notes").at("values")
         values = place.tensor((1, None, None, None), check=None)
-        extremes = values.nan_to_num(0.0).aminmax()  # a softmax makes NaN of a row that sees nothing: views mark it
-        if not within_unit(*map(float, extremes)):
+        least, most = values.nan_to_num(0.0).aminmax()  # a softmax makes NaN of a row that sees nothing: views mark it
+        if least < -ROUNDING or most > 1.0 + ROUNDING:
             entry.file.refuse("record_tensor_not_finite", tensor=shown(str(place.value)), place=place.path)
         _check_sizes(entry, *values.shape[1:])
         mask = entry.optional("mask", lambda one: _read_mask(one, *values.shape[2:]))

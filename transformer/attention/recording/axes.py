@@ -56,8 +56,7 @@ class Softmax:
 
     `projected` says that its scores' last product was with a parameter, which made that axis (a router of experts);
     `logged` that these are logarithms still (`log_softmax`); `picked` that its queries or keys were selected.
-    `clean` is the result without dropout; `whole` with the column `sink` (0 or -1) that was cut
-    off again: an attention sink.
+    `clean` is the result without dropout; `whole` with the column `sink` (0 or -1) that was cut off: an attention sink.
     """
 
     path: str = ""

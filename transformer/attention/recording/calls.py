@@ -1,6 +1,6 @@
 """Attentions as they were called, and their sites: steps of a decoder, and heads of a list of modules, are one map."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -216,18 +216,16 @@ def _ordered(values: Tensor, order: Tensor | None) -> Tensor:
 
 def in_order(call: Attention, order: Tensor) -> Attention:
     """The rows of a step with their batch in another order."""
+    return _with_rows(call, lambda table: table[order] if len(table) > 1 else table)
 
-    def of(table: Tensor) -> Tensor:
-        return table[order] if len(table) > 1 else table
 
-    kept = call.kept
-    if isinstance(kept, Weights):
-        kept = replace(kept, values=of(kept.values))
-    else:
-        mask, bias = MaskTable(visible=of(_visible(kept))), kept.bias
-        bias = None if bias is None else BiasTable(of(_bias(kept)))
-        kept = replace(kept, q=of(kept.q), mask=mask, bias=bias)
-    return replace(call, kept=kept, output=None if call.output is None else of(call.output))
+def _with_rows(call: Attention, of: Callable[[Tensor], Tensor]) -> Attention:
+    """A call whose tables of rows are made other ones."""
+    rows, output = call.source, None if call.output is None else of(call.output)
+    if isinstance(rows, Weights):
+        return replace(call, kept=replace(rows, values=of(rows.values)), output=output)
+    visible, bias = MaskTable(visible=of(_visible(rows))), None if rows.bias is None else BiasTable(of(_bias(rows)))
+    return replace(call, kept=replace(rows, q=of(rows.q), mask=visible, bias=bias, known=None), output=output)
 
 
 def _begin_with(after: Tensor, before: Tensor) -> bool:
@@ -241,16 +239,11 @@ def _begin_with(after: Tensor, before: Tensor) -> bool:
 
 def new_rows(call: Attention) -> Attention:
     """Of a step, what is not known once the next one brings the keys: the rows that it adds."""
-    start, source = -1 if call.kind == "again" else 0, call.source
-    if isinstance(source, Weights):
-        rows: SoftmaxInputs = replace(source, values=source.values[:, :, start:])
-    else:
-        visible = MaskTable(visible=_visible(source)[:, :, start:])
-        bias = None if source.bias is None else BiasTable(_bias(source)[:, :, start:])
-        no_keys = source.k.new_empty(1).expand_as(source.k)  # whose memory is let go
-        rows = replace(source, q=source.q[:, :, start:], k=no_keys, mask=visible, bias=bias, known=None)
-    output = None if call.output is None else call.output[:, :, start:]
-    return replace(call, kept=rows, output=output, values=call.values.new_empty(0))
+    start = -1 if call.kind == "again" else 0
+    found = _with_rows(call, lambda table: table[:, :, start:])
+    if isinstance(found.kept, AttentionInputs):
+        found.kept = replace(found.kept, k=found.kept.k.new_empty(1).expand_as(found.kept.k))  # lets go its memory
+    return replace(found, values=call.values.new_empty(0))
 
 
 def one_map(steps: Steps) -> Attention:

@@ -185,12 +185,8 @@ def _normalised(facts: Facts, run: Run, result: Any) -> None:
 def _convolved(facts: Facts, run: Run, result: Any) -> None:
     """A convolution; one of 1 x 1 mixes the heads of a softmax's result (talking heads)."""
     before, weight = facts.of_softmax(run.args[0]), given(run, 1, "weight")
-    if (
-        before is not None
-        and before.softmax is not None
-        and before.key_axis not in (None, 1)
-        and weight[0, 0].numel() == 1
-    ):
+    mixes = weight[0, 0].numel() == 1
+    if mixes and before is not None and before.softmax is not None and before.key_axis not in (None, 1):
         axes = (before.axes[0], axis_of(result.shape[1], Origin.PARAMETER), *before.axes[2:])
         facts.note(result, replace(before, axes=axes, softmax=before.softmax.moved(None)))
         return
@@ -220,8 +216,7 @@ def _indexed(facts: Facts, run: Run, result: Any) -> None:
     first, index = run.args
     index = index if isinstance(index, tuple) else (index,)
     if not all(one is Ellipsis or isinstance(one, int | slice | None) for one in index):
-        of_features = isinstance(index[-1], Tensor) and (len(index) == first.dim() or index[0] is Ellipsis)
-        if not of_features:
+        if not (isinstance(index[-1], Tensor) and (len(index) == first.dim() or index[0] is Ellipsis)):  # of features
             _picked(facts, run, result)
         return
     _moved(facts, run, result)
@@ -284,8 +279,8 @@ def _end_to_end(given: Sequence[Fact], shape: Sequence[int], dim: int, entries: 
     if len({id(_whole(entry) if are_parts else entry) for entry in entries}) == 1:
         own = (Factor(len(every), Origin.PARAMETER), *every[0].axes[dim])
     after = (*axes[:dim], own, *axes[dim + 1 :])
-    flags = (any(fact.dotted for fact in every), None, any(fact.picked for fact in every))
-    return Fact(after, all(fact.parameter for fact in every), *flags)
+    dotted, picked = any(fact.dotted for fact in every), any(fact.picked for fact in every)
+    return Fact(after, all(fact.parameter for fact in every), dotted, picked=picked)
 
 
 def _whole(entry: Any) -> LazyFact:

@@ -80,8 +80,7 @@ class Watching(TorchFunctionMode):
     """Tells of each attention that this thread runs in a module, and follows what every tensor's axes come from.
 
     `idle` are paths of softmaxes that mix no values, `in_kernels` those of FlexAttention, `mapped` says whether an
-    attention ran inside of `vmap`.
-    Written-out weights are kept up to `most_bytes`, then none of their rows.
+    attention ran inside of `vmap`. Written-out weights are kept up to `most_bytes`, then none of their rows.
     """
 
     keeps_outputs: bool
@@ -196,15 +195,10 @@ class Watching(TorchFunctionMode):
             source = replace(source, interventions=asked, first_row=first)
             changed = with_changes(asked, first, lambda: in_precision(source), v4, heads)
         notes = [Message("note_before_dropout")] if options.get("dropout_p") else []
-        if self.is_picked(q) or self.is_picked(k):
+        if any(entry.fact.picked for entry in map(self.facts.entry, (q, k)) if entry is not None):
             notes.append(Message("note_picked"))
         keep(Attention(tuple(self.paths.calls), source, keys, changed, v4, None, tuple(notes)))
         return output if changed is heads else changed.reshape(output.shape)
-
-    def is_picked(self, tensor: Tensor) -> bool:
-        """Whether a table of indices selected positions of it."""
-        entry = self.facts.entry(tensor)
-        return entry is not None and entry.fact.picked
 
     def written(
         self, layout: Mixture, softmax: Softmax, weights: Tensor, values: Tensor, run: Callable[[Tensor], Tensor]

@@ -156,6 +156,10 @@ def convolved(m: Any, *several: Tensor) -> Tensor:
     return together(m.after(m.before(q @ k.mT * q.shape[-1] ** -0.5).softmax(-1)) @ v)
 
 
+def twice(make: Callable[[int], nn.Module]) -> Callable[[Sizes], dict[str, Any]]:
+    return lambda s: {name: make(s.heads) for name in ("before", "after")}
+
+
 def over(t: Tensor, table: Tensor) -> Tensor:
     """Sums of heads, by a table of their shares."""
     return torch.stack([sum(t[:, h] * row[h] for h in range(len(row))) for row in table], 1)  # type: ignore[misc]
@@ -181,7 +185,7 @@ CASES |= {
             many=True,
             scored=lambda m, scores: over(scores, m.before.weight.flatten(1)),
             used=lambda m, weights: over(weights, m.after.weight.flatten(1)),
-            parts=lambda s, make=make: {name: make(s.heads) for name in ("before", "after")},
+            parts=twice(make),
         )
         for forward, make in (
             (talking, lambda n: nn.Linear(n, n, bias=False)),
