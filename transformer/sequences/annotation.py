@@ -56,11 +56,9 @@ class Gene:
 
     def on(self, region: Region) -> "Gene":
         """The same in the letters of a region; exons may lie beyond its ends."""
-        if region.strand == "+":
-            before = region.first - 1
-            return Gene(self.name, self.strand, tuple((a - before, b - before) for a, b in self.exons))
-        exons = tuple(sorted((region.last - b, region.last - a) for a, b in self.exons))
-        return Gene(self.name, {"+": "-", "-": "+"}.get(self.strand, self.strand), exons)
+        ends = (sorted(map(region.place, (begin + 1, end))) for begin, end in self.exons)
+        strand = self.strand if region.strand == "+" else self.strand.translate(str.maketrans("+-", "-+"))
+        return Gene(self.name, strand, tuple(sorted((first - 1, last) for first, last in ends)))
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,7 @@ def read_genes(text: str) -> Annotation:
         raise InputError("annotation_unreadable", first=bad[0])
     genes: dict[str, list[Gene]] = defaultdict(list)
     for (sequence, name, strand), kinds in parts.items():
-        exons_of = sorted(kinds.get("exon") or kinds["CDS"])
-        genes[sequence].append(Gene(name, strand, tuple(exons_of)))
+        genes[sequence].append(Gene(name, strand, tuple(sorted(kinds.get("exon") or kinds["CDS"]))))
     notes["none"] = 0 if genes else good
     said = tuple(Message(f"genes_{code}", count=count) for code, count in notes.items() if count)
     return Annotation(dict(genes), tuple(bad), said, names)
@@ -138,15 +135,14 @@ def _of_bed(cells: list[str], notes: Counter[str]) -> Iterable[Exon]:
         sizes, begins = ([int(one) for one in cells[i].rstrip(",").split(",")] for i in (10, 11))
         for size, first in zip(sizes, begins, strict=True):
             yield sequence, name, strand, "exon", _letters(begin + first, begin + first + size)
-    elif ucsc and ucsc[2] not in {"exon", "cds"}:
-        notes["no_exons"] += 1
-    elif ucsc:
+    elif not ucsc:
+        notes["alone"] += name == "."
+        yield sequence, f"{begin}-{after}" if name == "." else name, strand, "exon", _letters(begin, after)
+    elif ucsc[2] in {"exon", "cds"}:
         added = int(ucsc[3])
         yield sequence, ucsc[1], strand, _KINDS.get(ucsc[2], "CDS"), _letters(begin + added, after - added)
     else:
-        alone = name == "."
-        notes["alone"] += alone
-        yield sequence, f"{begin}-{after}" if alone else name, strand, "exon", _letters(begin, after)
+        notes["no_exons"] += 1
 
 
 def _letters(begin: int, end: int) -> tuple[int, int]:
@@ -162,13 +158,11 @@ def beyond(genes: Iterable[Gene], length: int, region: Region | None) -> Message
     Where no `region` tells where it lies in a longer one, that is asked for.
     """
     exons = {exon for gene in genes for exon in gene.exons}
-    far = [(begin, end) for begin, end in exons if begin < 0 or end > length]
-    if not far:
-        return None
-    if region is not None:
+    far = sorted((begin, end) for begin, end in exons if begin < 0 or end > length)
+    if far and region:
         return Message("genes_outside", far=len(far), count=len(exons), region=str(region))
-    places = dict(first=min(far)[0] + 1, last=max(end for _, end in far))
-    return Message("genes_beyond", far=len(far), count=len(exons), length=length, **places)
+    places = dict(first=far[0][0] + 1, last=max(end for _, end in far)) if far else {}
+    return Message("genes_beyond", far=len(far), count=len(exons), length=length, **places) if far else None
 
 
 def known_sites(genes: Iterable[Gene], length: int) -> set[Place]:
@@ -178,7 +172,5 @@ def known_sites(genes: Iterable[Gene], length: int) -> set[Place]:
 
 def genes_on(annotation: Annotation, name: str, region: Region | None) -> list[Gene]:
     """The transcripts of a sequence by its name, and those of the region where it lies, in its own letters."""
-    if region is None:
-        return [*annotation.genes.get(name, ())]
-    here = annotation.genes.get(name, ()) if name != region.name else ()
-    return [*here, *(gene.on(region) for gene in annotation.genes.get(region.name, ()))]
+    here = [] if region and region.name == name else annotation.genes.get(name, [])
+    return [*here, *(gene.on(region) for gene in annotation.genes.get(region.name, ()))] if region else here

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from transformer.errors import InputError
 from transformer.sequences.fasta import FastaRecord
 
+_PLACE = r"(\d[\d,]{0,11})"
 _FORMS = (
-    re.compile(r"\brange=([^\s:]+):([\d,]+)-([\d,]+)(?=\s).*\bstrand=([+-])", re.ASCII),
-    re.compile(r"(?:^|\s)[a-z_]+:[^\s:]+:([^\s:]+):(\d+):(\d+):(-?1)\b", re.ASCII),
-    re.compile(r"^(?:\S*::)?([^\s:]+):c?([\d,]+)-([\d,]+)(\([+-]\)|/rc|)(?=\s|$)", re.ASCII),
+    re.compile(rf"\brange=([^\s:]+):{_PLACE}-{_PLACE}(?=\s).*\bstrand=([+-])", re.ASCII),
+    re.compile(rf"(?:^|\s)[a-z_]+:[^\s:]+:([^\s:]+):{_PLACE}:{_PLACE}:(-?1)\b", re.ASCII),
+    re.compile(rf"^(?:\S*::)?([^\s:]+):c?{_PLACE}-{_PLACE}(\([+-]\)|/rc|)(?=\s|$)", re.ASCII),
 )
-_DIGITS = 12
-"""Most digits of a place."""
 
 
 @dataclass(frozen=True)
@@ -51,24 +50,21 @@ def region_at(written: str, record: FastaRecord) -> Region:
         InputError: it is neither, or names another number of letters.
     """
     length = len(record.sequence)
-    alone = re.fullmatch(r"(c?)([\d,]+)", written.strip(), re.ASCII)
-    if alone is None or len(alone[2]) > _DIGITS:
-        found = _read(written.strip(), length)
-        if found is None:
-            raise InputError("region_unreadable", text=f"{written:.60}", length=length)
-        return found
-    first = int(alone[2].replace(",", "") or 0)
-    return (
-        Region(record.id, first - length + 1, first, "-") if alone[1] else Region(record.id, first, first + length - 1)
-    )
+    if alone := re.fullmatch(f"(c?){_PLACE}", written.strip(), re.ASCII):
+        at = int(alone[2].replace(",", ""))
+        return Region(record.id, at - length + 1, at, "-") if alone[1] else Region(record.id, at, at + length - 1)
+    found = _read(written.strip(), length)
+    if found is None:
+        raise InputError("region_unreadable", text=f"{written:.60}", length=length)
+    return found
 
 
 def _read(text: str, length: int) -> Region | None:
     for form in _FORMS:
         found = form.search(text)
-        if found is None or max(len(found[2]), len(found[3])) > _DIGITS:
+        if found is None:
             continue
-        first, last = sorted(int(found[i].replace(",", "") or 0) for i in (2, 3))
+        first, last = sorted(int(found[i].replace(",", "")) for i in (2, 3))
         strand = "-" if {"-1", "-", "(-)", "/rc"} & {found[4]} or re.search(r":c\d", found[0]) else "+"
         first += last - first == length  # half-open, from 0
         if last - first + 1 == length:

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -71,8 +70,8 @@ class Change:
 class Changes:
     """The changes of one sequence that were read, and what was not.
 
-    `skipped` says the line and the reason of each change that cannot be computed; `outside` counts those that lie
-    beyond the region where the sequence is; `names` counts lines by the sequence that they name.
+    `skipped` says line and reason of each that cannot be computed; `outside` counts those beyond the `region` where the
+    sequence is; `names` counts lines by the sequence that they name.
     """
 
     found: tuple[Change, ...]
@@ -100,64 +99,49 @@ def read_changes(text: str, sequence: str, letters: Letters, region: Region | No
     found, bad, outside, names = list[Change](), list[Message](), 0, Counter[str]()
     for number, line in numbered_lines(text):
         written = list(_written(line))
-        names.update({one.name for one in written if one.name})
-        for one in written:
-            is_far = region is not None and one.name == region.name
-            if one.name not in {"", sequence} and not is_far:
+        names.update({name for name, *_ in written if name})
+        for name, place, before, after in written:
+            there = region if region and name == region.name else None
+            if there is None and name not in {"", sequence}:
                 continue
             try:
-                change = _change(one, letters, region if is_far else None)
+                change = _change(place, before, after, letters, there)
+                outside += change is None
+                found += [change] if change else []
             except InputError as error:
                 bad.append(skipped(number, line, error.message))
-                continue
-            if change is None:
-                outside += 1
-            else:
-                found.append(change)
     return Changes(tuple(found), tuple(bad), outside, names, region)
 
 
-class _Written(NamedTuple):
-    """A change as it stands in a text; `after` is None where the text is no change."""
-
-    name: str
-    place: int
-    before: str
-    after: str | None
-
-
-def _written(line: str) -> Iterator[_Written]:
-    """The changes of a line."""
+def _written(line: str) -> Iterator[tuple[str, int, str, str | None]]:
+    """The changes of a line: sequence, place, letters before and after; None for the last where a text is no change."""
     cells = line.split("\t") if "\t" in line else line.split()
     if len(cells) >= 5 and _PLACE.fullmatch(cells[1]):
         for after in cells[4].strip().split(","):
-            yield _Written(cells[0], int(cells[1]), cells[3], after)
+            yield cells[0], int(cells[1]), cells[3], after
         return
     for part in filter(None, map(str.strip, re.split("[,;\uff0c\uff1b]", line))):
         found = next(filter(None, (form.fullmatch(part) for form in _WRITTEN)), None)
-        if found is None:
-            yield _Written("", 0, " ".join(part.split()), None)
-        else:
-            yield _Written(found[1] or "", int(found[2]), found[3], found[4])
+        yield (found[1] or "", int(found[2]), found[3], found[4]) if found else ("", 0, " ".join(part.split()), None)
 
 
-def _change(one: _Written, letters: Letters, region: Region | None) -> Change | None:
+def _change(place: int, before: str, after: str | None, letters: Letters, region: Region | None) -> Change | None:
     """A change in the letters of a sequence; None where it lies beyond its region.
 
     Raises:
         InputError: an allele has no letters, or others than the sequence, or too many.
     """
-    if one.after is None:
-        raise InputError("change_unreadable", text=f"{one.before:.40}")
-    place, length, alphabet = one.place, len(letters), letters.alphabet
-    for allele in (one.before, one.after):
+    if after is None:
+        raise InputError("change_unreadable", text=f"{before:.40}")
+    for allele in (before, after):
         if allele in _NO_LETTERS:
             raise InputError(f"change_{_NO_LETTERS[allele]}", allele=allele)
         if re.search(r"[][<>]|^\.|\.$", allele):
             raise InputError("change_symbolic", allele=f"{allele:.40}")
-    if max(len(one.before), len(one.after)) > MOST_CHANGED:
+    if max(len(before), len(after)) > MOST_CHANGED:
         raise InputError("change_large", most=MOST_CHANGED)
-    before, after = (alphabet.read(allele).text for allele in (one.before, one.after))
+    alphabet, length = letters.alphabet, len(letters)
+    before, after = alphabet.read(before).text, alphabet.read(after).text
     if region is not None:
         last = place + len(before) - 1
         if place < region.first or last > region.last:
