@@ -15,7 +15,7 @@ from typing import Any
 from tests.waiting import PATIENCE, until
 
 ROOT = Path(__file__).resolve().parents[1]
-CADDYFILE = ("--config", str(ROOT / "deploy" / "Caddyfile"), "--adapter", "caddyfile")
+CADDYFILE = ROOT / "deploy" / "Caddyfile"
 CADDY = str(Path(sys.executable).with_name("caddy"))
 """The executable of the proxy."""
 
@@ -40,10 +40,11 @@ def free_port() -> int:
                 return port
 
 
-def status_of(address: str, method: str = "GET") -> int:
+def status_of(address: str, method: str = "GET", **headers: str) -> int:
     """The HTTP status with which something answers; 0 where nothing does."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(address, method=method), timeout=30) as answer:
+        asked = urllib.request.Request(address, method=method, headers=headers)
+        with urllib.request.urlopen(asked, timeout=30) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -62,11 +63,13 @@ def launched(command: Sequence[str | Path], log: Path, **options: Any) -> subpro
 
 
 @contextmanager
-def proxy_before(servers: list[str], log: Path, ready: str = "/_stcore/health", status: int = 200) -> Iterator[str]:
-    """Caddy before some servers, with the project's own file; gives its address once it answers `ready` so."""
+def proxy_before(
+    servers: list[str], log: Path, ready: str = "/_stcore/health", status: int = 200, file: Path = CADDYFILE
+) -> Iterator[str]:
+    """Caddy before some servers, with the project's file or another; gives its address once it answers `ready` so."""
     site = f"http://127.0.0.1:{free_port()}"
     environment = os.environ | {"HEEDMAP_SITE": site, "HEEDMAP_SERVERS": " ".join(servers)}
-    proxy = launched([CADDY, "run", *CADDYFILE], log, env=environment)
+    proxy = launched([CADDY, "run", "--config", file, "--adapter", "caddyfile"], log, env=environment)
 
     def answers() -> None:
         assert status_of(f"{site}{ready}") == status, log.read_text()

@@ -2,7 +2,6 @@
 
 import base64
 import configparser
-import http.client
 import json
 import os
 import re
@@ -16,7 +15,7 @@ from typing import Any
 import yaml
 from streamlit import config
 
-from tests.deploying import CADDY, ROOT, free_port, launched, proxy_before, status_of
+from tests.deploying import ROOT, free_port, launched, proxy_before, status_of
 from tests.waiting import PATIENCE, until
 from ui.store import limits, log, user_folder
 
@@ -145,20 +144,10 @@ def test_the_image_is_built_and_answers_where_an_engine_is_there(record_property
 def test_the_log_in_of_the_documentation_lets_in_who_knows_the_password_alone(tmp_path: Path) -> None:
     """In the file that ships, before a server that is not there: who is let in hears 503, and who is not 401."""
     (lines,) = re.findall(r"```caddyfile\n(.*?)```", DOC, re.DOTALL)
-    port, file = free_port(), tmp_path / "Caddyfile"
+    file, known = tmp_path / "Caddyfile", base64.b64encode(b"class:hiccup").decode()
     file.write_text(text("Caddyfile").replace("\tencode gzip\n", f"{lines}\n\tencode gzip\n"))
-    environment = os.environ | {"HEEDMAP_SITE": f"http://127.0.0.1:{port}", "HEEDMAP_SERVERS": "127.0.0.1:1"}
-    command = [CADDY, "run", "--config", str(file), "--adapter", "caddyfile"]
-    with launched(command, tmp_path / "log", env=environment | {"HOME": str(tmp_path)}) as proxy:
-        try:
-            until(lambda: status_of(f"http://127.0.0.1:{port}/") == 401)
-            known = "Basic " + base64.b64encode(b"class:hiccup").decode()
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-            connection.request("GET", "/", headers={"Authorization": known})
-            assert connection.getresponse().status == 503
-            connection.close()
-        finally:
-            proxy.terminate()
+    with proxy_before(["127.0.0.1:1"], tmp_path / "log", "/", 401, file) as site:
+        assert status_of(site, Authorization=f"Basic {known}") == 503
 
 
 def test_caddys_log_holds_neither_a_session_nor_what_was_typed(tmp_path: Path) -> None:

@@ -113,16 +113,13 @@ def test_a_server_is_started_for_what_is_there_alone_and_its_page_is_printed(
     monkeypatch.setattr("transformer.commands.dashboard.subprocess.Popen", start)
     monkeypatch.setattr("transformer.commands.dashboard.signal.signal", lambda *_: None)
     monkeypatch.setattr(dashboard, "urlopen", lambda *_, **__: io.BytesIO())
-    thread = lambda target, args, **_: SimpleNamespace(start=lambda: target(*args))  # noqa: E731
-    monkeypatch.setattr(dashboard, "Thread", thread)
+    monkeypatch.setattr(dashboard, "Thread", lambda target, args, **_: SimpleNamespace(start=lambda: target(*args)))
     monkeypatch.setattr("transformer.commands.dashboard.webbrowser.open", None)
     for name in ("s.txt", "make.py", "a run.heedmap"):
         (tmp_path / name).touch()
-    wrong = [("serve", "s.txt"), ("serve", "no.py:make"), ("open", "s.txt"), ("open", "no.heedmap")]
-    for command, name in wrong:
+    for command, name in (("serve", "s.txt"), ("serve", "no.py:make"), ("open", "s.txt"), ("open", "no.heedmap")):
         done = run(command, tmp_path / name)
-        assert (done.status, started) == (2, [])
-        assert name.partition(":")[0] in done.err
+        assert (done.status, started, name.partition(":")[0] in done.err) == (2, [], True)
     monkeypatch.setenv("STREAMLIT_SERVER_PORT", "8777")
     places = {"a run.heedmap": "?model=mine/a+run.heedmap", "make.py:f": "?model=live", ".": ""}
     for name, place in places.items():

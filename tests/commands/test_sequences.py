@@ -79,31 +79,13 @@ def test_what_held_out_rows_say_is_written_and_told_with_the_hits(run, folder, t
     assert done.out.startswith(b"##gff-version 3\n")
     known = held_out.known_held_out(load(folder))
     point = known.points["IE"][0]
-    assert (
-        f"note: IE from 0.5: of the 10 rows of this class in rows.tsv {point.found:.1%} are found, of the 21"
-        in done.err
-    )
+    assert f"of the 10 rows of this class in rows.tsv {point.found:.1%} are found, of the 21" in done.err
     table.write_text("id\tsequence\nx\tACGT\n")
     done = run("measure", "held-out", folder, "--table", table)
     assert (done.status, "needs the columns id, sequence and label" in done.err) == (2, True)
 
 
-def test_changes_are_written_as_a_table_and_a_wrong_one_is_named(run, folder, tmp_path) -> None:
-    file, changes = tmp_path / "some.fa", tmp_path / "some.vcf"
-    file.write_text(f">one\n{TEXT}\n")
-    changes.write_text(f"#CHROM\tPOS\tID\tREF\tALT\none\t24\t.\t{TEXT[23]}\t{'A' if TEXT[23] != 'A' else 'C'}\n")
-    done = run("scan", folder, file, "--variants", changes)
-    rows = list(csv.DictReader(done.out.decode().splitlines(), delimiter="\t"))
-    assert {row["change"].split(" ")[0] for row in rows} == {"24"}
-    for row in rows:
-        assert float(row["after"]) - float(row["before"]) == pytest.approx(float(row["delta"]), abs=2e-4)
-    wrong = "A" if TEXT[23] != "A" else "C"
-    done = run("scan", folder, file, "--variants", f"24 {wrong}>G, 24 {TEXT[23]}>{wrong}")
-    assert (done.status, list(rows_of(done)[1:]), "note: one: line 1" in done.err) == (1, rows_of(done)[1:], True)
-    assert f"24 {TEXT[23]}>{wrong}" in done.out.decode()
-
-
-def test_what_of_a_vcf_is_not_used_is_said_and_all_else_is_computed(run, folder, tmp_path) -> None:
+def test_changes_are_written_as_a_table_and_what_of_a_vcf_is_not_used_is_said(run, folder, tmp_path) -> None:
     """Packed, other contigs, records that name no letters, two sequences of one name, and a piece of a longer one."""
     file, changes = tmp_path / "some.fa", tmp_path / "some.vcf.gz"
     file.write_text(f">one\n{TEXT}\n>one\n{TEXT}\n>chr2:101-147(-)\n{DNA.reverse_complement(TEXT)}\n")
@@ -115,17 +97,19 @@ def test_what_of_a_vcf_is_not_used_is_said_and_all_else_is_computed(run, folder,
     rows = list(csv.DictReader(done.out.decode().splitlines(), delimiter="\t"))
     assert {row["change"] for row in rows if row["sequence"] == "one"} == {f"{a + 1} {TEXT[a]}>{b}" for a, b in bases}
     assert {row["change"].partition(" ")[0] for row in rows if row["sequence"] != "one"} == {"47"}
-    assert done.status == 1
-    assert "note: 2 records are called one" in done.err
-    assert done.err.count("<DEL> names no letters") == 2 * 10
-    assert done.err.count("and 3 more") == 2
-    assert "note: chr2:101-147(-): the sequence is chr2:101-147(-) (from 1, both ends within)" in done.err
-    assert "2 of 3 names match the sequence (one, chr2:101-147(-), chr2). Not used: 9 (1 line)" in done.err
-    changes.write_bytes(gzip.compress(b"chrone\t1\t.\tA\tC\n"))
-    done = run("scan", folder, file, "--variants", changes)
+    for row in rows:
+        assert float(row["after"]) - float(row["before"]) == pytest.approx(float(row["delta"]), abs=2e-4)
+    says = {
+        "note: 2 records are called one": 1, "<DEL> names no letters": 2 * 10, "and 3 more": 2,
+        "note: chr2:101-147(-): the sequence is chr2:101-147(-) (from 1, both ends within)": 1,
+        "2 of 3 names match the sequence (one, chr2:101-147(-), chr2). Not used: 9 (1 line)": 1,
+    }  # fmt: skip
+    assert (done.status, {text: done.err.count(text) for text in says}) == (1, says)
+    done = run("scan", folder, file, "--variants", "chrone 1 . A C")
     assert (done.status, "0 of 1 names match" in done.err, "if it is one" in done.err) == (1, True, True)
-    long = run("scan", folder, file, "--variants", ", ".join(f"24 {TEXT[23]}>{wrong}" for wrong in TEXT[23] * 200))
-    assert (long.status, "Traceback" in long.err) == (1, False)
+    right, wrong = f"24 {TEXT[23]}>{TEXT[23]}{TEXT[23]}", f"24 {TEXT[23]}>{TEXT[23]}"
+    long = run("scan", folder, file, "--variants", ", ".join([wrong] * 200 + [right]))
+    assert (long.status, right in long.out.decode(), "note: one: line 1" in long.err) == (1, True, True)
 
 
 FASTA = b">one EI\nACGTTGCANG\nTACC\n>two\nacguacgua\n>bad\nAC-GTAC\n>short\nACG\n"

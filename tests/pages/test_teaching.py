@@ -16,8 +16,6 @@ from ui.path.strip import DONE, STEP, lesson_link
 from ui.shared.state import STATE
 from ui.texts import KEY, plain
 
-KITCHEN = "Someone is cooking dinner in a small kitchen."
-
 CLICKED = {"cell", "part", "window"}
 """Parameters that a click writes, and no control owns."""
 
@@ -181,17 +179,17 @@ def test_a_locked_link_offers_no_preset_that_sets_what_it_fixes() -> None:
     assert "examples" in keys_of(fine(opened("translate"))._tree)
 
 
-@pytest.mark.parametrize(("guess", "said"), [("1", "No run gives that number."), ("-7.5", "Right."), ("-12", "Off by")])
-def test_a_prediction_that_no_run_can_give_is_never_right(guess: str, said: str) -> None:
-    """The log-probability of the lesson's reference is -8.96; up to 2 beside it are right, above 0 nothing is."""
-    known = {"view": "questions", "question": "log_prob_of_a_reference", "text": KITCHEN, GUESS: guess}
-    at = fine(opened("teaching", **known, **{SHOWN: "log_prob_of_a_reference"}))
-    assert any(said in one.value and "-8.962" in one.value for one in at.markdown)
-
-
 @pytest.mark.parametrize(
-    ("guess", "said"), [("0", r"Your choice: -?0\.\d{3} nats\. The right one: 3\.2\d\d nats\."), ("7", "Right")]
-)
-def test_a_wrong_choice_is_measured_in_a_unit(guess: str, said: str) -> None:
-    at = fine(at_step(step("1"), **{GUESS: guess, SHOWN: "deciding_word"}))
-    assert any(re.search(said, one.value) for one in at.markdown)
+    ("name", "guess", "said"),
+    [
+        ("log_prob_of_a_reference", "1", "No run gives that number"), ("log_prob_of_a_reference", "-7.5", "Right"),
+        ("log_prob_of_a_reference", "-12", "Off by"), ("deciding_word", "7", "Right"),
+        ("deciding_word", "0", r"Your choice: 0\\?\.\d{3} nats\. The right one: 3\\?\.2\d\d nats\."),
+    ],
+)  # fmt: skip
+def test_a_prediction_is_measured_in_a_unit_and_never_right_where_no_run_can_give_it(name, guess, said) -> None:
+    """The log-probability of the lesson's reference is -8.96; up to 2 beside it are right, above 0 nothing is."""
+    text = "Someone is cooking dinner in a small kitchen."
+    at = fine(opened("teaching", view="questions", question=name, text=text, **{GUESS: guess, SHOWN: name}))
+    number = "" if name == "deciding_word" else "-8.962"
+    assert any(re.search(said, one.value) and number in one.value for one in at.markdown)

@@ -229,19 +229,16 @@ def test_a_server_begins_and_ends_without_folders_of_the_dead_or_its_own_and_lea
     ):  # fmt: skip
         monkeypatch.setattr(f"ui.serving.{name}", lambda *_: None)
     folders = [place / f"heedmap-{owner}-left" for owner in (999999999, os.getpid(), os.getppid())]
+    for folder in folders:
+        folder.mkdir()
     link = place / "heedmap-999999999-link"
     link.symlink_to(place)
-
-    def make() -> None:
-        for folder in folders:
-            folder.mkdir(exist_ok=True)
 
     async def served() -> None:
         async with serving.life(None):
             assert {*place.iterdir()} == {folders[2], link}
-            make()
+            folders[1].mkdir()
 
-    make()
     asyncio.run(served())
     assert {*place.iterdir()} == {folders[2], link}
 

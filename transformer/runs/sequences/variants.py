@@ -68,23 +68,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of one sequence that were read, and what was not.
+    """The changes of one sequence that were read.
 
-    `skipped` says line and reason of each that cannot be computed; `outside` counts those beyond the `region` where the
-    sequence is; `names` counts lines by the sequence that they name.
+    `notes` say what was not used, `skipped` counts those that cannot be computed, `names` lines by the sequence that
+    they name.
     """
 
     found: tuple[Change, ...]
-    skipped: tuple[Message, ...]
-    outside: int
+    notes: list[Message]
+    skipped: int
     names: Mapping[str, int]
-    region: Region | None
-
-    @property
-    def notes(self) -> list[Message]:
-        """What was not used."""
-        outside = [Message("changes_outside", count=self.outside, region=str(self.region))] if self.outside else []
-        return [*shortened(self.skipped), *outside]
 
 
 def read_changes(text: str, sequence: str, letters: Letters, region: Region | None = None) -> Changes:
@@ -110,7 +103,8 @@ def read_changes(text: str, sequence: str, letters: Letters, region: Region | No
                 found += [change] if change else []
             except InputError as error:
                 bad.append(skipped(number, line, error.message))
-    return Changes(tuple(found), tuple(bad), outside, names, region)
+    beyond = [Message("changes_outside", count=outside, region=str(region))] if outside else []
+    return Changes(tuple(found), [*shortened(bad), *beyond], len(bad), names)
 
 
 def _written(line: str) -> Iterator[tuple[str, int, str, str | None]]:
