@@ -136,6 +136,7 @@ CLAIMS: dict[str, Claim] = {
     "shifted_pair": lambda live, case, said: said["label"] == live.checkpoint.writer.labels(
         live.checkpoint.writer.target_ids("Jemand kocht das Abendessen in einer kleinen Küche."))[said["column"]],
     "training": lambda live, case, said: said["weight"] > 3 * sharpest_at_first(),
+    "cut": lambda live, case, said: 0 < case.answer[0] < said["n"],
     "hurts": lambda live, case, said: said["score"] < 1.5 * sorted(case.scores)[1] < 0,
     "helps": lambda live, case, said: said["score"] > 0.5,
     "weights": lambda live, case, said: case.answer[0] < said["heads"],
