@@ -15,7 +15,7 @@ NODE := $(VENV)/bin/node
 # A machine may say that Python keeps no bytecode: every one of the many processes that the tests start would compile all.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: scripts setup setup-dev run test tests test-gpu check check-python check-scripts benchmark docs clean
+.PHONY: links scripts setup setup-dev run test tests test-gpu check check-python check-scripts benchmark docs clean
 
 setup: $(VENV)/installed
 
@@ -28,9 +28,15 @@ run: setup
 check: setup-dev node_modules/installed
 	@$(MAKE) --jobs 2 --output-sync=target --no-print-directory check-python check-scripts
 
-check-python: setup-dev
+# mypy and the reference follow no `__path__`: links show them the library where an installed package has it.
+links:
+	@mkdir -p build/types/heedmap
+	@ln -sfn $(addprefix ../../../,$(filter-out %/__init__.py,$(wildcard transformer/*)) heedmap/__init__.py) build/types/heedmap
+	@ln -sfn $(addprefix ../../,app.py ui pages tests benchmarks docs tools) build/types
+
+check-python: setup-dev links
 	$(NICE) $(IN_VENV) -m ruff check .
-	$(NICE) $(IN_VENV) -m mypy
+	cd build/types && $(NICE) $(abspath $(IN_VENV)) -m mypy --config-file ../../pyproject.toml
 
 # What the browser gets: each page's modules as one file. It is committed, so that only who changes a module needs this.
 scripts: node_modules/installed
@@ -58,14 +64,14 @@ tests: setup-dev
 test-gpu: setup-dev
 	$(IN_VENV) -m pytest -s tests/on_a_gpu.py
 
-docs: setup-dev
+docs: setup-dev links
 	$(IN_VENV) -m mkdocs build --strict
 
 benchmark: setup-dev
 	$(IN_VENV) -m benchmarks
 
 clean:
-	rm -rf $(VENV) node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The first Python of at least 3.11 makes the environment; PYTHON=... names another.
 $(IN_VENV):

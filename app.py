@@ -9,8 +9,8 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
-from transformer.messages import speak
-from transformer.runs import memory
+from heedmap.messages import speak
+from heedmap.runs import memory
 from ui import serving
 from ui.frame import Frame
 from ui.guard import Guard

@@ -7,17 +7,17 @@ from pathlib import Path
 import torch
 
 from benchmarks.measuring import Action, Result, cpu_seconds, interleaved, ratio
-from transformer.atlas.corpus import MemoryCorpus, TokenCounts, text_of
-from transformer.atlas.statistics import share_drawn
-from transformer.atlas.subjects import TextSubject
-from transformer.atlas.summarise import batches, sums_of
-from transformer.checkpoint import load
-from transformer.distribution import CHECKPOINTS
-from transformer.nn.common import pad
-from transformer.nn.protocols import written_pad
-from transformer.runs.memory import recycle_memory
-from transformer.runs.sequences.classify import classifier
-from transformer.runs.sequences.scan import plan_scan
+from heedmap.atlas.corpus import MemoryCorpus, TokenCounts, text_of
+from heedmap.atlas.statistics import share_drawn
+from heedmap.atlas.subjects import TextSubject
+from heedmap.atlas.summarise import batches, sums_of
+from heedmap.checkpoint import load
+from heedmap.distribution import CHECKPOINTS
+from heedmap.nn.common import pad
+from heedmap.nn.protocols import written_pad
+from heedmap.runs.memory import recycle_memory
+from heedmap.runs.sequences.classify import classifier
+from heedmap.runs.sequences.scan import plan_scan
 
 SCAN = "A scan of both strands (the shipped splice-junction classifier)"
 ATLAS = "The head atlas (the shipped translator, 48 heads)"

@@ -24,11 +24,11 @@ import torch
 
 from benchmarks.measuring import Result
 from benchmarks.websocket import Session
+from heedmap import Record, load, translate
+from heedmap.attention.measures import sites_of
+from heedmap.plots.canvas.blob import unpack
 from tests.browser.visiting import ROOT, start_server
 from tests.waiting import PATIENCE
-from transformer import Record, load, translate
-from transformer.attention.measures import sites_of
-from transformer.plots.canvas.blob import unpack
 
 SECTION = "A class of readers, each with an action every 5 s: another head's or layer's scores"
 PAUSE = 5.0

@@ -22,10 +22,10 @@ import pandas as pd
 import torch
 
 from benchmarks.measuring import Result
-from transformer import DecodingOptions
-from transformer.atlas.roles import read_rows
-from transformer.lessons.attention import Recipe
-from transformer.runs import memory
+from heedmap import DecodingOptions
+from heedmap.atlas.roles import read_rows
+from heedmap.lessons.attention import Recipe
+from heedmap.runs import memory
 from ui.lessons.attention_example import shipped_layer
 from ui.lessons.inside_layer import run_of
 from ui.map import shown

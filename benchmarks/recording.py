@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from benchmarks.measuring import Action, Result, cpu_seconds, interleaved, median_seconds, peak_growth, ratio
+from heedmap import recording
+from heedmap.attention.capture import Recording, watch
+from heedmap.attention.capture import recording as recording_ours
+from heedmap.nn.masks import Mask
+from heedmap.nn.stacks import Encoder, EncoderConfig
 from tests.attention.recording.modules.decoders import Decoder, NanoGPT
-from transformer import recording
-from transformer.attention.capture import Recording, watch
-from transformer.attention.capture import recording as recording_ours
-from transformer.nn.masks import Mask
-from transformer.nn.stacks import Encoder, EncoderConfig
 
 FORWARD = "Recording a forward pass (12 layers, 12 heads, 768 wide, batch 1)"
 ANY_MODULE = "Recording any module (12 layers in nanoGPT's style, fused causal attention, batch 1)"

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from transformer.errors import HeedmapError
+from heedmap.errors import HeedmapError
 from ui import shell
 from ui.align import choices, views
 from ui.shared import address, controls

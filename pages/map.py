@@ -4,9 +4,9 @@ from weakref import ref
 
 import streamlit as st
 
-from transformer.plots.axes import Axis
-from transformer.plots.canvas.views import About
-from transformer.runs.continuing import mask_of
+from heedmap.plots.axes import Axis
+from heedmap.plots.canvas.views import About
+from heedmap.runs.continuing import mask_of
 from ui import shell
 from ui.components.map.component import model_map
 from ui.map import choices

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from transformer.runs.sequences.classify import classifier
-from transformer.sequences.fasta import label_of
+from heedmap.runs.sequences.classify import classifier
+from heedmap.sequences.fasta import label_of
 from ui import shell
 from ui.sequences import source, views
 from ui.sequences.gene import gene_panel

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from transformer.errors import HeedmapError
+from heedmap.errors import HeedmapError
 from ui import shell
 from ui.shared import address, controls
 from ui.store import store

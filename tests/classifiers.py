@@ -2,11 +2,11 @@
 
 import torch
 
-from transformer.attention.capture import watch
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.nn.kmer import KmerClassifier, KmerConfig
-from transformer.sequences.alphabet import DNA
-from transformer.sequences.task import Landmark, SequenceTask
+from heedmap.attention.capture import watch
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.nn.kmer import KmerClassifier, KmerConfig
+from heedmap.sequences.alphabet import DNA
+from heedmap.sequences.task import Landmark, SequenceTask
 
 
 def sequence_checkpoint(seed: int = 0, double: bool = False, **options: object) -> Checkpoint:

@@ -2,25 +2,27 @@
 
 import ast
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("app.py", "transformer", "ui", "pages", "tools")
+SOURCES = ("app.py", "heedmap", "ui", "pages", "tools")
+ALIAS = "transformer"
+"""The folder of the library's modules, and its other name."""
 
 UI = ("translate", "align", "atlas", "sequences", "your_model", "lessons", "map", "what_if", "path")
 
 FLOORS = (
-    ("transformer.messages", "ui.patches"),
-    ("transformer.text", "transformer.safe", "ui.texts"),
-    ("transformer.nn", "transformer.plots"),
-    ("transformer.attention", "transformer.sequences"),
-    ("transformer.checkpoint",),
-    ("transformer.explain",),
-    ("transformer.runs",),
-    ("transformer", "transformer.lessons", "transformer.training", "transformer.atlas"),
-    ("transformer.teaching", "transformer.commands", "ui.components", "ui.store"),
+    ("heedmap.messages", "ui.patches"),
+    ("heedmap.text", "heedmap.safe", "ui.texts"),
+    ("heedmap.nn", "heedmap.plots"),
+    ("heedmap.attention", "heedmap.sequences"),
+    ("heedmap.checkpoint",),
+    ("heedmap.explain",),
+    ("heedmap.runs",),
+    ("heedmap", "heedmap.lessons", "heedmap.training", "heedmap.atlas", ALIAS),
+    ("heedmap.teaching", "heedmap.commands", "ui.components", "ui.store"),
     ("ui.shared",),
     tuple(f"ui.{page}" for page in UI),
     ("ui",),
@@ -30,36 +32,36 @@ FLOORS = (
 other. A room stands for all of its modules that are not in a room of their own."""
 
 ANNEXES = {
-    "transformer.errors": "transformer.messages",
-    "transformer.sites": "transformer.messages",
-    "transformer.distribution": "transformer.messages",
-    "transformer.__main__": "transformer.commands",
+    "heedmap.errors": "heedmap.messages",
+    "heedmap.sites": "heedmap.messages",
+    "heedmap.distribution": "heedmap.messages",
+    "heedmap.__main__": "heedmap.commands",
 }
 """Modules beside a room that belong to it."""
 
 INSIDE = (
-    ("transformer.checkpoint.huggingface.model",),
-    ("transformer.checkpoint.checkpoint", "transformer.checkpoint.weight_files"),
-    ("transformer.checkpoint.ours",),
-    ("transformer.checkpoint.foreign",),
-    ("transformer.checkpoint.huggingface",),
-    ("transformer.checkpoint.load",),
-    ("transformer.checkpoint.inspect",),
-    ("transformer.checkpoint.worker",),
-    ("transformer.checkpoint.foreign.bundle",),
-    ("transformer.checkpoint",),
+    ("heedmap.checkpoint.huggingface.model",),
+    ("heedmap.checkpoint.checkpoint", "heedmap.checkpoint.weight_files"),
+    ("heedmap.checkpoint.ours",),
+    ("heedmap.checkpoint.foreign",),
+    ("heedmap.checkpoint.huggingface",),
+    ("heedmap.checkpoint.load",),
+    ("heedmap.checkpoint.inspect",),
+    ("heedmap.checkpoint.worker",),
+    ("heedmap.checkpoint.foreign.bundle",),
+    ("heedmap.checkpoint",),
 )
 """The floors inside the room that reads other people's weights."""
 
 NEVER = {
-    "transformer": ("streamlit",),
+    "heedmap": ("streamlit",),
     **{
-        f"transformer.{room}": ("plotly",)
+        f"heedmap.{room}": ("plotly",)
         for room in ("nn", "text", "plots.canvas", "checkpoint", "explain.attribution", "runs", "atlas")
     },
-    "transformer.plots": ("torch",),
-    "ui": ("transformer.commands",),
-    "pages": ("torch", "plotly", "transformer.nn", "transformer.training"),
+    "heedmap.plots": ("torch",),
+    "ui": ("heedmap.commands",),
+    "pages": ("torch", "plotly", "heedmap.nn", "heedmap.training"),
     "app": ("torch", "plotly"),
     "tools": ("ui", "streamlit"),
 }
@@ -87,9 +89,15 @@ PYTHON = [path for path in FILES if path.suffix == ".py"]
 
 
 def name_of(path: Path) -> str:
-    """The dotted name of a module: `transformer/nn/__init__.py` is `transformer.layers`."""
+    """The dotted name of a module: `transformer/nn/__init__.py` is `heedmap.nn`; `transformer` itself is an alias."""
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    names = parts[:-1] if parts[-1] == "__init__" else parts
+    return ".".join(names if names == (ALIAS,) else imported_as(names))
+
+
+def imported_as(parts: Sequence[str]) -> list[str]:
+    """The names of folders and files in an import: the library's folder is imported as `heedmap`."""
+    return ["heedmap" if part == ALIAS else part for part in parts]
 
 
 def within(name: str, package: str) -> bool:
@@ -100,7 +108,7 @@ def within(name: str, package: str) -> bool:
 def imports(path: Path) -> set[str]:
     """Dotted names that a file imports; `from a import b` counts as `a.b`, and relative imports are resolved."""
     found = set()
-    package = path.relative_to(ROOT).parent.parts
+    package = imported_as(path.relative_to(ROOT).parent.parts)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}

@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
+from heedmap import load
 from tests.runs.test_devices import CHECKPOINTS, Said, distances, long_look, said_by
-from transformer import load
 
 BOUNDS = {torch.float32: (5e-3, 5e-3), torch.float16: (6e-3, 1e-2), torch.bfloat16: (4e-2, 6e-2)}
 """How far weights and probabilities may lie from the CPU's in single precision. In single precision convolutions may

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import torch
 
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.text.tokenizers import TextTokenizer
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.text.tokenizers import TextTokenizer
 
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints" / "multi30k-en-de"
 ADDITIVE, LOCATION = "random-rnn", "random-rnn-location"

@@ -24,7 +24,7 @@ def execute_signatures() -> None:
     To be called before the first import of the library. jaxtyping's own decorator binds the arguments of each call by
     name and checks them twice: a fifth of the time of many tests.
     """
-    install_import_hook("transformer", "beartype.beartype")
+    install_import_hook("heedmap", "beartype.beartype")
     jaxtyping.jaxtyped = _decorator  # type: ignore[assignment]
 
 

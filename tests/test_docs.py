@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -11,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import transformer
+import heedmap
 from docs import run_notebooks
+from heedmap.__main__ import parser
 from tests.imports import ROOT
 from tests.reading_docs import PAGES, anchors, blocks, notebook_names, without_code
 from tools.train.__main__ import parser as training
-from transformer.__main__ import parser
 
 GUIDE = ROOT / "docs" / "guide" / "sequences.md"
 """Its code reads a file of the reader: tests/sequences/test_hits.py writes one, and runs it."""
@@ -66,7 +67,7 @@ def commands(page: Path) -> Iterator[list[str]]:
                 yield words
 
 
-PARSERS = {"transformer": parser, "tools.train": training}
+PARSERS = {"heedmap": parser, "tools.train": training}
 """The programs whose commands pages name."""
 
 
@@ -131,9 +132,14 @@ def test_a_notebook_gives_the_outputs_that_it_holds(path: Path) -> None:
 
 
 def test_the_site_is_built_without_a_warning_and_its_reference_names_all_that_is_public(tmp_path: Path) -> None:
+    library = tmp_path / "heedmap"  # as an installed package has it
+    library.mkdir()
+    for path in [ROOT / "heedmap" / "__init__.py", *(ROOT / "transformer").glob("[!_]*")]:
+        (library / path.name).symlink_to(path)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    variables = {**os.environ, "LIBRARY": str(tmp_path)}
+    built = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=600)
     assert built.returncode == 0, built.stderr
     page = (tmp_path / "site" / "reference" / "index.html").read_text(encoding="utf-8")
-    missing = [name for name in transformer.__all__ if not re.search(rf'id="transformer\.(\w+\.)*{name}"', page)]
+    missing = [name for name in heedmap.__all__ if not re.search(rf'id="heedmap\.(\w+\.)*{name}"', page)]
     assert not missing

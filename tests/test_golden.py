@@ -1,7 +1,7 @@
 """The shipped checkpoints say today what they said when they were shipped, and look where people do.
 
-The texts were made by `python -m transformer translate checkpoints/NAME < tests/golden/sentences.txt`, the tables by
-`python -m transformer classify checkpoints/NAME checkpoints/NAME/examples.fa`; anew whenever a checkpoint is replaced.
+The texts were made by `python -m heedmap translate checkpoints/NAME < tests/golden/sentences.txt`, the tables by
+`python -m heedmap classify checkpoints/NAME checkpoints/NAME/examples.fa`; anew whenever a checkpoint is replaced.
 """
 
 import csv
@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transformer import load, translate
-from transformer.runs.sequences.classify import classify, verdicts
-from transformer.sequences.fasta import fasta_of
+from heedmap import load, translate
+from heedmap.runs.sequences.classify import classify, verdicts
+from heedmap.sequences.fasta import fasta_of
 
 HERE = Path(__file__).parent
 GOLDEN, CHECKPOINTS = HERE / "golden", HERE.parent / "checkpoints"

@@ -11,6 +11,7 @@ from urllib.error import HTTPError
 import pytest
 
 from benchmarks.websocket import Response, Session
+from heedmap.checkpoint.worker.pool import MOST_WORKERS
 from tests.browser.visiting import ROOT, start_server
 from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.worker.test_remote_tokenizer import replaced, split
@@ -18,7 +19,6 @@ from tests.fuzzing import children, processor_seconds
 from tests.loops import completed
 from tests.safe.hostile import zip_of
 from tests.waiting import PATIENCE
-from transformer.checkpoint.worker.pool import MOST_WORKERS
 
 MEMORY_BYTES = 8 * 1024**3
 

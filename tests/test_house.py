@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import imports as walk
-from tests.imports import FILES, PYTHON, ROOT, SOURCES, imports, relative, sources, wrong_ways
+from tests.imports import ALIAS, FILES, PYTHON, ROOT, SOURCES, imports, relative, sources, wrong_ways
 
 TEXT = {".py", ".md", ".toml", ".txt", ".js", ".css", ".html", ".json", ".jsonl", ".yml", ".cfg", ""}
 TEXT_FILES = [path for path in FILES if path.suffix in TEXT]
@@ -26,13 +26,22 @@ def test_imports_lead_down() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_library_does_not_depend_on_the_name_of_its_folder() -> None:
+    """Imports inside are relative, others name `heedmap`: a `transformer.py` that comes first does no harm."""
+    named = re.compile(rf"^\s*(?:from|import) (?:{ALIAS}|heedmap)\b", re.MULTILINE)
+    inside = [path for path in PYTHON if path.is_relative_to(ROOT / ALIAS)]
+    wrong = [relative(path) for path in inside if named.search(path.read_text(encoding="utf-8"))]
+    wrong += [relative(path) for path in PYTHON if ALIAS in {name.partition(".")[0] for name in imports(path)}]
+    assert not wrong
+
+
 def test_both_directions_and_hidden_imports_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place, line, ways in (
-        ("transformer/plots/a.py", "from transformer.attention.record import Record", 1),
-        ("transformer/attention/a.py", "def f():\n    from transformer.runs import translate", 1),
-        ("transformer/attention/b.py", "from transformer.plots.heatmap import heatmap", 0),
-        ("transformer/safe/a.py", "def f():\n    from transformer.checkpoint import load", 1),
-        ("transformer/checkpoint/a.py", "from transformer.safe import limits", 0),
+        ("transformer/plots/a.py", "from heedmap.attention.record import Record", 1),
+        ("transformer/attention/a.py", "def f():\n    from heedmap.runs import translate", 1),
+        ("transformer/attention/b.py", "from heedmap.plots.heatmap import heatmap", 0),
+        ("transformer/safe/a.py", "def f():\n    from heedmap.checkpoint import load", 1),
+        ("transformer/checkpoint/a.py", "from heedmap.safe import limits", 0),
         ("ui/align/a.py", "from ui.translate import views", 1),
         ("ui/align/b.py", "import torch", 0),
         ("pages/a.py", "import torch.nn", 1),
@@ -40,7 +49,7 @@ def test_both_directions_and_hidden_imports_are_seen(tmp_path: Path, monkeypatch
         ("transformer/runs/b.py", "from tools.train import run", 1),
         ("ui/align/c.py", "def f():\n    import tools.train", 1),
         ("pages/b.py", "from tools import ToolError", 1),
-        ("tools/a.py", "from transformer.commands import Command", 0),
+        ("tools/a.py", "from heedmap.commands import Command", 0),
         ("tools/b.py", "from ui.store import store", 1),
     ):
         assert len(wrong_ways(written(tmp_path, monkeypatch, place, line))) == ways, place
@@ -48,8 +57,8 @@ def test_both_directions_and_hidden_imports_are_seen(tmp_path: Path, monkeypatch
 
 def test_no_modules_import_each_other_in_a_circle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     TopologicalSorter(walk.imported_modules(sources(*SOURCES))).prepare()
-    a = written(tmp_path, monkeypatch, "transformer/nn/a.py", "from transformer.nn.b import one")
-    b = written(tmp_path, monkeypatch, "transformer/nn/b.py", "def f():\n    from transformer.nn import a")
+    a = written(tmp_path, monkeypatch, "transformer/nn/a.py", "from heedmap.nn.b import one")
+    b = written(tmp_path, monkeypatch, "transformer/nn/b.py", "def f():\n    from heedmap.nn import a")
     with pytest.raises(CycleError, match="cycle"):
         TopologicalSorter(walk.imported_modules([a, b])).prepare()
 
@@ -57,7 +66,7 @@ def test_no_modules_import_each_other_in_a_circle(tmp_path: Path, monkeypatch: p
 def test_the_import_walk_sees_every_form_of_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "import torch.nn\ndef f():\n    from ..nn import search\n    from . import masks\n    from a.b import c"
     module = written(tmp_path, monkeypatch, "transformer/nn/x.py", text)
-    assert imports(module) == {"torch.nn", "transformer.nn.search", "transformer.nn.masks", "a.b.c"}
+    assert imports(module) == {"torch.nn", "heedmap.nn.search", "heedmap.nn.masks", "a.b.c"}
 
 
 def written(root: Path, monkeypatch: pytest.MonkeyPatch, place: str, text: str) -> Path:
@@ -136,7 +145,7 @@ def third_party(*places: str) -> set[str]:
     """Distributions that the modules in `places` import directly."""
     owners = packages_distributions()
     tops = {name.partition(".")[0] for path in sources(*places) for name in imports(path)}
-    ours = {"app", "transformer", "ui", "pages", "tests", "benchmarks", "docs", "tools"}
+    ours = {"app", "heedmap", ALIAS, "ui", "pages", "tests", "benchmarks", "docs", "tools"}
     return {owners[top][0].lower() for top in tops - ours - sys.stdlib_module_names}
 
 
@@ -163,8 +172,8 @@ def test_the_shipped_checkpoints_stay_small() -> None:
 
 STARTED = """
 import pkgutil, sys
-import transformer, ui
-for package in (transformer, ui):
+import heedmap, ui
+for package in (heedmap, ui):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if not module.name.endswith("__main__"):
             __import__(module.name)

@@ -13,15 +13,15 @@ from threading import Barrier
 import numpy as np
 import pytest
 
+from heedmap import errors
+from heedmap.errors import HeedmapError, InputError
+from heedmap.messages import LANGUAGES, Message, catalogue, numbered, revealed, say, speaking, words
 from tests.imports import relative, sources
 from tests.waiting import PATIENCE
-from transformer import errors
-from transformer.errors import HeedmapError, InputError
-from transformer.messages import LANGUAGES, Message, catalogue, numbered, revealed, say, speaking, words
 from ui.texts import as_html, as_text, in_language, plain
 
 ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, HeedmapError)}
-SOURCES = sources("transformer", "ui", "pages", "app.py")
+SOURCES = sources("heedmap", "ui", "pages", "app.py")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for language, separator in (("en", ", "), ("zh", "、")):
         texts[language]["language_separator"] = separator
-    monkeypatch.setattr("transformer.messages.catalogue", texts.__getitem__)
+    monkeypatch.setattr("heedmap.messages.catalogue", texts.__getitem__)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from beartype import beartype
 from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
+from heedmap.nn.masks import padding
 from tests import shapes
-from transformer.nn.masks import padding
 
 
 def _product(

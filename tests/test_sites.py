@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
+from heedmap.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
+from heedmap.errors import CheckpointError
+from heedmap.lessons.sentences import toy_recurrent, toy_transformer
+from heedmap.nn.kmer import KmerClassifier
+from heedmap.nn.protocols import Decodable
+from heedmap.nn.recurrent import Recurrent
+from heedmap.nn.seq2seq import Seq2Seq
+from heedmap.nn.stacks import Encoder, EncoderConfig
+from heedmap.runs.sequences.classify import classify
+from heedmap.sites import Site
 from tests.classifiers import sequence_checkpoint
-from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
-from transformer.errors import CheckpointError
-from transformer.lessons.sentences import toy_recurrent, toy_transformer
-from transformer.nn.kmer import KmerClassifier
-from transformer.nn.protocols import Decodable
-from transformer.nn.recurrent import Recurrent
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.nn.stacks import Encoder, EncoderConfig
-from transformer.runs.sequences.classify import classify
-from transformer.sites import Site
 
 
 def test_a_site_knows_its_parts_and_stays_a_name() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.text.tokenizers import TextTokenizer, train_tokenizer
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from heedmap.text.tokenizers import TextTokenizer, train_tokenizer
 
 NOUNS = {"dog": "Hund", "cat": "Katze", "man": "Mann", "woman": "Frau", "bird": "Vogel"}
 VERBS = {"runs": "läuft", "sleeps": "schläft", "eats": "isst"}

@@ -25,14 +25,14 @@ import numpy as np
 from jaxtyping import Float
 from tqdm import tqdm
 
+from heedmap.checkpoint import Checkpoint, load
+from heedmap.errors import HeedmapError
+from heedmap.explain.attribution.methods import METHODS, attribute, defined
+from heedmap.plots.axes import WORD_START, Axis
+from heedmap.runs.concurrency import forward_slot
+from heedmap.runs.translate import Translation, translate
+from heedmap.text.base import read_lines
 from tools import ToolError
-from transformer.checkpoint import Checkpoint, load
-from transformer.errors import HeedmapError
-from transformer.explain.attribution.methods import METHODS, attribute, defined
-from transformer.plots.axes import WORD_START, Axis
-from transformer.runs.concurrency import forward_slot
-from transformer.runs.translate import Translation, translate
-from transformer.text.base import read_lines
 
 WORD = re.compile(r"\w+(?:[-'\u2019]\w+)*|[^\w\s]")
 LINK = re.compile(r"([0-9]{1,6})([-?])([0-9]{1,6})")

@@ -1,4 +1,4 @@
-"""The command line: `python -m transformer COMMAND ...`, or `heedmap COMMAND ...` where it is installed.
+"""The command line: `python -m heedmap COMMAND ...`, or `heedmap COMMAND ...` where it is installed.
 
 Without a command it opens the dashboard.
 
@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformer.commands import atlas, dashboard, measure, sequences, translation, weights
-from transformer.distribution import version
-from transformer.errors import HeedmapError
+from .commands import atlas, dashboard, measure, sequences, translation, weights
+from .distribution import version
+from .errors import HeedmapError
 
 MODULES = (dashboard, translation, sequences, weights, measure, atlas)
 GROUPS = {
@@ -26,7 +26,7 @@ GROUPS = {
 
 def parser() -> argparse.ArgumentParser:
     """All commands with their arguments."""
-    called = "heedmap" if Path(sys.argv[0]).stem == "heedmap" else "python -m transformer"
+    called = "heedmap" if Path(sys.argv[0]).stem == "heedmap" else "python -m heedmap"
     whole = argparse.ArgumentParser(prog=called, description="Heedmap on the command line.")
     whole.add_argument("--version", action="version", version=f"heedmap {version()}")
     groups = {"": whole.add_subparsers(required=True, metavar="COMMAND")}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from transformer.messages import Message
+from .messages import Message
 
 
 class HeedmapError(Exception):

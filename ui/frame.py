@@ -18,8 +18,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from transformer.messages import LANGUAGES
-from transformer.teaching.data import terms
+from heedmap.messages import LANGUAGES
+from heedmap.teaching.data import terms
 from ui.components.shared import mounting
 from ui.patches.session import apply
 from ui.texts import KEY, in_language

@@ -14,9 +14,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Sent
 
-from transformer.messages import Message
-from transformer.runs.concurrency import turns
-from transformer.safe.limits import MEGABYTE
+from heedmap.messages import Message
+from heedmap.runs.concurrency import turns
+from heedmap.safe.limits import MEGABYTE
 from ui.frame import SCRIPT
 from ui.store import limits, log
 from ui.store.limits import shortage

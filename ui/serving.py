@@ -12,11 +12,11 @@ from typing import Any
 
 import streamlit as st
 
-from transformer.checkpoint.checkpoint import device_here
-from transformer.errors import CheckpointError, HeedmapError
-from transformer.messages import Message
-from transformer.safe.limits import MEGABYTE
-from transformer.safe.zips import sweep
+from heedmap.checkpoint.checkpoint import device_here
+from heedmap.errors import CheckpointError, HeedmapError
+from heedmap.messages import Message
+from heedmap.safe.limits import MEGABYTE
+from heedmap.safe.zips import sweep
 from ui.guard import LOCAL
 from ui.store import limits, live, log, render_slots, session_resources
 from ui.store.user_folder import own_folder

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.errors import HeedmapError
+from heedmap.errors import HeedmapError
 from ui.path import strip
 from ui.shared import address, controls, subject
 from ui.shared.state import page_state

@@ -1,4 +1,4 @@
-"""Texts of the pages in the user's language, from the catalogue `transformer.messages`.
+"""Texts of the pages in the user's language, from the catalogue `heedmap.messages`.
 
 `t("lessons.try")` is the text `try` of messages/LANGUAGE/pages/lessons.toml in the user's language.
 
@@ -18,8 +18,8 @@ from typing import TypeVar
 
 import streamlit as st
 
-from transformer.messages import LANGUAGES, catalogue, field_said, revealed, say, speaking
-from transformer.messages import language as spoken
+from heedmap.messages import LANGUAGES, catalogue, field_said, revealed, say, speaking
+from heedmap.messages import language as spoken
 
 T = TypeVar("T")
 

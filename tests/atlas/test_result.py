@@ -5,11 +5,11 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from transformer.atlas.result import letters_of, place_of, words_of
-from transformer.atlas.roles import largest_shares, line_of, roles_of
-from transformer.atlas.statistics import MEASURES, Looked
-from transformer.atlas.summarise import Accumulator, ExampleSentence, Moments
-from transformer.attention.measures import Totals
+from heedmap.atlas.result import letters_of, place_of, words_of
+from heedmap.atlas.roles import largest_shares, line_of, roles_of
+from heedmap.atlas.statistics import MEASURES, Looked
+from heedmap.atlas.summarise import Accumulator, ExampleSentence, Moments
+from heedmap.attention.measures import Totals
 
 
 def some(n_sentences: int, seed: int) -> Totals:

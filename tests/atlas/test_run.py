@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 import torch
 
+from heedmap.atlas.corpus import Corpus
+from heedmap.atlas.run import RUN, make_atlas
+from heedmap.errors import AtlasError, InputError
 from tests.toy import sentences, write_checkpoint, write_sides
-from transformer.atlas.corpus import Corpus
-from transformer.atlas.run import RUN, make_atlas
-from transformer.errors import AtlasError, InputError
 
 N_LINES, A_CHUNK = 53, 7
 
@@ -82,7 +82,7 @@ def test_the_tables_are_what_is_said_of_them(folder: Path) -> None:
 
 
 def test_without_references_the_model_writes(folder: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("transformer.atlas.subjects.TOP", 3)
+    monkeypatch.setattr("heedmap.atlas.subjects.TOP", 3)
     made(folder, tmp_path / "own", corpus=Corpus(folder / "a.en"))
     heads = pd.read_parquet(tmp_path / "own" / "heads.parquet")
     assert heads["rare"].notna().tolist() == [True] * 2 + [False] * 2 + [True] * 2  # no counts of what is written

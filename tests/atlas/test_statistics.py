@@ -11,22 +11,22 @@ import torch
 import transformers
 from scipy.spatial.distance import jensenshannon
 
+from heedmap.atlas import statistics
+from heedmap.atlas.corpus import Chunk, Corpus, TokenCounts
+from heedmap.atlas.run import make_atlas
+from heedmap.atlas.statistics import OFFSETS, SHARES, Maps, TextKeys, pairs_of, text_totals
+from heedmap.atlas.subjects import SequenceSubject, TextSubject
+from heedmap.atlas.summarise import sums_of
+from heedmap.attention.measures import Totals, measure
+from heedmap.checkpoint import load
+from heedmap.checkpoint.huggingface.tokenizer import read_tokenizer
+from heedmap.nn.kmer import windows
+from heedmap.runs.sequences.classify import classify
+from heedmap.runs.translate import translate
+from heedmap.sequences.tracks import folded
+from heedmap.sites import Site
 from tests.checkpoint.huggingface.families import write_folder
 from tests.classifiers import sequence_checkpoint
-from transformer.atlas import statistics
-from transformer.atlas.corpus import Chunk, Corpus, TokenCounts
-from transformer.atlas.run import make_atlas
-from transformer.atlas.statistics import OFFSETS, SHARES, Maps, TextKeys, pairs_of, text_totals
-from transformer.atlas.subjects import SequenceSubject, TextSubject
-from transformer.atlas.summarise import sums_of
-from transformer.attention.measures import Totals, measure
-from transformer.checkpoint import load
-from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
-from transformer.nn.kmer import windows
-from transformer.runs.sequences.classify import classify
-from transformer.runs.translate import translate
-from transformer.sequences.tracks import folded
-from transformer.sites import Site
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 PAIRS = (

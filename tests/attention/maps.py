@@ -5,11 +5,11 @@ import math
 import numpy as np
 import torch
 
-from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.nn.masks import Mask
-from transformer.plots.axes import Axis
-from transformer.sites import Site
+from heedmap.attention.record import AttentionMap, Record
+from heedmap.attention.softmax_inputs import AttentionInputs
+from heedmap.nn.masks import Mask
+from heedmap.plots.axes import Axis
+from heedmap.sites import Site
 
 D_K = 5
 SCALE = D_K**-0.5

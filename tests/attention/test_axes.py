@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.errors import InputError
-from transformer.plots.axes import WORD_START, Axis
+from heedmap.errors import InputError
+from heedmap.plots.axes import WORD_START, Axis
 
 tokens = st.lists(st.sampled_from(["the", "▁the", "the (1)", "the (2)", "the (1) (2)", "", "é", "😀"]), max_size=11)
 pieces = st.lists(st.tuples(st.sampled_from(["▁a", "b", "▁", "c▁", "</s>"]), st.booleans()), min_size=1, max_size=13)

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transformer.attention.capture import Recording, recording, watch
-from transformer.attention.interventions.edits import intervening
-from transformer.attention.interventions.value import Intervention
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
-from transformer.errors import RecordError
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.plots.axes import Axis
-from transformer.sites import Site
+from heedmap.attention.capture import Recording, recording, watch
+from heedmap.attention.interventions.edits import intervening
+from heedmap.attention.interventions.value import Intervention
+from heedmap.attention.softmax_inputs import AttentionInputs, Weights
+from heedmap.errors import RecordError
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from heedmap.plots.axes import Axis
+from heedmap.sites import Site
 
 BATCH, SOURCE, TARGET, HEADS, D_K, D_V, D_MODEL, VOCAB = 2, 11, 7, 3, 5, 13, 19, 31
 ENCODER, DECODER = 2, 3

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer.attention.tables import BiasTable, MaskTable, RelativeBias, WindowMask, bias_of, mask_of
-from transformer.nn.masks import Mask
+from heedmap.attention.tables import BiasTable, MaskTable, RelativeBias, WindowMask, bias_of, mask_of
+from heedmap.nn.masks import Mask
 
 QUERIES, KEYS = 5, 7
 

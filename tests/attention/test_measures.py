@@ -9,15 +9,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heedmap.attention import measures
+from heedmap.attention.alignments import Head, alignment, best_agreeing, compared, heads_of, on_one_axis
+from heedmap.attention.record import AttentionMap, Record
+from heedmap.attention.softmax_inputs import Weights
+from heedmap.errors import RecordError
+from heedmap.plots.axes import Axis
+from heedmap.plots.picture import Picture
+from heedmap.sites import Site
 from tests.attention.maps import record_of
-from transformer.attention import measures
-from transformer.attention.alignments import Head, alignment, best_agreeing, compared, heads_of, on_one_axis
-from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import Weights
-from transformer.errors import RecordError
-from transformer.plots.axes import Axis
-from transformer.plots.picture import Picture
-from transformer.sites import Site
 
 ALL = np.ones((3, 3), dtype=bool)
 PAST = np.tri(3, dtype=bool)

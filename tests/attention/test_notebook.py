@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap.attention import notebook
+from heedmap.attention.record import AttentionMap, Record
+from heedmap.attention.softmax_inputs import Weights
+from heedmap.messages import speaking
+from heedmap.plots.axes import Axis
+from heedmap.plots.charts import heatmap
+from heedmap.plots.export import archive, csv
+from heedmap.sites import Site
 from tests.attention import maps
 from tests.attention.maps import record_of
-from transformer.attention import notebook
-from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import Weights
-from transformer.messages import speaking
-from transformer.plots.axes import Axis
-from transformer.plots.charts import heatmap
-from transformer.plots.export import archive, csv
-from transformer.sites import Site
 
 HIDDEN = ("\u202eevil\u202c", "\u2066a\u200f", "Z" + "\u0301" * 300, "\x1b[31m", "\U000e0041b")
 HOSTILE = ("</script><img src=x onerror=alert(1)>", "'\" onload='alert(2)' &amp;", "<!--", "]]>", "\u2028`${1}`")

@@ -15,19 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from heedmap import intervening, recording, translate, watch
+from heedmap.attention.interventions.value import Intervention
+from heedmap.attention.record import MEAN, AttentionMap, HeadOrMean
+from heedmap.attention.softmax_inputs import AttentionInputs, Weights
+from heedmap.attention.tables import MaskTable
+from heedmap.attention.zoom import CLOSE, SHOWN, SIDE, Zoom
+from heedmap.errors import InputError, RecordError
+from heedmap.plots.axes import Axis
+from heedmap.plots.picture import block_length
+from heedmap.runs.any_model import ModelRun
+from heedmap.sites import Site
 from tests.attention.maps import SCALE, attention, blocks, by_the_book, numbered, record_of
 from tests.record_files.samples import Samples
-from transformer import intervening, recording, translate, watch
-from transformer.attention.interventions.value import Intervention
-from transformer.attention.record import MEAN, AttentionMap, HeadOrMean
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
-from transformer.attention.tables import MaskTable
-from transformer.attention.zoom import CLOSE, SHOWN, SIDE, Zoom
-from transformer.errors import InputError, RecordError
-from transformer.plots.axes import Axis
-from transformer.plots.picture import block_length
-from transformer.runs.any_model import ModelRun
-from transformer.sites import Site
 
 HEADS = 3
 

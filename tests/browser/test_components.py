@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from heedmap.messages import revealed
 from tests.browser.pages.sample import HOSTILE, alignment_moments, attention
 from tests.browser.parts import SHAPE, WRITTEN, box, cell, cell_colours, fits, matrix, pixels, saved, token, viridis
 from tests.browser.visiting import until
@@ -32,7 +33,7 @@ def word(page, side, index):
 
 def test_token_text_is_only_ever_text(demo):
     page = demo("hostile=1&show=lines").page
-    for index, text in enumerate(HOSTILE[:-1]):
+    for index, text in enumerate(map(revealed, HOSTILE[:-1])):
         drawn = token(page, "query", index).locator(".text")
         until(page, lambda one, text: one.text_content() == text, drawn, text)
         assert drawn.locator("*").count() == 0

@@ -109,7 +109,7 @@ def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(op
     there_and_back(
         here,
         [
-            without_a_run(lambda page: heads.nth(3 * 4 + 3).click()),
+            without_a_run(lambda page: heads.nth(3 * 4 + 1).click()),
             without_a_run(press("Encoder self")),
             press("Head view"),
             lambda page: take_example(page, 2),
@@ -117,7 +117,7 @@ def test_back_undoes_what_was_done_on_translate_and_the_menu_comes_back_to_it(op
             to("Translate"),
         ],
     )
-    expect(page).to_have_url(re.compile("view=head_view&text=.*#kind=encoder.self&layer=3&head=3"))
+    expect(page).to_have_url(re.compile("view=head_view&text=.*#kind=encoder.self&layer=3&head=1"))
     link = menu(page, "Map")
     link.hover()
     expect(link).to_have_attribute("href", re.compile(r"^/($|[?#])"))  # so a middle click opens the map
@@ -221,7 +221,7 @@ def test_what_is_typed_and_marked_on_the_map_is_found_on_other_pages_and_comes_b
     go(here, "What if")
     expect(typed(page)).to_have_value(SENTENCE)
     until(page, lambda: asked(page).get("word") == chosen)
-    expect(page.get_by_role("slider").first).to_have_value("0")
+    expect(page.get_by_role("slider").first).to_have_value("1")
     go(here, "Sequences")
     expect(page).to_have_url(re.compile(r"/sequences\b"))
     assert "sequence" not in asked(page)

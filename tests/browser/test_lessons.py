@@ -7,11 +7,11 @@ import zipfile
 import pytest
 from playwright.sync_api import Locator, Position, expect
 
+from heedmap.lessons.attention import attention_board
+from heedmap.lessons.board import Highlight
+from heedmap.lessons.sentences import toy_sentences, toy_transformer
 from tests.browser.parts import box, fits, matrix, middle, saved
 from tests.browser.visiting import until
-from transformer.lessons.attention import attention_board
-from transformer.lessons.board import Highlight
-from transformer.lessons.sentences import toy_sentences, toy_transformer
 
 pytestmark = pytest.mark.browser
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Frame, Page, expect
 
+from heedmap.attention.record import AttentionMap, Record
+from heedmap.attention.softmax_inputs import AttentionInputs
+from heedmap.nn.masks import Mask
+from heedmap.plots.axes import Axis
+from heedmap.sites import Site
 from tests.browser.parts import heatmap_cell, viridis
 from tests.browser.visiting import until
-from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.nn.masks import Mask
-from transformer.plots.axes import Axis
-from transformer.sites import Site
 
 pytestmark = pytest.mark.browser
 

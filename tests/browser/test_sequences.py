@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
+from heedmap import load
+from heedmap.runs.sequences.classify import Classification, classify
+from heedmap.sequences.fasta import parse_fasta
 from tests.browser.parts import box, heatmap_colours, radio, saved, viridis
 from tests.browser.visiting import until
-from transformer import load
-from transformer.runs.sequences.classify import Classification, classify
-from transformer.sequences.fasta import parse_fasta
 
 pytestmark = pytest.mark.browser
 

@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, urlencode, urlparse
 import pytest
 from playwright.sync_api import expect
 
+from heedmap.teaching.data import questions, steps
 from tests.browser.parts import box, matrix, middle, saved
 from tests.browser.visiting import until
-from transformer.teaching.data import questions, steps
 from ui.path.strip import page_path
 
 pytestmark = pytest.mark.browser

@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
+from heedmap import DecodingOptions, Record, Translation, load, translate
+from heedmap.plots.picture import Picture
 from tests.browser.parts import box, cell_colours, fits, heatmap_cell, heatmap_colours, menu, radio, viridis
 from tests.browser.parts import take_example as take
 from tests.browser.visiting import until
-from transformer import DecodingOptions, Record, Translation, load, translate
-from transformer.plots.picture import Picture
 
 pytestmark = pytest.mark.browser
 
@@ -169,7 +169,7 @@ def shown(page: Page, record: Record, site: str, head: int | str) -> None:
 def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(opened, record) -> None:
     here = opened(f"translate?text={SENTENCE}", *DRAWN)
     page, rest, entries = here.page, here.at_rest(), here.page.evaluate("history.length")
-    shown(page, record, "decoder.2.cross", 1)
+    shown(page, record, "decoder.2.cross", 3)
     said = page.locator(".bitext .reading")
     page.locator(".all-heads .cell").nth(3 * 4 + 2).click()
     shown(page, record, "decoder.3.cross", 2)
@@ -192,7 +192,7 @@ def test_another_head_asks_nothing_of_the_server_and_every_picture_shows_it(open
     expect(page).to_have_url(re.compile("#kind=encoder.self&layer=3&head=mean&relative=true$"))
     assert page.evaluate("history.length") == entries + 4
     last = page.url
-    before = (("encoder.3.self", "mean"), ("encoder.3.self", 2), ("decoder.3.cross", 2), ("decoder.2.cross", 1))
+    before = (("encoder.3.self", "mean"), ("encoder.3.self", 2), ("decoder.3.cross", 2), ("decoder.2.cross", 3))
     for site, head in before:
         page.evaluate("history.back()")
         shown(page, record, site, head)

@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
+from heedmap.attention.interventions.value import from_text
 from tests.browser.parts import box, heatmap_cell, saved
 from tests.browser.visiting import MOVE, Visit, until
-from transformer.attention.interventions.value import from_text
 
 pytestmark = pytest.mark.browser
 

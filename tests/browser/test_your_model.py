@@ -12,12 +12,12 @@ import torch
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
+from heedmap import Record, attention_maps, load
 from tests.browser.parts import heatmap_cell, saved, viridis
 from tests.browser.test_guard import FOREIGN, handshake
 from tests.browser.visiting import ROOT, start_server
 from tests.checkpoint.originals.drawn import annotated_weights
 from tests.waiting import PATIENCE
-from transformer import Record, attention_maps, load
 from ui.your_model.bring import EXAMPLE
 
 pytestmark = pytest.mark.browser

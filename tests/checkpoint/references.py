@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.checkpoint import load
+from heedmap.checkpoint import load
 
 REFERENCE = Path(__file__).parents[1] / "fixtures" / "reference"
 

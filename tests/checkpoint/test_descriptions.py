@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 
+from heedmap import load
+from heedmap.checkpoint.load import convert
+from heedmap.checkpoint.ours.folder import described_architecture
+from heedmap.errors import CheckpointError, ConfigError
+from heedmap.sequences.task import SequenceTask
 from tests.checkpoint.references import REFERENCE, heads
 from tests.fuzzing import other_json
 from tests.imports import ROOT
-from transformer import load
-from transformer.checkpoint.load import convert
-from transformer.checkpoint.ours.folder import (
-    described_architecture,
-)
-from transformer.errors import CheckpointError, ConfigError
-from transformer.sequences.task import SequenceTask
 
 SHIPPED = ROOT / "checkpoints"
 FAMILIES = {"kmer": None, "recurrent": "rnn-tutorial-1", "seq2seq": "torch-prenorm", "encoder": "encoder-only"}

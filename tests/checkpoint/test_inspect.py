@@ -6,10 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heedmap.checkpoint import inspect as module
+from heedmap.checkpoint.inspect import inspect, inspect_contents, summary
+from heedmap.safe.contents import Contents
 from tests.checkpoint.references import LAYOUTS, REFERENCE, reference_file
-from transformer.checkpoint import inspect as module
-from transformer.checkpoint.inspect import inspect, inspect_contents, summary
-from transformer.safe.contents import Contents
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

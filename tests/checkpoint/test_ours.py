@@ -9,26 +9,21 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from heedmap import Checkpoint, attention_maps, load
+from heedmap.checkpoint import ReadLimits
+from heedmap.checkpoint.load import convert
+from heedmap.checkpoint.ours.config import RETIRED
+from heedmap.checkpoint.ours.folder import load_snapshot, save_folder, save_weights, snapshots
+from heedmap.errors import CheckpointError
+from heedmap.nn.kmer import KmerClassifier, KmerConfig
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig, preset
+from heedmap.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
+from heedmap.safe.contents import fingerprint, fingerprint_of
+from heedmap.text.tokenizers import train_tokenizer
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.references import LAYOUTS, REFERENCE, heads, reference_file
 from tests.fuzzing import memory_bounded
-from transformer import Checkpoint, attention_maps, load
-from transformer.checkpoint import ReadLimits
-from transformer.checkpoint.load import convert
-from transformer.checkpoint.ours.config import RETIRED
-from transformer.checkpoint.ours.folder import (
-    load_snapshot,
-    save_folder,
-    save_weights,
-    snapshots,
-)
-from transformer.errors import CheckpointError
-from transformer.nn.kmer import KmerClassifier, KmerConfig
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig, preset
-from transformer.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
-from transformer.safe.contents import fingerprint, fingerprint_of
-from transformer.text.tokenizers import train_tokenizer
 
 SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints"
 SENTENCES = ["a dog runs in the snow", "two dogs run", "the snow is white"] * 5

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 import torch
 
+from heedmap import __main__ as command_line
 from tests import toy
-from transformer import __main__ as command_line
 
 
 class Outcome(NamedTuple):

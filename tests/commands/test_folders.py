@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap.checkpoint import load
+from heedmap.explain.attribution.deletion import written_words
+from heedmap.runs.attribution import trusted
+from heedmap.runs.measures import faithfulness
+from heedmap.runs.translate import translate
 from tests import toy
 from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.references import REFERENCE, model, reference_file
 from tests.commands.conftest import Run
-from transformer.checkpoint import load
-from transformer.explain.attribution.deletion import written_words
-from transformer.runs.attribution import trusted
-from transformer.runs.measures import faithfulness
-from transformer.runs.translate import translate
 
 ROOT = Path(__file__).parents[2]
 ANNOTATED = reference_file("annotated")
@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_written_whole_is_not_left_half(run: Run, was_th
         raise OSError(errno.ENOSPC, "No space left on device", str(out))
 
     with monkeypatch.context() as patched:
-        patched.setattr("transformer.checkpoint.ours.folder.save_file", full)
+        patched.setattr("heedmap.checkpoint.ours.folder.save_file", full)
         done = run("convert", reference_file("kmer"), out, "--answer", "n_heads=4")
     assert (done.status, "No space left" in done.err) == (2, True)
     assert out.exists() == was_there
@@ -136,7 +136,7 @@ def test_a_hugging_face_folder_is_named_and_there_is_nothing_to_convert(run: Run
 
 
 def test_a_full_disk_is_a_sentence() -> None:
-    line = f"{sys.executable} -m transformer inspect {ANNOTATED} > /dev/full"
+    line = f"{sys.executable} -m heedmap inspect {ANNOTATED} > /dev/full"
     found = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert "error: the output: No space left on device" in found.stderr
     assert "Traceback" not in found.stderr

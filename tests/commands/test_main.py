@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,19 +14,19 @@ import pytest
 import sacrebleu
 import torch
 
-import transformer
+import heedmap
+from heedmap import __main__ as command_line
+from heedmap import distribution
+from heedmap.checkpoint import load
+from heedmap.commands import dashboard
+from heedmap.commands.translation import notes
+from heedmap.nn.search import DecodingOptions
+from heedmap.runs.corpus import TranslatedLine, translate_lines
 from tests import toy
 from tests.checkpoint.references import reference_file
 from tests.commands.conftest import Run
 from tests.record_files.samples import Samples
 from tests.waiting import PATIENCE
-from transformer import __main__ as command_line
-from transformer import distribution
-from transformer.checkpoint import load
-from transformer.commands import dashboard
-from transformer.commands.translation import notes
-from transformer.nn.search import DecodingOptions
-from transformer.runs.corpus import TranslatedLine, translate_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 CLASSIFIER, ANNOTATED = ROOT / "checkpoints" / "splice-junctions", reference_file("annotated")
@@ -48,7 +47,7 @@ def test_translate_gives_one_line_for_each_line(run: Run, folder: Path) -> None:
 
 
 def test_a_translation_never_holds_a_line_feed(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.text.tokenizers.TextTokenizer.decode", lambda self, ids: "two\nlines")
+    monkeypatch.setattr("heedmap.text.tokenizers.TextTokenizer.decode", lambda self, ids: "two\nlines")
     assert run("translate", folder, "--quiet", "--max-length", "3", stdin=b"the dog").out == b"two lines\n"
 
 
@@ -78,25 +77,25 @@ def test_evaluate_says_what_is_missing_before_it_translates(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    monkeypatch.setattr("transformer.commands.translation._translated", None)
+    monkeypatch.setattr("heedmap.commands.translation._translated", None)
     done = run("evaluate", folder, "--source", folder.parent / "a.en", "--reference", folder.parent / "a.de")
     assert (done.status, done.out) == (2, b"")
-    assert done.err == "error: BLEU needs sacrebleu: run pip install sacrebleu\n"
+    assert done.err.startswith("error: this needs sacrebleu, which is not installed: run pip install sacrebleu")
 
 
 def test_the_version_is_that_of_this_code_and_usage_says_how_it_was_called(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert import_module("heedmap").__version__ == transformer.__version__ == version
-    for called, said in (("/bin/heedmap", "heedmap"), ("transformer/__main__.py", "python -m transformer")):
+    assert heedmap.__version__ == version
+    for called, said in (("/bin/heedmap", "heedmap"), ("transformer/__main__.py", "python -m heedmap")):
         monkeypatch.setattr(sys, "argv", [called])
         assert command_line.parser().format_usage().startswith(f"usage: {said} [-h]")
     with pytest.raises(SystemExit, match="0"):
         command_line.main(["--version"])
     assert capsys.readouterr().out == f"heedmap {version}\n"
     monkeypatch.setattr(distribution, "_ABOVE", Path("/no/checkout"))
-    monkeypatch.setattr("transformer.distribution.metadata.version", {"heedmap": "1.2.3"}.__getitem__)
+    monkeypatch.setattr("heedmap.distribution.metadata.version", {"heedmap": "1.2.3"}.__getitem__)
     assert distribution.version() == "1.2.3"
 
 
@@ -110,11 +109,11 @@ def test_a_server_is_started_for_what_is_there_alone_and_its_page_is_printed(
         started.append(command)
         return SimpleNamespace(poll=lambda: None, wait=lambda: 0, terminate=lambda: None)
 
-    monkeypatch.setattr("transformer.commands.dashboard.subprocess.Popen", start)
-    monkeypatch.setattr("transformer.commands.dashboard.signal.signal", lambda *_: None)
+    monkeypatch.setattr("heedmap.commands.dashboard.subprocess.Popen", start)
+    monkeypatch.setattr("heedmap.commands.dashboard.signal.signal", lambda *_: None)
     monkeypatch.setattr(dashboard, "urlopen", lambda *_, **__: io.BytesIO())
     monkeypatch.setattr(dashboard, "Thread", lambda target, args, **_: SimpleNamespace(start=lambda: target(*args)))
-    monkeypatch.setattr("transformer.commands.dashboard.webbrowser.open", None)
+    monkeypatch.setattr("heedmap.commands.dashboard.webbrowser.open", None)
     for name in ("s.txt", "make.py", "a run.heedmap"):
         (tmp_path / name).touch()
     for command, name in (("serve", "s.txt"), ("serve", "no.py:make"), ("open", "s.txt"), ("open", "no.heedmap")):
@@ -185,14 +184,14 @@ def test_an_interrupt_is_quiet(run: Run, folder: Path, monkeypatch: pytest.Monke
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("transformer.runs.corpus.decode", interrupted)
+    monkeypatch.setattr("heedmap.runs.corpus.decode", interrupted)
     done = run("translate", folder, "--quiet", stdin=b"the dog")
     assert (done.status, done.out, done.err) == (130, b"", "")
 
 
 def test_a_reader_that_goes_away_is_no_mistake(folder: Path) -> None:
     """As in `... | head -1`."""
-    command = [sys.executable, "-m", "transformer", "translate", str(folder), "--quiet", "--max-length", "2"]
+    command = [sys.executable, "-m", "heedmap", "translate", str(folder), "--quiet", "--max-length", "2"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:

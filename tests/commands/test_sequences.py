@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from Bio import Align
 
+from heedmap.checkpoint import load
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.runs.measures import held_out
+from heedmap.runs.sequences.classify import classify
+from heedmap.sequences.alphabet import DNA
 from tests.classifiers import sequence_checkpoint
 from tests.commands.conftest import Outcome
-from transformer.checkpoint import load
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.runs.measures import held_out
-from transformer.runs.sequences.classify import classify
-from transformer.sequences.alphabet import DNA
 
 GENERATOR = np.random.default_rng(8)
 TEXT = "".join(GENERATOR.choice(list("ACGT"), 47))

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import nn
 
+from heedmap import architecture, load
+from heedmap.errors import CheckpointError
+from heedmap.explain.diagram import Diagram
+from heedmap.nn.kmer import KmerClassifier, KmerConfig
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.seq2seq import Seq2Seq, preset
+from heedmap.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
 from tests.checkpoint.huggingface.families import CONFIGS, write_folder
-from transformer import architecture, load
-from transformer.errors import CheckpointError
-from transformer.explain.diagram import Diagram
-from transformer.nn.kmer import KmerClassifier, KmerConfig
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, preset
-from transformer.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
 
 SIZES: dict[str, Any] = dict(
     source_vocab=29, target_vocab=29, d_model=15, n_heads=3, d_k=7, d_v=11, d_ff=13, n_encoder_layers=2,

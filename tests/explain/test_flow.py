@@ -11,18 +11,18 @@ import pytest
 import torch
 from torch import nn
 
+from heedmap import load
+from heedmap.attention.capture import watch
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.errors import CheckpointError, RecordError
+from heedmap.explain.flow import Lens, activity, lens, scale, share, tracing, watch_flow
+from heedmap.nn.kmer import KmerClassifier, KmerConfig
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.seq2seq import Seq2Seq, preset
+from heedmap.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
+from heedmap.runs.flow import flow
 from tests.checkpoint.huggingface.families import write_folder
 from tests.explain.attribution.reference import array, attend, deviation, normed
-from transformer import load
-from transformer.attention.capture import watch
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError, RecordError
-from transformer.explain.flow import Lens, activity, lens, scale, share, tracing, watch_flow
-from transformer.nn.kmer import KmerClassifier, KmerConfig
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, preset
-from transformer.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
-from transformer.runs.flow import flow
 
 SIZES: dict[str, Any] = dict(
     source_vocab=29, target_vocab=31, d_model=15, n_heads=3, d_ff=13, n_encoder_layers=2, n_decoder_layers=3

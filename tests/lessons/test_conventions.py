@@ -15,16 +15,16 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from transformer.errors import CheckpointError
-from transformer.lessons import conventions as lesson
-from transformer.lessons.attention import growth
-from transformer.lessons.costs import EncoderCosts, costs_of, crossing
-from transformer.lessons.operations import number
-from transformer.lessons.operations import product as product_of
-from transformer.messages import Message, speaking
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.nn.stacks import Encoder, EncoderConfig
+from heedmap.errors import CheckpointError
+from heedmap.lessons import conventions as lesson
+from heedmap.lessons.attention import growth
+from heedmap.lessons.costs import EncoderCosts, costs_of, crossing
+from heedmap.lessons.operations import number
+from heedmap.lessons.operations import product as product_of
+from heedmap.messages import Message, speaking
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from heedmap.nn.stacks import Encoder, EncoderConfig
 
 BATCH, QUERIES, HEADS, SIZE = 3, 5, 2, 3
 """Keys are as many as queries, so that a mask can be causal."""

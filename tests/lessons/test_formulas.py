@@ -17,18 +17,18 @@ from scipy.special import xlogy
 from torch import Tensor
 from torch.nn import functional as F
 
+from heedmap.attention.measures import entropy
+from heedmap.errors import ConfigError, InputError
+from heedmap.lessons.attention import AttentionLayer, Recipe, attention_board, recurrent_board
+from heedmap.lessons.board import Board, Matrix
+from heedmap.lessons.inside import convolution_board
+from heedmap.lessons.operations import START
+from heedmap.lessons.sentences import Sentence, toy_recurrent, toy_sentences, toy_transformer
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.seq2seq import Seq2Seq, preset
+from heedmap.sites import Site
 from tests.lessons.latex import calculated, evaluated
 from tests.pages.opening import figure, fine, matrices, numbers, opened
-from transformer.attention.measures import entropy
-from transformer.errors import ConfigError, InputError
-from transformer.lessons.attention import AttentionLayer, Recipe, attention_board, recurrent_board
-from transformer.lessons.board import Board, Matrix
-from transformer.lessons.inside import convolution_board
-from transformer.lessons.operations import START
-from transformer.lessons.sentences import Sentence, toy_recurrent, toy_sentences, toy_transformer
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, preset
-from transformer.sites import Site
 
 page = partial(opened, "attention_steps")
 

@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap.lessons import inside
+from heedmap.lessons.attention import Recipe, attention_board, recurrent_board
+from heedmap.lessons.board import Board
+from heedmap.lessons.run import Run, in_float64
+from heedmap.lessons.sentences import toy_layers, toy_recurrent, toy_sentences, toy_transformer, toy_words
+from heedmap.nn.blocks import norm_kind
+from heedmap.nn.seq2seq import Seq2Seq, preset
+from heedmap.nn.stacks import Encoder, EncoderConfig
 from tests.imports import ROOT
 from tests.lessons.test_formulas import EVERY, SIZES, SOURCE, TARGET, check, shaken
-from transformer.lessons import inside
-from transformer.lessons.attention import Recipe, attention_board, recurrent_board
-from transformer.lessons.board import Board
-from transformer.lessons.run import Run, in_float64
-from transformer.lessons.sentences import toy_layers, toy_recurrent, toy_sentences, toy_transformer, toy_words
-from transformer.nn.blocks import norm_kind
-from transformer.nn.seq2seq import Seq2Seq, preset
-from transformer.nn.stacks import Encoder, EncoderConfig
 from ui.components.matrices.component import readable
 
 

@@ -10,19 +10,19 @@ import pytest
 import torch
 from torch import nn
 
-from transformer.attention.capture import watch
-from transformer.attention.tables import MaskTable
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError, InputError
-from transformer.lessons import leakage, masks
-from transformer.lessons.sentences import Sentence, source_sentence, target_sentence
-from transformer.nn.common import log_probs
-from transformer.nn.masks import Mask
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.nn.stacks import Encoder, EncoderConfig
-from transformer.sites import Site
-from transformer.text.tokenizers import train_tokenizer
+from heedmap.attention.capture import watch
+from heedmap.attention.tables import MaskTable
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.errors import CheckpointError, InputError
+from heedmap.lessons import leakage, masks
+from heedmap.lessons.sentences import Sentence, source_sentence, target_sentence
+from heedmap.nn.common import log_probs
+from heedmap.nn.masks import Mask
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from heedmap.nn.stacks import Encoder, EncoderConfig
+from heedmap.sites import Site
+from heedmap.text.tokenizers import train_tokenizer
 
 SOURCES = (Sentence.of((5, 6, 7, 8, 3), tuple("abcd.")), Sentence.of((6, 5, 3), tuple("ba.")))
 TARGETS = (Sentence.of((2, 9, 10), ("<s>", "x", "y")), Sentence.of((2, 9, 10, 11), ("<s>", "x", "y", "z")))

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap import Checkpoint, load, translate
+from heedmap.errors import CheckpointError, ConfigError, InputError
+from heedmap.lessons import positions
+from heedmap.lessons.pairs import REFERENCES, training_batch
+from heedmap.lessons.sentences import Sentence
+from heedmap.nn.common import pad
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.search import teacher_forced
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 from tests.recurrents import ADDITIVE, SHIPPED, checkpoints_with_recurrents
-from transformer import Checkpoint, load, translate
-from transformer.errors import CheckpointError, ConfigError, InputError
-from transformer.lessons import positions
-from transformer.lessons.pairs import REFERENCES, training_batch
-from transformer.lessons.sentences import Sentence
-from transformer.nn.common import pad
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.search import teacher_forced
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
 
 SENTENCE = Sentence.of((4, 5, 6, 4, 7), tuple("abcad"))
 

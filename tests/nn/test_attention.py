@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from transformer.attention.capture import recording
-from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.nn import fused, masks
-from transformer.nn.attention import DotProductAttention
-from transformer.nn.common import changed_context
-from transformer.nn.masks import Mask
-from transformer.nn.positions import PositionConfig, Positions
+from heedmap.attention.capture import recording
+from heedmap.attention.softmax_inputs import AttentionInputs
+from heedmap.nn import fused, masks
+from heedmap.nn.attention import DotProductAttention
+from heedmap.nn.common import changed_context
+from heedmap.nn.masks import Mask
+from heedmap.nn.positions import PositionConfig, Positions
 
 IDS = torch.tensor([[5, 6, 7, 0, 0], [5, 6, 7, 8, 9]])
 CPU = torch.device("cpu")

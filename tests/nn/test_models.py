@@ -10,20 +10,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer import Checkpoint, Intervention, intervening, run_any
-from transformer.attention.capture import recording, watch
-from transformer.checkpoint.checkpoint import ARCHITECTURES
-from transformer.checkpoint.ours.config import RETIRED
-from transformer.errors import ConfigError, InputError
-from transformer.nn.attention import AttentionConfig
-from transformer.nn.blocks import AnnotatedLayerNorm
-from transformer.nn.common import Config
-from transformer.nn.kmer import KmerClassifier, KmerConfig, Window, windows
-from transformer.nn.masks import Mask
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig, preset
-from transformer.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
-from transformer.text.tokenizers import id_tokenizers
+from heedmap import Checkpoint, Intervention, intervening, run_any
+from heedmap.attention.capture import recording, watch
+from heedmap.checkpoint.checkpoint import ARCHITECTURES
+from heedmap.checkpoint.ours.config import RETIRED
+from heedmap.errors import ConfigError, InputError
+from heedmap.nn.attention import AttentionConfig
+from heedmap.nn.blocks import AnnotatedLayerNorm
+from heedmap.nn.common import Config
+from heedmap.nn.kmer import KmerClassifier, KmerConfig, Window, windows
+from heedmap.nn.masks import Mask
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig, preset
+from heedmap.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
+from heedmap.text.tokenizers import id_tokenizers
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "checkpoints"
 CONFIGS: dict[type[Config], dict[str, Any]] = {

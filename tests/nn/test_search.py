@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from transformer.errors import CheckpointError, InputError
-from transformer.nn.common import log_probs
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.search import MAX_BEAM, DecodingOptions, decode, likeliest, teacher_forced
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.text.beams import BeamTree
+from heedmap.errors import CheckpointError, InputError
+from heedmap.nn.common import log_probs
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.search import MAX_BEAM, DecodingOptions, decode, likeliest, teacher_forced
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from heedmap.text.beams import BeamTree
 
 PAD, BOS, EOS = 0, 1, 2
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from streamlit.testing.v1 import AppTest
 
+from heedmap import Checkpoint, DecodingOptions, Intervention, Translation, intervening, load, translate
 from tests.pages.opening import address_of, fine, opened
-from transformer import Checkpoint, DecodingOptions, Intervention, Translation, intervening, load, translate
 from ui.store.store import CHECKPOINTS
 
 NAME = "multi30k-en-de"

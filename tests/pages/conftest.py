@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.nn.kmer import KmerClassifier
+from heedmap.nn.recurrent import Recurrent
+from heedmap.nn.seq2seq import Seq2Seq
 from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import Files
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.nn.kmer import KmerClassifier
-from transformer.nn.recurrent import Recurrent
-from transformer.nn.seq2seq import Seq2Seq
 from ui.store import cache
 
 

@@ -20,7 +20,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.runtime.state.common import user_key_from_element_id
 from streamlit.testing.v1 import AppTest
 
-from transformer.plots.canvas.blob import unpack
+from heedmap.plots.canvas.blob import unpack
 from ui.components.shared.mounting import REPORTED
 from ui.shared.state import STATE, PageState
 from ui.store import progress, runs

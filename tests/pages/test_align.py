@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from heedmap import DecodingOptions, Translation
+from heedmap.errors import InputError
+from heedmap.explain.attribution.deletion import Deciding, deciding
+from heedmap.messages import Message
+from heedmap.plots.axes import Axis
+from heedmap.runs.attribution import forgotten
+from heedmap.runs.measures.head_agreement import FILE
+from heedmap.runs.translate import PAST_SOURCE, Axes
 from tests.pages import opening
 from tests.pages.opening import PATIENCE, ROOT, Files, bars_of, figure, matrix_sent, ran, sent, silent
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
-from transformer import DecodingOptions, Translation
-from transformer.errors import InputError
-from transformer.explain.attribution.deletion import Deciding, deciding
-from transformer.messages import Message
-from transformer.plots.axes import Axis
-from transformer.runs.attribution import forgotten
-from transformer.runs.measures.head_agreement import FILE
-from transformer.runs.translate import PAST_SOURCE, Axes
 from ui.align import choices, views
 from ui.store import runs, store
 

@@ -12,6 +12,11 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from heedmap.atlas.corpus import Corpus
+from heedmap.atlas.run import make_atlas
+from heedmap.checkpoint import load
+from heedmap.plots.logo import logo
+from heedmap.runs.sequences.classify import classify
 from tests.pages.opening import (
     ROOT,
     Files,
@@ -30,11 +35,6 @@ from tests.pages.opening import (
 )
 from tests.pages.test_chinese import english
 from tests.toy import write_checkpoint
-from transformer.atlas.corpus import Corpus
-from transformer.atlas.run import make_atlas
-from transformer.checkpoint import load
-from transformer.plots.logo import logo
-from transformer.runs.sequences.classify import classify
 from ui.store import user_folder
 
 CHECKPOINTS = ROOT / "checkpoints"
@@ -335,7 +335,7 @@ def test_in_chinese_nothing_is_said_in_english(screen: str) -> None:
 
 def test_without_an_atlas_the_page_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.store.store.CHECKPOINTS", tmp_path)
-    assert "python -m transformer atlas" in opened("atlas").error[0].value
+    assert "python -m heedmap atlas" in opened("atlas").error[0].value
 
 
 def test_an_atlas_beside_an_own_checkpoint_is_listed_and_one_that_is_missing_is_said(tmp_path, monkeypatch) -> None:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from heedmap import DecodingOptions
+from heedmap.checkpoint.huggingface import library as extra
+from heedmap.checkpoint.worker import isolated
+from heedmap.runs.any_model import run_any
 from tests.checkpoint.huggingface.families import write_folder
 from tests.pages.opening import head_shown, opened, ran, told
 from tests.pages.tiny import save_tiny
-from transformer import DecodingOptions
-from transformer.checkpoint.huggingface import library as extra
-from transformer.checkpoint.worker import isolated
-from transformer.runs.any_model import run_any
 from ui.align import choices
 from ui.store import cache, store, user_folder
 

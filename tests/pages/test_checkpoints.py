@@ -15,6 +15,11 @@ from safetensors.torch import save
 from streamlit.testing.v1 import AppTest
 from torch import nn
 
+from heedmap import attention_maps, load
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.safe import zips
+from heedmap.safe.contents import shape_text
+from heedmap.safe.limits import MEGABYTE
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.drawn import fork
 from tests.checkpoint.originals.torch_modules import Around
@@ -24,11 +29,6 @@ from tests.pages import opening
 from tests.pages.opening import address_of, brought, gone, head_shown, problems, ran, record_sent, with_heads
 from tests.pages.tiny import save_tiny
 from tests.safe.hostile import corpus, saved, zip_of
-from transformer import attention_maps, load
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.safe import zips
-from transformer.safe.contents import shape_text
-from transformer.safe.limits import MEGABYTE
 from ui.store import upload_guard, user_folder
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints"
@@ -330,7 +330,7 @@ def test_a_folder_of_images_is_refused_with_the_lines_that_record_it(tmp_path: P
     page = brought(opened(), **{"seer.zip": zip_of(*((f"seer/{name}", data) for name, data in files))})
     assert "vit is no model of text" in page.warning[0].value
     first, second, third = next(code.value for code in page.code if "grid" in code.value).splitlines()
-    assert (first, second) == ("from transformer import recording", "with recording(model) as seen: model(**inputs)")
+    assert (first, second) == ("from heedmap import recording", "with recording(model) as seen: model(**inputs)")
     assert third == "seen.record(model='seer', grid=(3, 3)).save(\"run.heedmap\")"
 
 

@@ -27,7 +27,7 @@ CODE = (
     bring.SAVE_IT,
     bring.EXAMPLE,
     inspection.RECIPE,
-    "python -m transformer measure faithfulness",
+    "python -m heedmap measure faithfulness",
 )
 ALLOWED = (TYPED, "A man is riding a bicycle", "the cat sat on a mat", "the sat cat mat on", "Elhage et al", *CODE)
 """The user's text, examples of it, names, and lines of Python."""

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from heedmap import DecodingOptions, Record
+from heedmap.lessons.board import Matrix
+from heedmap.plots.canvas import blob
+from heedmap.plots.picture import Picture
 from tests.attention.test_notebook import message
 from tests.pages.opening import Files, fine, matrices, opened, sent
-from transformer import DecodingOptions, Record
-from transformer.lessons.board import Matrix
-from transformer.plots.canvas import blob
-from transformer.plots.picture import Picture
 from ui.lessons.shared import matrix_csv
 from ui.shared.files import frame_csv
 from ui.store import runs

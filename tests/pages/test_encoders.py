@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap import load, run_any
+from heedmap.attention.interventions.value import from_text
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.runs.any_model import ModelRun
+from heedmap.runs.what_if import read_under, scores, state_effects
 from tests.pages.changing import asked
 from tests.pages.opening import bars_of, fine, moved, opened, said
 from tests.pages.tiny import tiny_tokenizer
 from tests.runs.test_what_if import model_of
-from transformer import load, run_any
-from transformer.attention.interventions.value import from_text
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.runs.any_model import ModelRun
-from transformer.runs.what_if import read_under, scores, state_effects
 
 READ, OF_ENCODER = "two dogs run", "encoder.0.self~zero~h1"
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from heedmap import Checkpoint, load
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.runs.measures import held_out
+from heedmap.runs.measures.held_out import HeldOut, Point
+from heedmap.runs.sequences.classify import classify
+from heedmap.sequences.alphabet import DNA
 from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import ROOT, opened, pressed, said, sent, silent, words_of
-from transformer import Checkpoint, load
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.runs.measures import held_out
-from transformer.runs.measures.held_out import HeldOut, Point
-from transformer.runs.sequences.classify import classify
-from transformer.sequences.alphabet import DNA
 from ui.sequences import gene, source
 from ui.store import session_resources
 
@@ -194,7 +194,7 @@ def test_what_of_dropped_files_is_not_used_is_said_and_all_else_is(small, monkey
 def test_a_part_of_a_scan_is_not_judged(small, monkeypatch) -> None:
     monkeypatch.setattr(gene, "THRESHOLDS", (0.9, 0.3))
     assert "2 known sites** are found" in said(silent(opened("sequences", least="0.3")))
-    monkeypatch.setattr("transformer.runs.sequences.scan.BLOCK", 40)
+    monkeypatch.setattr("heedmap.runs.sequences.scan.BLOCK", 40)
     monkeypatch.setattr(gene, "AT_ONCE", 50)
     monkeypatch.setattr(gene, "WHOLE", "part")
     at = silent(opened("sequences", least="0.3"))
@@ -210,7 +210,7 @@ def test_a_part_of_a_scan_is_not_judged(small, monkeypatch) -> None:
 
 def test_a_long_scan_says_what_it_costs_waits_shows_what_is_read_and_can_be_stopped(small, monkeypatch) -> None:
     monkeypatch.setattr(gene, "AT_ONCE", 50)
-    monkeypatch.setattr("transformer.runs.sequences.scan.BLOCK", 40)
+    monkeypatch.setattr("heedmap.runs.sequences.scan.BLOCK", 40)
     at = silent(opened("sequences", sequence=f">x\n{GENE}"))
     assert f"{len(GENE) - WIDTH + 1:,} windows are to be read" in at.info[0].value
     assert not [part for part in at.get("bidi_component") if part.key == gene.TRACK]

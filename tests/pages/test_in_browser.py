@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from heedmap import DecodingOptions, Record
+from heedmap.attention.measures import sites_of
+from heedmap.messages import Message
+from heedmap.plots.axes import Axis
 from tests.pages.opening import (
     address_of,
     chosen,
@@ -21,10 +25,6 @@ from tests.pages.opening import (
     told,
 )
 from tests.pages.tiny import save_tiny
-from transformer import DecodingOptions, Record
-from transformer.attention.measures import sites_of
-from transformer.messages import Message
-from transformer.plots.axes import Axis
 from ui.shared import controls, record_views
 from ui.store import runs
 

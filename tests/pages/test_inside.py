@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 import torch
 
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.nn.stacks import Encoder, EncoderConfig
 from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import Files, address_of, fine, matrices, opened, text
 from tests.pages.tiny import save_tiny, save_tiny_recurrent, tiny_tokenizer
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.nn.stacks import Encoder, EncoderConfig
 from ui.store import store
 
 inside = partial(opened, "inside_layer")

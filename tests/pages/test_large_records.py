@@ -6,15 +6,15 @@ Their sites share one query and one key tensor.
 import pytest
 import torch
 
+from heedmap import AttentionMap, Record
+from heedmap.attention.measures import MOST_CELLS
+from heedmap.attention.softmax_inputs import AttentionInputs
+from heedmap.nn.masks import Mask
+from heedmap.plots.axes import Axis
+from heedmap.runs import concurrency
+from heedmap.safe.limits import MEGABYTE
+from heedmap.sites import Site
 from tests.pages.opening import brought, fine, gone, opened, put, said, sent
-from transformer import AttentionMap, Record
-from transformer.attention.measures import MOST_CELLS
-from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.nn.masks import Mask
-from transformer.plots.axes import Axis
-from transformer.runs import concurrency
-from transformer.safe.limits import MEGABYTE
-from transformer.sites import Site
 from ui.shared.controls import MOST_LISTED
 from ui.shared.record_views import most_sent
 

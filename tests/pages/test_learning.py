@@ -12,12 +12,12 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from heedmap import DecodingOptions
+from heedmap.training.snapshots import Learning, unpacked
+from heedmap.training.tasks import Settings, noam
 from tests.pages.opening import address_of, figure, fine, is_whole, moved, numbers, opened, sent
 from tests.ui.store.test_trainings import InPlace
 from tests.waiting import until
-from transformer import DecodingOptions
-from transformer.training.snapshots import Learning, unpacked
-from transformer.training.tasks import Settings, noam
 from ui.lessons.learning import SCREENS
 from ui.lessons.watched_training import EVERY, TRY
 from ui.store import runs, trainings

@@ -14,12 +14,12 @@ import torch
 from streamlit.testing.v1 import AppTest
 from torch.nn import functional
 
+from heedmap import Record
+from heedmap.runs import concurrency
 from tests import shapes
 from tests.pages.opening import ROOT, address_of, fine, gone, matrix_sent, opened, problems, put, ran, record_sent
 from tests.pages.test_chinese import english
 from tests.waiting import PATIENCE, until
-from transformer import Record
-from transformer.runs import concurrency
 from ui.store import live, render_slots
 from ui.your_model.bring import EXAMPLE
 

@@ -8,17 +8,17 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from heedmap import Checkpoint, load
+from heedmap.attention.softmax_inputs import AttentionInputs
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.nn.stacks import Encoder, EncoderConfig
+from heedmap.plots.canvas.blob import unpack
+from heedmap.runs.any_model import run_any
+from heedmap.runs.pace import Cost, Pace
+from heedmap.safe.limits import MEGABYTE
 from tests.checkpoint.huggingface.families import write_folder
 from tests.pages.opening import fine, opened, ran, stopped_at_once
 from tests.toy import tokenizer
-from transformer import Checkpoint, load
-from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.nn.stacks import Encoder, EncoderConfig
-from transformer.plots.canvas.blob import unpack
-from transformer.runs.any_model import run_any
-from transformer.runs.pace import Cost, Pace
-from transformer.safe.limits import MEGABYTE
 from ui.store import runs, user_folder
 from ui.your_model import attention, inspection
 

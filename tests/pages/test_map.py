@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 import torch
 
+from heedmap import DecodingOptions, Translation, load, translate
+from heedmap.explain.diagram import architecture
+from heedmap.explain.flow import activity, scale, share, tracing, watch_flow
+from heedmap.plots.axes import WORD_START
+from heedmap.runs.any_model import run_any
 from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.references import REFERENCE, weights
 from tests.pages.opening import address_of, fine, is_whole, matrix_sent, moved, opened, sent
 from tests.pages.tiny import save_tiny
-from transformer import DecodingOptions, Translation, load, translate
-from transformer.explain.diagram import architecture
-from transformer.explain.flow import activity, scale, share, tracing, watch_flow
-from transformer.plots.axes import WORD_START
-from transformer.runs.any_model import run_any
 from ui.store import store, user_folder
 
 ROOT = Path(__file__).parents[2]

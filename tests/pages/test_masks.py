@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.lessons.conventions import CONVENTIONS, Call, conversion, converted, holds, part_of
+from heedmap.lessons.masks import BREAKS, KINDS, mask_view, toy_batch
+from heedmap.nn.kmer import KmerClassifier, KmerConfig
+from heedmap.nn.seq2seq import Seq2Seq
 from tests.pages.opening import fine, matrices, opened, sent, words_of
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.lessons.conventions import CONVENTIONS, Call, conversion, converted, holds, part_of
-from transformer.lessons.masks import BREAKS, KINDS, mask_view, toy_batch
-from transformer.nn.kmer import KmerClassifier, KmerConfig
-from transformer.nn.seq2seq import Seq2Seq
 from ui.texts import as_text
 
 page = partial(opened, "masks")

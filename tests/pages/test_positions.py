@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.lessons.positions import VARIANTS, position_table, stored_table, trained_table
+from heedmap.nn.kmer import KmerClassifier, KmerConfig
 from tests.pages.opening import Files, figure, fine, numbers, opened, sent, words_of
 from tests.pages.tiny import save_tiny
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.lessons.positions import VARIANTS, position_table, stored_table, trained_table
-from transformer.nn.kmer import KmerClassifier, KmerConfig
 from ui.store import store
 
 page = partial(opened, "positions")

@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from heedmap import Checkpoint, load
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.runs.sequences.classify import classify, mutations
+from heedmap.sequences.tracks import folded
 from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import (
     gone,
@@ -23,10 +27,6 @@ from tests.pages.opening import (
     silent,
     told,
 )
-from transformer import Checkpoint, load
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.runs.sequences.classify import classify, mutations
-from transformer.sequences.tracks import folded
 from ui.components.shared.mounting import REPORTED
 from ui.shared import record_views
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from heedmap import load, translate
+from heedmap.explain.attribution import methods
+from heedmap.messages import LANGUAGES
+from heedmap.runs.measures import faithfulness
 from tests.pages.opening import address_of, fine, opened, options, said, sent
-from transformer import load, translate
-from transformer.explain.attribution import methods
-from transformer.messages import LANGUAGES
-from transformer.runs.measures import faithfulness
 from ui.store import cache
 
 DOGS = "Two dogs run."
@@ -51,7 +51,7 @@ def test_looking_elsewhere_asks_no_method(monkeypatch: pytest.MonkeyPatch) -> No
         asked.append(given[2])
         return methods.attribute(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("transformer.runs.translate.attribute", counted)
+    monkeypatch.setattr("heedmap.runs.translate.attribute", counted)
     cache.clear()
     page = fine(opened("translate", text=DOGS))
     assert not asked
@@ -81,7 +81,7 @@ def test_methods_of_every_unit_have_a_picture() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_did_not_converge_says_so_and_names_no_word(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the heading, in the picture's place and beside the matrix; no cell is ringed, and nothing is compared."""
-    monkeypatch.setattr("transformer.explain.attribution.integrated_gradients.MOST_POINTS", 16)
+    monkeypatch.setattr("heedmap.explain.attribution.integrated_gradients.MOST_POINTS", 16)
     monkeypatch.setattr(faithfulness, "shipped", lambda checkpoint: None)
     cache.clear()
     page = looking(by="integrated_gradients", word="Hunde", also="deletion", lang=language)

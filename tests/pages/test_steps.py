@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from heedmap.lessons.sentences import source_sentence, target_sentence
+from heedmap.runs.check import attention_maps
 from tests.pages.opening import address_of, figure, fine, marked, matrices, opened, text, words_of
 from tests.pages.tiny import save_tiny, save_tiny_recurrent
-from transformer.lessons.sentences import source_sentence, target_sentence
-from transformer.runs.check import attention_maps
 from ui.lessons.attention_example import KINDS, RECURRENT, SITES
 from ui.shared import heads
 from ui.store import store

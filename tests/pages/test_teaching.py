@@ -8,8 +8,8 @@ import pytest
 from streamlit.runtime.state.common import user_key_from_element_id
 from streamlit.testing.v1 import AppTest
 
+from heedmap.teaching.data import Step, questions, steps
 from tests.pages.opening import address_of, fine, matrices, opened
-from transformer.teaching.data import Step, questions, steps
 from ui.path import question
 from ui.path.question import GUESS, SHOWN
 from ui.path.strip import DONE, STEP, lesson_link

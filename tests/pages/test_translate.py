@@ -9,14 +9,14 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from heedmap import DecodingOptions
+from heedmap.explain.attribution.result import groups
+from heedmap.runs.measures.head_agreement import known_agreement
+from heedmap.runs.translate import MAX_CHARACTERS
+from heedmap.text.beams import BeamTree
 from tests.pages import opening
 from tests.pages.opening import address_of, bars_of, chosen, head_shown, ran, record_sent, said, sent, told
 from tests.recurrents import ADDITIVE, LOCATION, checkpoints_with_recurrents
-from transformer import DecodingOptions
-from transformer.explain.attribution.result import groups
-from transformer.runs.measures.head_agreement import known_agreement
-from transformer.runs.translate import MAX_CHARACTERS
-from transformer.text.beams import BeamTree
 from ui.shared import heads
 from ui.store import cache, runs, store
 

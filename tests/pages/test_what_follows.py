@@ -8,6 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heedmap import Intervention, intervening, load, translate
+from heedmap.attention.interventions.value import from_text
+from heedmap.errors import InputError
+from heedmap.plots.export import csv
+from heedmap.plots.labels import readable
+from heedmap.runs.sequences.classify import classify
+from heedmap.runs.what_if import donor_odds, donor_of, same_target, source_sweep
 from tests.pages.changing import (
     NAME,
     OFF,
@@ -23,13 +30,6 @@ from tests.pages.changing import (
 )
 from tests.pages.opening import address_of, bars_of, fine, opened, pressed, problems, said, sent
 from tests.pages.opening import table as table_with
-from transformer import Intervention, intervening, load, translate
-from transformer.attention.interventions.value import from_text
-from transformer.errors import InputError
-from transformer.plots.export import csv
-from transformer.plots.labels import readable
-from transformer.runs.sequences.classify import classify
-from transformer.runs.what_if import donor_odds, donor_of, same_target, source_sweep
 from ui.shared.changes import DONOR
 from ui.shared.files import Provenance
 from ui.store import cache as results

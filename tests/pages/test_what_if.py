@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from heedmap import Intervention
+from heedmap.attention.interventions.value import from_text, to_text
+from heedmap.errors import InputError
 from tests.pages.changing import OFF, SENTENCE, asked, changed, distributions, done, keyed, translator, unchanged, words
 from tests.pages.opening import address_of, bars_of, fine, is_whole, moved, opened, pressed, said, sent
-from transformer import Intervention
-from transformer.attention.interventions.value import from_text, to_text
-from transformer.errors import InputError
 from ui.shared.changes import Changes, in_force
 
 HEAD = {"text": SENTENCE, "kind": "decoder.cross", "layer": "1", "head": "2", "cell": "3-2"}

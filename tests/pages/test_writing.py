@@ -10,6 +10,13 @@ import torch
 import transformers
 from streamlit.testing.v1 import AppTest
 
+from heedmap import Continuation, ContinueOptions, Intervention, continue_text, fill, intervening, load, run_any
+from heedmap.attention.interventions.value import from_text, to_text
+from heedmap.checkpoint.huggingface.library import quiet
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.nn.stacks import Decoder, DecoderConfig
+from heedmap.runs.what_if import logit_effects, read_under
+from heedmap.safe import zips
 from tests.checkpoint.huggingface.families import (
     CONFIGS,
     random_model,
@@ -37,13 +44,6 @@ from tests.pages.opening import (
 )
 from tests.pages.tiny import tiny_tokenizer
 from tests.safe.hostile import zip_of
-from transformer import Continuation, ContinueOptions, Intervention, continue_text, fill, intervening, load, run_any
-from transformer.attention.interventions.value import from_text, to_text
-from transformer.checkpoint.huggingface.library import quiet
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.nn.stacks import Decoder, DecoderConfig
-from transformer.runs.what_if import logit_effects, read_under
-from transformer.safe import zips
 from ui.map import shown as map_runs
 from ui.shared.subject import word_at
 from ui.store import runs, store, user_folder

@@ -11,6 +11,8 @@ import torch
 from streamlit.testing.v1 import AppTest
 from torch import Tensor, nn
 
+from heedmap import Intervention, Record, intervening, recording
+from heedmap.attention.record_files import is_record
 from tests.pages.opening import (
     brought,
     chosen,
@@ -26,8 +28,6 @@ from tests.pages.opening import (
     said,
 )
 from tests.pages.test_chinese import english
-from transformer import Intervention, Record, intervening, recording
-from transformer.attention.record_files import is_record
 from ui.store import user_folder
 from ui.store.upload_guard import LEDGER
 

@@ -6,10 +6,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from transformer.checkpoint.ours.folder import save_folder
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.text.tokenizers import TextTokenizer, train_tokenizer
+from heedmap.checkpoint.ours.folder import save_folder
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from heedmap.text.tokenizers import TextTokenizer, train_tokenizer
 
 TEXT = ["A man rides a bicycle.", "Ein Mann fährt Fahrrad.", "two dogs run", "zwei Hunde rennen", "a red", "ein rotes"]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from transformer.plots.axes import Axis
-from transformer.plots.picture import Picture, Quantity
+from heedmap.plots.axes import Axis
+from heedmap.plots.picture import Picture, Quantity
 
 HOSTILE = (
     "<b>bold</b>",

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heedmap.errors import InputError
+from heedmap.plots import labels
+from heedmap.plots.beams import BAND, LETTERS, TOKEN_LENGTH, WIDE, beam_tree, places, status_text
+from heedmap.text.beams import BeamTree, Node, Status
 from tests.plots.examples import HOSTILE
-from transformer.errors import InputError
-from transformer.plots import labels
-from transformer.plots.beams import BAND, LETTERS, TOKEN_LENGTH, WIDE, beam_tree, places, status_text
-from transformer.text.beams import BeamTree, Node, Status
 
 
 def grow(beam: int, steps: int, seed: int) -> BeamTree:

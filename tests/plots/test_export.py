@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heedmap.messages import revealed, speaking
+from heedmap.plots.axes import Axis
+from heedmap.plots.export import PLOT_CONFIG, archive, csv, file_name, file_names, plot_config, table_csv
+from heedmap.plots.picture import Picture, Quantity
 from tests.plots.examples import HOSTILE, picture
-from transformer.messages import revealed, speaking
-from transformer.plots.axes import Axis
-from transformer.plots.export import PLOT_CONFIG, archive, csv, file_name, file_names, plot_config, table_csv
-from transformer.plots.picture import Picture, Quantity
 
 FORMULAS = ("=1+1", "+1", "-1", "@x", "\t=1", "\uff1d1", "'quoted", "''")
 

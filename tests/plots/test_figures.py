@@ -20,27 +20,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plotly.subplots import make_subplots
 
+from heedmap import plots, translate
+from heedmap.attention.alignments import compared
+from heedmap.attention.capture import recording, watch
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.errors import InputError
+from heedmap.lessons.sentences import toy_recurrent, toy_transformer
+from heedmap.messages import LANGUAGES, Message, revealed, speaking
+from heedmap.nn.search import DecodingOptions
+from heedmap.plots import labels
+from heedmap.plots.axes import Axis
+from heedmap.plots.beams import beam_tree
+from heedmap.plots.charts import curves, grouped_bars, heatmap, offset_profile, training
+from heedmap.plots.export import csv
+from heedmap.plots.logo import TALL, heights, letter_counts, logo
+from heedmap.plots.picture import Picture, Quantity
+from heedmap.plots.theme import ink, theme
+from heedmap.runs.sequences.classify import classify
+from heedmap.text.tokenizers import IdTokenizer, SpecialIds
 from tests.classifiers import sequence_checkpoint
 from tests.plots.examples import HOSTILE, picture
 from tests.plots.test_beams import TREE
-from transformer import plots, translate
-from transformer.attention.alignments import compared
-from transformer.attention.capture import recording, watch
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.lessons.sentences import toy_recurrent, toy_transformer
-from transformer.messages import LANGUAGES, Message, revealed, speaking
-from transformer.nn.search import DecodingOptions
-from transformer.plots import labels
-from transformer.plots.axes import Axis
-from transformer.plots.beams import beam_tree
-from transformer.plots.charts import curves, grouped_bars, heatmap, offset_profile, training
-from transformer.plots.export import csv
-from transformer.plots.logo import TALL, heights, letter_counts, logo
-from transformer.plots.picture import Picture, Quantity
-from transformer.plots.theme import ink, theme
-from transformer.runs.sequences.classify import classify
-from transformer.text.tokenizers import IdTokenizer, SpecialIds
 
 
 def test_a_title_names_what_was_changed_or_counts_it() -> None:

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from heedmap.attention.record import Record
+from heedmap.errors import CheckpointError
+from heedmap.messages import LANGUAGES
 from tests.fuzzing import count_ends, damaged, header_of, other_header, other_json, tried
 from tests.record_files.samples import Samples, everything, same
 from tests.safe.hostile import safetensors
-from transformer.attention.record import Record
-from transformer.errors import CheckpointError
-from transformer.messages import LANGUAGES
 
 NAME = "mutated.heedmap"
 REFUSED, READ = GOOD = "refused", "read"

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transformer.attention.interventions.value import Donor, Intervention
-from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
-from transformer.attention.tables import BiasTable, MaskTable, RelativeBias, WindowMask
-from transformer.messages import Message, say, speaking
-from transformer.nn.masks import Mask
-from transformer.plots.axes import Axis
-from transformer.sites import Site
+from heedmap.attention.interventions.value import Donor, Intervention
+from heedmap.attention.record import AttentionMap, Record
+from heedmap.attention.softmax_inputs import AttentionInputs, Weights
+from heedmap.attention.tables import BiasTable, MaskTable, RelativeBias, WindowMask
+from heedmap.messages import Message, say, speaking
+from heedmap.nn.masks import Mask
+from heedmap.plots.axes import Axis
+from heedmap.sites import Site
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 BATCH = 3

@@ -16,20 +16,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heedmap.attention.interventions.value import Intervention
+from heedmap.attention.record import AttentionMap, Record
+from heedmap.attention.softmax_inputs import AttentionInputs, Weights
+from heedmap.attention.tables import BiasTable
+from heedmap.checkpoint.worker import isolated
+from heedmap.errors import CheckpointError
+from heedmap.messages import Message, say, speaking
+from heedmap.nn.masks import Mask
+from heedmap.safe.limits import ReadLimits
+from heedmap.sites import Site
 from tests.attention.maps import numbered, record_of
 from tests.record_files.fuzz import GOOD, outcome, parts_of, whole
 from tests.record_files.samples import DTYPES, Samples, everything, same
 from tests.safe.hostile import safetensors as safetensors_file
-from transformer.attention.interventions.value import Intervention
-from transformer.attention.record import AttentionMap, Record
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
-from transformer.attention.tables import BiasTable
-from transformer.checkpoint.worker import isolated
-from transformer.errors import CheckpointError
-from transformer.messages import Message, say, speaking
-from transformer.nn.masks import Mask
-from transformer.safe.limits import ReadLimits
-from transformer.sites import Site
 
 
 def read_again(record: Record) -> Record:

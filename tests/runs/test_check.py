@@ -11,13 +11,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from heedmap import InputError, RecordError, check, check_file, load, recording
+from heedmap import __main__ as command_line
+from heedmap.errors import CheckpointError
+from heedmap.safe.arrays import ARRAY_LIMITS, read_arrays, read_arrays_file
+from heedmap.safe.limits import ReadLimits
 from tests.checkpoint.references import REFERENCE, heads
 from tests.safe.hostile import zip_of
-from transformer import InputError, RecordError, check, check_file, load, recording
-from transformer import __main__ as command_line
-from transformer.errors import CheckpointError
-from transformer.safe.arrays import ARRAY_LIMITS, read_arrays, read_arrays_file
-from transformer.safe.limits import ReadLimits
 
 PRENORM = REFERENCE / "torch-prenorm"
 RIGHT = dict(n_heads=4, activation="gelu", norm_first=True, scale_embedding=True)

@@ -9,14 +9,13 @@ import pytest
 import torch
 import transformers
 
-from tests.checkpoint.huggingface.families import CONFIGS, LONGEST, random_model, write_bert_tokenizer, write_folder
-from transformer import Checkpoint, Intervention, attention_maps, intervening, load, run_any, watch
-from transformer.checkpoint.huggingface.library import quiet
-from transformer.errors import CheckpointError, InputError
-from transformer.explain.diagram import architecture
-from transformer.nn.stacks import Decoder, DecoderConfig
-from transformer.runs.any_model import continues
-from transformer.runs.continuing import (
+from heedmap import Checkpoint, Intervention, attention_maps, intervening, load, run_any, watch
+from heedmap.checkpoint.huggingface.library import quiet
+from heedmap.errors import CheckpointError, InputError
+from heedmap.explain.diagram import architecture
+from heedmap.nn.stacks import Decoder, DecoderConfig
+from heedmap.runs.any_model import continues
+from heedmap.runs.continuing import (
     ContinueOptions,
     continue_text,
     fill,
@@ -27,8 +26,9 @@ from transformer.runs.continuing import (
     parting,
     reread,
 )
-from transformer.runs.what_if import read_under
-from transformer.text.tokenizers import id_tokenizers
+from heedmap.runs.what_if import read_under
+from heedmap.text.tokenizers import id_tokenizers
+from tests.checkpoint.huggingface.families import CONFIGS, LONGEST, random_model, write_bert_tokenizer, write_folder
 
 TEXT = "the dog runs."
 IDS = "5 7 11 13 17 19 23"

@@ -12,23 +12,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from heedmap import load
+from heedmap.attention.capture import watch
+from heedmap.attention.zoom import Zoom
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel
+from heedmap.errors import CheckpointError
+from heedmap.nn import masks
+from heedmap.nn.masks import Mask
+from heedmap.nn.stacks import Encoder, EncoderConfig
+from heedmap.runs.any_model import run_any
+from heedmap.runs.flow import flow
+from heedmap.runs.sequences.classify import classify, mutations, verdicts
+from heedmap.runs.sequences.scan import plan_scan
+from heedmap.runs.translate import translate
+from heedmap.sequences.fasta import FastaRecord
 from tests.classifiers import sequence_checkpoint
 from tests.toy import tokenizer, write_checkpoint
-from transformer import load
-from transformer.attention.capture import watch
-from transformer.attention.zoom import Zoom
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel
-from transformer.errors import CheckpointError
-from transformer.nn import masks
-from transformer.nn.masks import Mask
-from transformer.nn.stacks import Encoder, EncoderConfig
-from transformer.runs.any_model import run_any
-from transformer.runs.flow import flow
-from transformer.runs.sequences.classify import classify, mutations, verdicts
-from transformer.runs.sequences.scan import plan_scan
-from transformer.runs.translate import translate
-from transformer.sequences.fasta import FastaRecord
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 LETTERS = "ACGTAGGTNACCATTGACAGGTA"
@@ -118,7 +118,7 @@ def test_a_translator_runs_where_it_is_and_answers_on_the_cpu(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("elsewhere")
 def test_an_encoder_runs_where_it_is_in_half_precision_and_answers_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.nn.stacks.check_ids", lambda *named: None)  # it looks at numbers
+    monkeypatch.setattr("heedmap.nn.stacks.check_ids", lambda *named: None)  # it looks at numbers
     words = tokenizer()
     model = Encoder(EncoderConfig.of(vocab=len(words), d_model=6, n_heads=2, n_layers=1, d_ff=7, max_length=19))
     checkpoint = Checkpoint("small", watch(model.eval()), words)

@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from heedmap import CheckpointError, Intervention, Site, intervening, load, translate
+from heedmap.__main__ import main
+from heedmap.attention.interventions.value import Means
+from heedmap.checkpoint import Checkpoint
+from heedmap.nn.search import DecodingOptions, decode
+from heedmap.nn.seq2seq import Seq2Seq
+from heedmap.runs import corpus
+from heedmap.runs.corpus import TranslatedLine, bleu, mean_loss, means_of_pairs, tokenised, translate_lines
+from heedmap.runs.measures import importance
 from tests import toy
 from tests.toy import sentences, write_checkpoint, write_sides
-from transformer import CheckpointError, Intervention, Site, intervening, load, translate
-from transformer.__main__ import main
-from transformer.attention.interventions.value import Means
-from transformer.checkpoint import Checkpoint
-from transformer.nn.search import DecodingOptions, decode
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.runs import corpus
-from transformer.runs.corpus import TranslatedLine, bleu, mean_loss, means_of_pairs, tokenised, translate_lines
-from transformer.runs.measures import importance
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 PAIRS = sentences(11, seed=5)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap import Checkpoint, load, translate
+from heedmap.checkpoint.ours.folder import load_snapshot
+from heedmap.errors import CheckpointError, InputError
+from heedmap.runs.measures import faithfulness, head_agreement, held_out, importance
+from heedmap.runs.measures.head_agreement import HeadAgreement, HeadScore
+from heedmap.runs.measures.held_out import HeldOut, Point
+from heedmap.runs.measures.importance import CorpusInfo, HeadImportance, Importance, Removal
+from heedmap.runs.sequences.classify import classify
+from heedmap.sequences.fasta import FastaRecord
+from heedmap.sites import Site
 from tests import toy
 from tests.classifiers import sequence_checkpoint
-from transformer import Checkpoint, load, translate
-from transformer.checkpoint.ours.folder import load_snapshot
-from transformer.errors import CheckpointError, InputError
-from transformer.runs.measures import faithfulness, head_agreement, held_out, importance
-from transformer.runs.measures.head_agreement import HeadAgreement, HeadScore
-from transformer.runs.measures.held_out import HeldOut, Point
-from transformer.runs.measures.importance import CorpusInfo, HeadImportance, Importance, Removal
-from transformer.runs.sequences.classify import classify
-from transformer.sequences.fasta import FastaRecord
-from transformer.sites import Site
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 
@@ -197,7 +197,7 @@ def test_a_file_of_measurements_is_read_or_refused(file, known, changes, tmp_pat
         damaged += [json.dumps({**about, **one}) for one in changes]
     for text in damaged:
         path.write_text(text, "utf-8")
-        with pytest.raises(CheckpointError, match=f"python -m transformer measure {file.kind}"):
+        with pytest.raises(CheckpointError, match=f"python -m heedmap measure {file.kind}"):
             file.read(path)
     snapshot = load_snapshot(shipped, CHECKPOINTS / "multi30k-en-de" / "history" / "000050.safetensors")
     assert file.beside(snapshot) is None  # a moment of the training is not told by the measurement of its end

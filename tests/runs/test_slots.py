@@ -12,20 +12,20 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from heedmap import DecodingOptions, load
+from heedmap.attention.capture import Recording, recording
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.errors import InputError
+from heedmap.explain.attribution.deletion import Progress
+from heedmap.nn import fused
+from heedmap.nn.search import decode
+from heedmap.runs import concurrency
+from heedmap.runs import pace as paces
+from heedmap.runs.concurrency import LONG, LOOK, Slots, forward_slot, let_others, letting_others
+from heedmap.runs.pace import Pace, pace_of, refuse_large
+from heedmap.sequences.alphabet import DNA
 from tests.classifiers import sequence_checkpoint
 from tests.waiting import PATIENCE, until
-from transformer import DecodingOptions, load
-from transformer.attention.capture import Recording, recording
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.explain.attribution.deletion import Progress
-from transformer.nn import fused
-from transformer.nn.search import decode
-from transformer.runs import concurrency
-from transformer.runs import pace as paces
-from transformer.runs.concurrency import LONG, LOOK, Slots, forward_slot, let_others, letting_others
-from transformer.runs.pace import Pace, pace_of, refuse_large
-from transformer.sequences.alphabet import DNA
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 

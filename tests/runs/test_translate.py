@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap import Checkpoint, DecodingOptions, attention_maps, follow, load, translate, watch
+from heedmap.attention.interventions.edits import intervening
+from heedmap.attention.interventions.value import Intervention
+from heedmap.errors import AttributionError, InputError
+from heedmap.explain.attribution.methods import METHODS
+from heedmap.messages import Message
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from heedmap.plots.axes import Axis
+from heedmap.runs.any_model import run_any
+from heedmap.runs.attribution import cost, word_losses
+from heedmap.runs.translate import MAX_CHARACTERS, PAST_SOURCE, RUNNERS_UP, Translation, poor_match
+from heedmap.sites import Site
+from heedmap.text.base import LACKING
+from heedmap.text.tokenizers import IdTokenizer, SpecialIds
 from tests.recurrents import ADDITIVE, LOCATION, PLACES, checkpoints_with_recurrents
-from transformer import Checkpoint, DecodingOptions, attention_maps, follow, load, translate, watch
-from transformer.attention.interventions.edits import intervening
-from transformer.attention.interventions.value import Intervention
-from transformer.errors import AttributionError, InputError
-from transformer.explain.attribution.methods import METHODS
-from transformer.messages import Message
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.plots.axes import Axis
-from transformer.runs.any_model import run_any
-from transformer.runs.attribution import cost, word_losses
-from transformer.runs.translate import MAX_CHARACTERS, PAST_SOURCE, RUNNERS_UP, Translation, poor_match
-from transformer.sites import Site
-from transformer.text.base import LACKING
-from transformer.text.tokenizers import IdTokenizer, SpecialIds
 
 FOLDER = Path(__file__).parents[2] / "checkpoints" / "multi30k-en-de"
 SENTENCE = "Two dogs are playing in the snow."

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.toy import write_checkpoint
-from transformer import (
+from heedmap import (
     Checkpoint,
     DecodingOptions,
     Intervention,
@@ -23,11 +22,12 @@ from transformer import (
     translate,
     watch,
 )
-from transformer.errors import InputError
-from transformer.nn.kmer import KmerClassifier, KmerConfig
-from transformer.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
-from transformer.runs import what_if
-from transformer.text.tokenizers import IdTokenizer, SpecialIds
+from heedmap.errors import InputError
+from heedmap.nn.kmer import KmerClassifier, KmerConfig
+from heedmap.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
+from heedmap.runs import what_if
+from heedmap.text.tokenizers import IdTokenizer, SpecialIds
+from tests.toy import write_checkpoint
 
 SENTENCE = "the dog and the cat sleeps."
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from transformer.safe.contents import Contents
-from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.safe.reading import read_stream
+from heedmap.safe.contents import Contents
+from heedmap.safe.limits import DEFAULT_LIMITS, ReadLimits
+from heedmap.safe.reading import read_stream
 
 ALIGNMENT = 64
 UTF8, SIZES_BEHIND = 0x800, 0x8

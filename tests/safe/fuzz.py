@@ -24,16 +24,16 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from heedmap.checkpoint.foreign.recognition import recognise
+from heedmap.checkpoint.inspect import inspect_contents
+from heedmap.errors import CheckpointError, HeedmapError
+from heedmap.safe.contents import Contents
+from heedmap.safe.reading import read_stream
 from tests.checkpoint.originals.common import scramble
 from tests.checkpoint.originals.torch_modules import encoder_only
 from tests.fuzzing import count_ends, damaged, flipped, moved, other_header, tried
 from tests.safe.archives import LIES, Part, parts_of, zipped
 from tests.safe.hostile import STRANGE_JSON, STRANGE_OBJECTS, saved
-from transformer.checkpoint.foreign.recognition import recognise
-from transformer.checkpoint.inspect import inspect_contents
-from transformer.errors import CheckpointError, HeedmapError
-from transformer.safe.contents import Contents
-from transformer.safe.reading import read_stream
 
 NAME = "mutated.pt"
 REFUSED, READ, ONLY_OURS = GOOD = "refused", "read as others read it", "read, but refused by the other reader"

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from heedmap.safe.reading import LEGACY_START
 from tests.safe.archives import Part, zipped
-from transformer.safe.reading import LEGACY_START
 
 PROTOCOL, STOP = b"\x80\x02", b"."
 MILLION = 1_000_000

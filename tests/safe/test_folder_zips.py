@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from heedmap import attention_maps, load
+from heedmap.checkpoint import report
+from heedmap.checkpoint.load import read
+from heedmap.checkpoint.worker import isolated
+from heedmap.errors import CheckpointError
+from heedmap.safe import zips as places
+from heedmap.safe.limits import DEFAULT_LIMITS, ReadLimits
+from heedmap.safe.zips import PrivateFolder, unpacked, zip_bytes, zip_entries
 from tests.checkpoint.huggingface.families import write_folder
 from tests.full_disk import at_most
 from tests.safe.hostile import zip_of
-from transformer import attention_maps, load
-from transformer.checkpoint import report
-from transformer.checkpoint.load import read
-from transformer.checkpoint.worker import isolated
-from transformer.errors import CheckpointError
-from transformer.safe import zips as places
-from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
-from transformer.safe.zips import PrivateFolder, unpacked, zip_bytes, zip_entries
 from ui import serving
 
 WEIGHTS, CONFIG = b"weights" * 300, b'{"model_type": "bert"}'

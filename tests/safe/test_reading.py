@@ -19,14 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
+from heedmap.checkpoint import load
+from heedmap.checkpoint.load import read
+from heedmap.errors import CheckpointError
+from heedmap.safe.limits import DEFAULT_LIMITS
 from tests.checkpoint.references import REFERENCE, reference_file, weights
 from tests.fuzzing import calls_counted, memory_bounded
 from tests.safe import hostile
 from tests.safe.archives import archives, read_bytes
-from transformer.checkpoint import load
-from transformer.checkpoint.load import read
-from transformer.errors import CheckpointError
-from transformer.safe.limits import DEFAULT_LIMITS
 
 MOST_MEGABYTES, MOST_CALLS = 500, 20_000_000
 """What reading a small file may take: the most work is 8 million calls, with those that check signatures."""

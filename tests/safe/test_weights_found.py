@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap.checkpoint.foreign.bundle import bundle
+from heedmap.checkpoint.foreign.recognition import recognise
+from heedmap.checkpoint.weight_files import LIKE_WEIGHTS
+from heedmap.errors import CheckpointError
+from heedmap.safe.reading import read_stream
 from tests.checkpoint.references import weights
 from tests.safe import hostile
 from tests.safe.archives import read_bytes
-from transformer.checkpoint.foreign.bundle import bundle
-from transformer.checkpoint.foreign.recognition import recognise
-from transformer.checkpoint.weight_files import LIKE_WEIGHTS
-from transformer.errors import CheckpointError
-from transformer.safe.reading import read_stream
 
 STATE = {"layer.weight": torch.arange(6.0).reshape(2, 3), "layer.bias": torch.ones(2)}
 LONE = torch.tensor(0.3)

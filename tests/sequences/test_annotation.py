@@ -11,12 +11,12 @@ from Bio.Seq import Seq
 from Bio.SeqFeature import CompoundLocation, SeqFeature, SimpleLocation
 from Bio.SeqRecord import SeqRecord
 
-from transformer.errors import InputError
-from transformer.sequences.alphabet import DNA
-from transformer.sequences.annotation import Gene, beyond, genes_on, known_sites, read_genes
-from transformer.sequences.fasta import FastaRecord, read_fasta
-from transformer.sequences.lines import other_names, shortened
-from transformer.sequences.region import region_at, region_of
+from heedmap.errors import InputError
+from heedmap.sequences.alphabet import DNA
+from heedmap.sequences.annotation import Gene, beyond, genes_on, known_sites, read_genes
+from heedmap.sequences.fasta import FastaRecord, read_fasta
+from heedmap.sequences.lines import other_names, shortened
+from heedmap.sequences.region import region_at, region_of
 
 FIRST, LAST = "SO:0000163", "SO:0000164"
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.errors import ConfigError, InputError
-from transformer.sequences import fasta
-from transformer.sequences.alphabet import DNA, PROTEIN, Alphabet
-from transformer.sequences.fasta import FastaRecord, fasta_of, label_of, parse_fasta, read_fasta
+from heedmap.errors import ConfigError, InputError
+from heedmap.sequences import fasta
+from heedmap.sequences.alphabet import DNA, PROTEIN, Alphabet
+from heedmap.sequences.fasta import FastaRecord, fasta_of, label_of, parse_fasta, read_fasta
 
 TWO = b">one first of two\r\nACGT\r\nAC\r\n\r\n; a comment\n>two\nGG\n"
 RECORDS = [FastaRecord("one", "first of two", "ACGTAC"), FastaRecord("two", "", "GG")]

@@ -12,28 +12,18 @@ from Bio.Seq import Seq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.attention.measures import rank_correlation
-from transformer.attention.record import AttentionMap
-from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.nn.kmer import windows
-from transformer.nn.masks import Mask
-from transformer.plots.axes import Axis
-from transformer.sequences import tracks
-from transformer.sequences.alphabet import DNA
-from transformer.sequences.hits import (
-    GFF3_START,
-    Hit,
-    Judged,
-    bed,
-    gff3,
-    judged,
-    peaks,
-    site_of,
-    with_weaker,
-)
-from transformer.sequences.task import Landmark, SequenceTask
-from transformer.sequences.tracks import folded
-from transformer.sites import Site
+from heedmap.attention.measures import rank_correlation
+from heedmap.attention.record import AttentionMap
+from heedmap.attention.softmax_inputs import AttentionInputs
+from heedmap.nn.kmer import windows
+from heedmap.nn.masks import Mask
+from heedmap.plots.axes import Axis
+from heedmap.sequences import tracks
+from heedmap.sequences.alphabet import DNA
+from heedmap.sequences.hits import GFF3_START, Hit, Judged, bed, gff3, judged, peaks, site_of, with_weaker
+from heedmap.sequences.task import Landmark, SequenceTask
+from heedmap.sequences.tracks import folded
+from heedmap.sites import Site
 
 TASK = SequenceTask(DNA, ("EI", "a/b c", "N"), 20, landmarks=(Landmark("EI", 11, "GTA", "donor"),), background="N")
 
@@ -193,7 +183,7 @@ def test_even_attention_favours_no_letter():
 
 
 def test_received_is_the_mean_of_the_rows_also_over_several_groups(monkeypatch):
-    monkeypatch.setattr("transformer.attention.record.ROWS_AT_ONCE", 5)
+    monkeypatch.setattr("heedmap.attention.record.ROWS_AT_ONCE", 5)
     source = AttentionInputs(torch.randn(1, 2, 13, 3), torch.randn(1, 2, 17, 3), Mask(), 1.0)
     queries, keys = (Axis.of_tokens(name, [str(i) for i in range(n)]) for name, n in (("query", 13), ("key", 17)))
     attention = AttentionMap(Site("encoder.0.self"), queries, keys, source)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer.errors import InputError
-from transformer.sequences.table import read_rows
+from heedmap.errors import InputError
+from heedmap.sequences.table import read_rows
 
 HEAD = b"id\tsequence\tlabel\n"
 

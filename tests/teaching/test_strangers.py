@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transformer import load
-from transformer.lessons.attention import Recipe
-from transformer.messages import LANGUAGES, speaking
-from transformer.teaching.answers import TRUTHS
-from transformer.teaching.case import Live, judged
-from transformer.teaching.data import Step, questions, steps
-from transformer.training.snapshots import Learning
-from transformer.training.tasks import Settings
+from heedmap import load
+from heedmap.lessons.attention import Recipe
+from heedmap.messages import LANGUAGES, speaking
+from heedmap.teaching.answers import TRUTHS
+from heedmap.teaching.case import Live, judged
+from heedmap.teaching.data import Step, questions, steps
+from heedmap.training.snapshots import Learning
+from heedmap.training.tasks import Settings
 from ui.path.question import Asked
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from transformer import Checkpoint, load
-from transformer.lessons import masks
-from transformer.lessons.sentences import source_sentence, target_sentence, toy_transformer
-from transformer.messages import LANGUAGES, catalogue
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.teaching.answers import TRUTHS
-from transformer.teaching.case import Case, Live, judged
-from transformer.teaching.data import Kind, Reads, questions, steps, terms
-from transformer.teaching.model_answers import PAIRS
+from heedmap import Checkpoint, load
+from heedmap.lessons import masks
+from heedmap.lessons.sentences import source_sentence, target_sentence, toy_transformer
+from heedmap.messages import LANGUAGES, catalogue
+from heedmap.nn.seq2seq import Seq2Seq
+from heedmap.teaching.answers import TRUTHS
+from heedmap.teaching.case import Case, Live, judged
+from heedmap.teaching.data import Kind, Reads, questions, steps, terms
+from heedmap.teaching.model_answers import PAIRS
 from ui.path.strip import page_path
 
 ROOT = Path(__file__).parents[2]

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heedmap.errors import CheckpointError, InputError, TrainingError
+from heedmap.nn.common import pad
+from heedmap.text.base import read_lines, split_lines
+from heedmap.text.tokenizers import TextTokenizer, train_tokenizer
 from tests import toy
-from transformer.errors import CheckpointError, InputError, TrainingError
-from transformer.nn.common import pad
-from transformer.text.base import read_lines, split_lines
-from transformer.text.tokenizers import TextTokenizer, train_tokenizer
 
 TOKENIZER = toy.tokenizer()
 WORDS = [*toy.NOUNS, *toy.NOUNS.values(), *toy.VERBS.values(), "the", "und"]

@@ -8,6 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heedmap.checkpoint import load
+from heedmap.plots.axes import Axis
+from heedmap.runs.translate import translate
 from tests import toy
 from tools import ToolError, alignment_error
 from tools.alignment_error import (
@@ -20,9 +23,6 @@ from tools.alignment_error import (
     word_positions,
     words_of,
 )
-from transformer.checkpoint import load
-from transformer.plots.axes import Axis
-from transformer.runs.translate import translate
 
 ALIGNMENTS = Path(alignment_error.__file__).parent / "alignments"
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap import load, translate
+from heedmap.errors import TrainingError
+from heedmap.nn.common import pad
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from heedmap.training import snapshots
+from heedmap.training.descent import NextTokenLoss
+from heedmap.training.snapshots import Learning, Snapshot, at_start, checkpoint, labels, packed, texts, unpacked
+from heedmap.training.tasks import CHOICES, TASKS, Settings, new_model, noam
 from tests import toy
-from transformer import load, translate
-from transformer.errors import TrainingError
-from transformer.nn.common import pad
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.training import snapshots
-from transformer.training.descent import NextTokenLoss
-from transformer.training.snapshots import Learning, Snapshot, at_start, checkpoint, labels, packed, texts, unpacked
-from transformer.training.tasks import CHOICES, TASKS, Settings, new_model, noam
 
 SMALL = Settings(d_model=16)
 REPEAT = Settings(task="repeat", n_layers=2, n_heads=1, rate=0.005)

@@ -9,9 +9,9 @@ import streamlit as st
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 
+from heedmap.runs.concurrency import LOOK, Slots
 from tests.loops import answered
 from tests.waiting import until
-from transformer.runs.concurrency import LOOK, Slots
 from ui.guard import HEADERS, POLICY, STALLED, Guard, inline_scripts, welcome
 
 HOST = "heedmap.example:8501"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from transformer.errors import CheckpointError, InputError
-from transformer.messages import LANGUAGES, Message, catalogue, say, speaking
+from heedmap.errors import CheckpointError, InputError
+from heedmap.messages import LANGUAGES, Message, catalogue, say, speaking
 from ui import texts
 from ui.shared.controls import sentence
 from ui.store import store

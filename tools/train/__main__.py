@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
+from heedmap.__main__ import exit_status
+from heedmap.commands import Arguments, Command
+from heedmap.runs.memory import recycle_memory
+from heedmap.training.snapshots import Learning, packed
+from heedmap.training.tasks import Settings
 from tools import ToolError
 from tools.train import classification, translation
 from tools.train.options import ClassificationOptions, TrainingOptions, TranslationOptions
 from tools.train.run import TrainingRun
-from transformer.__main__ import exit_status
-from transformer.commands import Arguments, Command
-from transformer.runs.memory import recycle_memory
-from transformer.training.snapshots import Learning, packed
-from transformer.training.tasks import Settings
 
 DESCRIPTION = """Train a model, average its last weights, and write a checkpoint with its card.
 

@@ -10,16 +10,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from heedmap.checkpoint import load
+from heedmap.checkpoint.ours.folder import CARD, fill, save_folder
+from heedmap.nn.kmer import KmerClassifier, KmerConfig
+from heedmap.sequences.alphabet import Alphabet
+from heedmap.sequences.table import read_rows
+from heedmap.sequences.task import SequenceTask
 from tools import ToolError
 from tools.train.card import card, markdown_table
 from tools.train.options import ClassificationOptions
 from tools.train.run import TrainingRun
-from transformer.checkpoint import load
-from transformer.checkpoint.ours.folder import CARD, fill, save_folder
-from transformer.nn.kmer import KmerClassifier, KmerConfig
-from transformer.sequences.alphabet import Alphabet
-from transformer.sequences.table import read_rows
-from transformer.sequences.task import SequenceTask
 
 TABLES = ("train.tsv", "valid.tsv")
 

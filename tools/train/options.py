@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from heedmap.nn.common import Config
+from heedmap.sequences.alphabet import ALPHABETS
+from heedmap.training.tasks import noam
 from tools import ToolError
-from transformer.nn.common import Config
-from transformer.sequences.alphabet import ALPHABETS
-from transformer.training.tasks import noam
 
 ELSEWHERE = ("data", "work", "threads", "stop_after", "title", "rows_as_examples")
 """Options that decide where, how fast or how long, but not which weights come out; a resumed run may change them."""

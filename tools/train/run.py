@@ -19,10 +19,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from heedmap.checkpoint.ours.folder import save_weights
+from heedmap.training.descent import descend
 from tools import ToolError
 from tools.train.options import TrainingOptions
-from transformer.checkpoint.ours.folder import save_weights
-from transformer.training.descent import descend
 
 FIRST_SNAPSHOT = 50
 """The history holds updates 50, 100, 200, ...: doubling, so that early learning is seen as finely as late."""

@@ -13,21 +13,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from heedmap.checkpoint import load
+from heedmap.checkpoint.ours.folder import CARD, TOKENIZER, fill, save_folder, save_weights
+from heedmap.checkpoint.weight_files import WEIGHTS
+from heedmap.nn.common import pad
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.search import DecodingOptions, teacher_forced
+from heedmap.nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from heedmap.runs.corpus import Bleu, bleu, translate_lines
+from heedmap.text.base import both_sides, read_lines
+from heedmap.text.tokenizers import TextTokenizer, train_tokenizer
+from heedmap.training.descent import NextTokenLoss
 from tools import ToolError
 from tools.train.card import card, markdown_table
 from tools.train.options import TranslationOptions
 from tools.train.run import TrainingRun, is_snapshot
-from transformer.checkpoint import load
-from transformer.checkpoint.ours.folder import CARD, TOKENIZER, fill, save_folder, save_weights
-from transformer.checkpoint.weight_files import WEIGHTS
-from transformer.nn.common import pad
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.search import DecodingOptions, teacher_forced
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.runs.corpus import Bleu, bleu, translate_lines
-from transformer.text.base import both_sides, read_lines
-from transformer.text.tokenizers import TextTokenizer, train_tokenizer
-from transformer.training.descent import NextTokenLoss
 
 Translator = Seq2Seq | Recurrent
 

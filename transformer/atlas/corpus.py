@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError, InputError
-from transformer.runs.corpus import mean_loss, tokenised
-from transformer.sequences.fasta import FastaRecord, fasta_of, read_fasta
-from transformer.text.base import BYTE_ORDER_MARK, Tokenizer
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import CheckpointError, InputError
+from ..runs.corpus import mean_loss, tokenised
+from ..sequences.fasta import FastaRecord, fasta_of, read_fasta
+from ..text.base import BYTE_ORDER_MARK, Tokenizer
 
 LINES_A_CHUNK = 1_000
 """Lines that are summed up together: some seconds of work."""

@@ -40,14 +40,17 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Float
 
-from transformer.atlas.roles import NAMED_SHARES, roles_of
-from transformer.atlas.statistics import LETTERS, MEASURES, MIDDLE, NEIGHBOURS, OFFSETS, WORDS, Looked, Tally, pairs_of
-from transformer.atlas.summarise import N_ORDINARY, ORDINARY, SHOWING, Accumulator, Moments
-from transformer.plots.axes import WORD_START
-from transformer.sites import Site
+from ..distribution import extra
+from ..plots.axes import WORD_START
+from ..sites import Site
+from .roles import NAMED_SHARES, roles_of
+from .statistics import LETTERS, MEASURES, MIDDLE, NEIGHBOURS, OFFSETS, WORDS, Looked, Tally, pairs_of
+from .summarise import N_ORDINARY, ORDINARY, SHOWING, Accumulator, Moments
+
+with extra("atlas"):
+    import pyarrow as pa
 
 PROFILES = {"offsets": "offset", "widths": "width", "letters": "letter", "places": "place"}
 """Columns that hold lists, and the measures that they come from."""

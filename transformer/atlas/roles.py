@@ -13,9 +13,10 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.sites import Site
+from ..distribution import extra
+from ..errors import InputError
+from ..messages import Message
+from ..sites import Site
 
 SHARE = 0.5
 """A head has a role by position (Clark), or by punctuation, if that takes at least this mean share of its weight."""
@@ -111,8 +112,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     Raises:
         InputError: it cannot be read.
     """
-    import pyarrow as pa  # waits until something is read
-    import pyarrow.parquet as pq
+    with extra("atlas"):  # waits until something is read
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
     try:
         rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()

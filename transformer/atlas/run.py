@@ -15,20 +15,23 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
-from transformer.atlas import result
-from transformer.atlas.corpus import LINES_A_CHUNK, Chunk, Corpus, digest, survey
-from transformer.atlas.statistics import share_drawn
-from transformer.atlas.subjects import Subject, subject_of
-from transformer.atlas.summarise import KEPT, Accumulator, sums_of
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.load import load
-from transformer.checkpoint.ours.folder import load_snapshot
-from transformer.errors import AtlasError, InputError
-from transformer.runs.concurrency import forward_slot
+from ..checkpoint.checkpoint import Checkpoint
+from ..checkpoint.load import load
+from ..checkpoint.ours.folder import load_snapshot
+from ..distribution import extra
+from ..errors import AtlasError, InputError
+from ..runs.concurrency import forward_slot
+from . import result
+from .corpus import LINES_A_CHUNK, Chunk, Corpus, digest, survey
+from .statistics import share_drawn
+from .subjects import Subject, subject_of
+
+with extra("atlas"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+from .summarise import KEPT, Accumulator, sums_of
 
 RUN = "run.json"
 

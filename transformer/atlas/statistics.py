@@ -26,8 +26,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer.attention.capture import Recording
-from transformer.attention.measures import (
+from ..attention.capture import Recording
+from ..attention.measures import (
     Totals,
     advance,
     centre,
@@ -40,11 +40,11 @@ from transformer.attention.measures import (
     share_on,
     sum_p_log_p,
 )
-from transformer.attention.softmax_inputs import SoftmaxInputs, Weights, every_weight
-from transformer.nn.kmer import Window
-from transformer.nn.masks import masked_softmax
-from transformer.sequences.tracks import folded
-from transformer.sites import Site
+from ..attention.softmax_inputs import SoftmaxInputs, Weights, every_weight
+from ..nn.kmer import Window
+from ..nn.masks import masked_softmax
+from ..sequences.tracks import folded
+from ..sites import Site
 
 REACH = 16
 """Profiles of offsets lead from this many positions before the query to as many after it."""

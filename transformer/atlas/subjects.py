@@ -14,29 +14,19 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from transformer.atlas.corpus import TokenCounts
-from transformer.atlas.statistics import (
-    WORDS,
-    Maps,
-    Tally,
-    TextKeys,
-    maps_of,
-    text_totals,
-    window_tallies,
-    window_totals,
-    word_tally,
-)
-from transformer.attention.capture import recording
-from transformer.attention.measures import Totals
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.nn.common import pad
-from transformer.nn.protocols import written_length, written_pad
-from transformer.nn.search import DecodingOptions, decode
-from transformer.plots.axes import WORD_START
-from transformer.runs.concurrency import let_others
-from transformer.runs.sequences.classify import MAX_SET_LETTERS, classifier, read
-from transformer.text.base import Tokenizer
+from ..attention.capture import recording
+from ..attention.measures import Totals
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import InputError
+from ..nn.common import pad
+from ..nn.protocols import written_length, written_pad
+from ..nn.search import DecodingOptions, decode
+from ..plots.axes import WORD_START
+from ..runs.concurrency import let_others
+from ..runs.sequences.classify import MAX_SET_LETTERS, classifier, read
+from ..text.base import Tokenizer
+from .corpus import TokenCounts
+from .statistics import WORDS, Maps, Tally, TextKeys, maps_of, text_totals, window_tallies, window_totals, word_tally
 
 SHOWN_TOKENS = range(5, 41)
 """How many tokens source and target of an example may have: shorter ones show nothing, longer ones are hard to see."""

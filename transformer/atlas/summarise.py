@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from transformer.atlas.corpus import Chunk, text_of
-from transformer.atlas.statistics import NEIGHBOURS, Looked, Tally, drawn, drawn_by, looked
-from transformer.atlas.subjects import Subject, TextSubject, TokenizedLine
-from transformer.attention.measures import Totals
-from transformer.errors import InputError
-from transformer.runs.concurrency import let_others
+from ..attention.measures import Totals
+from ..errors import InputError
+from ..runs.concurrency import let_others
+from .corpus import Chunk, text_of
+from .statistics import NEIGHBOURS, Looked, Tally, drawn, drawn_by, looked
+from .subjects import Subject, TextSubject, TokenizedLine
 
 Key = tuple[str, str]
 """A kind of attention and a measure."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from transformer.attention.measures import CROSS, agreement, sites_of
-from transformer.attention.record import MEAN, HeadOrMean, Record
-from transformer.errors import RecordError
-from transformer.messages import Message
-from transformer.plots.picture import Picture, Quantity
+from ..errors import RecordError
+from ..messages import Message
+from ..plots.picture import Picture, Quantity
+from .measures import CROSS, agreement, sites_of
+from .record import MEAN, HeadOrMean, Record
 
 
 @dataclass(frozen=True)

@@ -14,25 +14,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.attention.interventions.edits import Region, active, asked_at, changed_outputs, interventions
-from transformer.attention.interventions.value import Donor, Intervention
-from transformer.attention.record import AttentionMap
-from transformer.attention.softmax_inputs import (
-    AttentionInputs,
-    SoftmaxInputs,
-    Weights,
-    changed_given,
-    every_weight,
-    with_changes,
-)
-from transformer.errors import InputError, RecordError
-from transformer.messages import Message
-from transformer.nn.attention import DotProductAttention
-from transformer.nn.common import changed_context, in_single, run_context
-from transformer.nn.fused import row_sums, whole_weights
-from transformer.nn.protocols import Watchable
-from transformer.plots.axes import Axis
-from transformer.sites import Site
+from ..errors import InputError, RecordError
+from ..messages import Message
+from ..nn.attention import DotProductAttention
+from ..nn.common import changed_context, in_single, run_context
+from ..nn.fused import row_sums, whole_weights
+from ..nn.protocols import Watchable
+from ..plots.axes import Axis
+from ..sites import Site
+from .interventions.edits import Region, active, asked_at, changed_outputs, interventions
+from .interventions.value import Donor, Intervention
+from .record import AttentionMap
+from .softmax_inputs import AttentionInputs, SoftmaxInputs, Weights, changed_given, every_weight, with_changes
 
 
 @dataclass(frozen=True, eq=False)

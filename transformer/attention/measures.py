@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from transformer.attention.record import AttentionMap, Record
-from transformer.errors import RecordError
-from transformer.sites import Site
+from ..distribution import extra
+from ..errors import RecordError
+from ..sites import Site
+from .record import AttentionMap, Record
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -233,7 +234,8 @@ def measures_table(record: Record, progress: Callable[[float], None] = lambda _:
 
     `progress` is told the share that is done, and may raise.
     """
-    from pandas import DataFrame  # not at the top, where the start of every page would wait for it
+    with extra("plots"):
+        from pandas import DataFrame  # not at the top, where the start of every page would wait for it
 
     heads = [(attention, head) for attention in record.values() for head in range(attention.n_heads)]
     rows = []
@@ -333,6 +335,7 @@ def _distributions(weights: np.ndarray) -> Float[np.ndarray, "query key"]:
 
 def rank_correlation(a: Float[np.ndarray, " row"], b: Float[np.ndarray, " row"]) -> float:
     """Spearman's rho, ties sharing their mean rank; NaN for under three rows, or where all are equal."""
-    from scipy.stats import spearmanr  # not at the top, where the start of every page would wait for it
+    with extra("plots"):
+        from scipy.stats import spearmanr  # not at the top, where the start of every page would wait for it
 
     return float("nan") if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0 else float(spearmanr(a, b).statistic)

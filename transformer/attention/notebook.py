@@ -21,15 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from transformer.attention.measures import kinds_of
-from transformer.attention.record import MEAN, AttentionMap, Record
-from transformer.messages import Message, language, say, words
-from transformer.plots.axes import Axis
-from transformer.plots.canvas import blob, views
-from transformer.plots.canvas.views import MASKED, About, AxesTexts, AxisWords, MapKind
-from transformer.plots.export import file_name
-from transformer.plots.picture import Picture, block_length
-from transformer.sites import Site
+from ..messages import Message, language, say, words
+from ..plots.axes import Axis
+from ..plots.canvas import blob, views
+from ..plots.canvas.views import MASKED, About, AxesTexts, AxisWords, MapKind
+from ..plots.export import file_name
+from ..plots.picture import Picture, block_length
+from ..sites import Site
+from .measures import kinds_of
+from .record import MEAN, AttentionMap, Record
 
 WORDS = {"head_view": "lines"}
 """Whose sentences a view says, where they are not its own."""

@@ -16,14 +16,14 @@ from jaxtyping import Bool, Float
 from numpy.typing import DTypeLike
 from torch import Tensor
 
-from transformer.attention.interventions.value import Intervention
-from transformer.attention.softmax_inputs import ROWS_AT_ONCE, SoftmaxInputs, block_maxima, row_groups
-from transformer.errors import RecordError
-from transformer.messages import Message
-from transformer.nn.common import readable
-from transformer.plots.axes import Axis
-from transformer.plots.picture import Picture, Quantity, block_length, maxima
-from transformer.sites import Site
+from ..errors import RecordError
+from ..messages import Message
+from ..nn.common import readable
+from ..plots.axes import Axis
+from ..plots.picture import Picture, Quantity, block_length, maxima
+from ..sites import Site
+from .interventions.value import Intervention
+from .softmax_inputs import ROWS_AT_ONCE, SoftmaxInputs, block_maxima, row_groups
 
 CELLS_AT_ONCE = 2**20
 """Weights that are held at one time while a long map is reduced: a few megabytes, which a processor's cache holds."""

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer.attention import notebook, record_files
-from transformer.attention.interventions.value import to_text
-from transformer.attention.measures import measures_table
-from transformer.attention.record import MEAN, AttentionMap, HeadOrMean, Record
-from transformer.plots.export import arrays_file, file_names
-from transformer.safe.reading import opened
+from ..plots.export import arrays_file, file_names
+from ..safe.reading import opened
+from . import notebook, record_files
+from .interventions.value import to_text
+from .measures import measures_table
+from .record import MEAN, AttentionMap, HeadOrMean, Record
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -69,7 +69,7 @@ def npz(record: Record) -> bytes:
 
 def figure(attention: AttentionMap, head: HeadOrMean = MEAN, words: bool = False, special: bool = True) -> "Figure":
     """A Plotly heatmap of one head (or the mean of all), in the form of `picture`."""
-    from transformer.plots.charts import heatmap  # Plotly waits until something is drawn
+    from ..plots.charts import heatmap  # Plotly waits until something is drawn
 
     return heatmap(attention.picture(head, words, special))
 

@@ -19,7 +19,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.interventions.edits import (
+from ..messages import Message
+from ..nn.common import in_single
+from ..nn.masks import Mask, masked_softmax
+from ..plots.picture import Quantity
+from .interventions.edits import (
     Region,
     changed_outputs,
     changed_scores,
@@ -27,12 +31,8 @@ from transformer.attention.interventions.edits import (
     check_positions,
     selected_by_any,
 )
-from transformer.attention.interventions.value import OF_WEIGHTS, Intervention
-from transformer.attention.tables import Bias
-from transformer.messages import Message
-from transformer.nn.common import in_single
-from transformer.nn.masks import Mask, masked_softmax
-from transformer.plots.picture import Quantity
+from .interventions.value import OF_WEIGHTS, Intervention
+from .tables import Bias
 
 ROWS_AT_ONCE = 256
 """Queries whose weights are held at one time while a long map is reduced."""

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer.nn.masks import Mask
+from ..nn.masks import Mask
 
 
 @dataclass(frozen=True, eq=False)

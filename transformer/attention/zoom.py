@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, UInt16
 
-from transformer.attention.record import AttentionMap, HeadOrMean
-from transformer.messages import Message
-from transformer.plots.picture import Picture, block_length, maxima
+from ..messages import Message
+from ..plots.picture import Picture, block_length, maxima
+from .record import AttentionMap, HeadOrMean
 
 SHOWN = 240
 """Most blocks along a side of a view: at one byte each they stay within 64 kB."""

@@ -1,8 +1,8 @@
 """Checkpoints: folder -> model; foreign layouts; safe reading."""
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.load import load, report
-from transformer.safe.limits import ReadLimits
+from ..safe.limits import ReadLimits
+from .checkpoint import Checkpoint
+from .foreign.report import Report
+from .load import load, report
 
 __all__ = ["Checkpoint", "ReadLimits", "Report", "load", "report"]

@@ -7,19 +7,19 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-from transformer.attention.interventions.value import Means
-from transformer.checkpoint.huggingface.model import HuggingFaceModel
-from transformer.errors import CheckpointError
-from transformer.messages import Message, catalogue
-from transformer.nn.kmer import KmerClassifier, KmerConfig
-from transformer.nn.protocols import Decodable
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
-from transformer.plots.picture import UNSURE
-from transformer.sequences.task import SequenceTask
-from transformer.sites import Site
-from transformer.text.base import Tokenizer
+from ..attention.interventions.value import Means
+from ..errors import CheckpointError
+from ..messages import Message, catalogue
+from ..nn.kmer import KmerClassifier, KmerConfig
+from ..nn.protocols import Decodable
+from ..nn.recurrent import Recurrent, RecurrentConfig
+from ..nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from ..nn.stacks import Decoder, DecoderConfig, Encoder, EncoderConfig
+from ..plots.picture import UNSURE
+from ..sequences.task import SequenceTask
+from ..sites import Site
+from ..text.base import Tokenizer
+from .huggingface.model import HuggingFaceModel
 
 Model = Seq2Seq | Encoder | Decoder | KmerClassifier | Recurrent
 """Every model of the library: each has a frozen `config`, `abilities`, `attention_sites()` and `outputs(...)`."""

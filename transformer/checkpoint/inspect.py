@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.checkpoint.load import find_files, read
-from transformer.messages import Message, say
-from transformer.safe.contents import Contents, Shape, shape_text
-from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits
+from ..messages import Message, say
+from ..safe.contents import Contents, Shape, shape_text
+from ..safe.limits import DEFAULT_LIMITS, ReadLimits
+from .load import find_files, read
 
 SLICE = 2**20
 """Numbers that are looked at in one go: about 15 ms."""

@@ -14,33 +14,26 @@ from typing import Any
 
 import torch
 
-from transformer.checkpoint import weight_files
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.foreign.recognition import build, recognise
-from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.huggingface import folder as hugging_face
-from transformer.checkpoint.huggingface.folder import described_kind
-from transformer.checkpoint.huggingface.loading import load_hugging_face, report_hugging_face
-from transformer.checkpoint.huggingface.model import HUGGING_FACE
-from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
-from transformer.checkpoint.ours.folder import (
-    CARD,
-    TOKENIZER,
-    described_architecture,
-    is_folder,
-    load_folder,
-    save_folder,
-)
-from transformer.checkpoint.weight_files import CONFIG, is_hugging_face
-from transformer.distribution import located
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.safe.contents import Contents, fingerprint_of
-from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits, check_inside, refused
-from transformer.safe.reading import opened, read_stream
-from transformer.safe.zips import ZIP_ENDING, unpacked
-from transformer.text.base import Tokenizer
-from transformer.text.tokenizers import TextTokenizer
+from ..distribution import located
+from ..errors import CheckpointError
+from ..messages import Message
+from ..safe.contents import Contents, fingerprint_of
+from ..safe.limits import DEFAULT_LIMITS, ReadLimits, check_inside, refused
+from ..safe.reading import opened, read_stream
+from ..safe.zips import ZIP_ENDING, unpacked
+from ..text.base import Tokenizer
+from ..text.tokenizers import TextTokenizer
+from . import weight_files
+from .checkpoint import Checkpoint
+from .foreign.recognition import build, recognise
+from .foreign.report import Report
+from .huggingface import folder as hugging_face
+from .huggingface.folder import described_kind
+from .huggingface.loading import load_hugging_face, report_hugging_face
+from .huggingface.model import HUGGING_FACE
+from .huggingface.tokenizer import read_tokenizer
+from .ours.folder import CARD, TOKENIZER, described_architecture, is_folder, load_folder, save_folder
+from .weight_files import CONFIG, is_hugging_face
 
 Answers = Mapping[str, Any]
 

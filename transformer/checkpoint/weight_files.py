@@ -5,9 +5,9 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.safe.limits import check_inside
+from ..errors import CheckpointError
+from ..messages import Message
+from ..safe.limits import check_inside
 
 HALVES = ("encoder", "decoder")
 """The parts of a recurrent pair, whose names are put before those of its tensors."""

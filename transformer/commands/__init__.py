@@ -1,4 +1,4 @@
-"""The commands of `python -m transformer`, a module a subject, and the arguments that several take."""
+"""The commands of `python -m heedmap`, a module a subject, and the arguments that several take."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transformer.distribution import located
-from transformer.errors import InputError
+from ..distribution import located
+from ..errors import InputError
 
 Arguments = Mapping[str, Mapping[str, Any]]
 """What `add_argument` is given, by name."""

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from transformer.commands import QUIET, Command, checkpoint
-from transformer.errors import AtlasError
-from transformer.messages import Message
-from transformer.runs.memory import recycle_memory
+from ..messages import Message
+from ..runs.memory import recycle_memory
+from . import QUIET, Command, checkpoint
 
 DESCRIPTION = """Run a checkpoint over a whole corpus and write what every head does there: heads.parquet,
 words.parquet, pairs.parquet, examples.parquet and run.json, which pandas and any text editor read.
@@ -20,12 +19,8 @@ same to the byte on machines of one kind."""
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the atlas; what has to be known of it goes to stderr."""
-    try:
-        import pyarrow  # noqa: F401  (an extra of the library, which reading and running do not need)
-    except ImportError as error:
-        raise AtlasError("atlas_no_pyarrow") from error
-    from transformer.atlas.corpus import Corpus
-    from transformer.atlas.run import make_atlas
+    from ..atlas.corpus import Corpus
+    from ..atlas.run import make_atlas
 
     recycle_memory()
     fasta = arguments.sequences is not None

@@ -18,11 +18,11 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from transformer.attention.record_files import is_record
-from transformer.checkpoint.weight_files import ENDINGS
-from transformer.commands import Arguments, Command
-from transformer.distribution import DASHBOARD
-from transformer.errors import InputError
+from ..attention.record_files import is_record
+from ..checkpoint.weight_files import ENDINGS
+from ..distribution import DASHBOARD
+from ..errors import InputError
+from . import Arguments, Command
 
 FIRST_PORT, PORTS = 8501, 50
 """The port that is tried first, and how many are tried."""

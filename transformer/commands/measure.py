@@ -15,20 +15,20 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from transformer.attention.interventions.value import MEANS_FILE
-from transformer.checkpoint import Checkpoint, load
-from transformer.checkpoint.ours.folder import load_snapshot, snapshots
-from transformer.commands import PACE, Command, set_threads
-from transformer.commands import checkpoint as checkpoint_argument
-from transformer.errors import InputError
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.runs.corpus import mean_loss, means_of_pairs, means_of_sequences, tokenised
-from transformer.runs.measures import faithfulness, head_agreement, held_out, importance
-from transformer.runs.measures.files import MeasureFile
-from transformer.runs.sequences.classify import read
-from transformer.sequences.fasta import FastaRecord, read_fasta
-from transformer.sequences.table import read_rows
-from transformer.text.base import both_sides, read_lines
+from ..attention.interventions.value import MEANS_FILE
+from ..checkpoint import Checkpoint, load
+from ..checkpoint.ours.folder import load_snapshot, snapshots
+from ..errors import InputError
+from ..nn.seq2seq import Seq2Seq
+from ..runs.corpus import mean_loss, means_of_pairs, means_of_sequences, tokenised
+from ..runs.measures import faithfulness, head_agreement, held_out, importance
+from ..runs.measures.files import MeasureFile
+from ..runs.sequences.classify import read
+from ..sequences.fasta import FastaRecord, read_fasta
+from ..sequences.table import read_rows
+from ..text.base import both_sides, read_lines
+from . import PACE, Command, set_threads
+from . import checkpoint as checkpoint_argument
 
 Bar = Callable[[Any], Any]
 """Draws how far the work at an iterable is."""

@@ -15,22 +15,22 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from transformer.checkpoint import load
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.commands import Arguments, Command
-from transformer.commands import checkpoint as checkpoint_argument
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.plots.export import file_names, harmless
-from transformer.runs.measures.held_out import known_held_out
-from transformer.runs.sequences.classify import classifier, verdicts
-from transformer.runs.sequences.scan import ScanBlock, ScanPlan, find_hits, plan_scan
-from transformer.runs.sequences.variants import changed_sites, deltas, read_changes
-from transformer.sequences.fasta import FastaRecord, duplicates, read_fasta, text_of
-from transformer.sequences.hits import GFF3_START, bed, gff3
-from transformer.sequences.lines import other_names, shortened
-from transformer.sequences.region import region_of
-from transformer.sequences.tracks import intervals, track_line
+from ..checkpoint import load
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import InputError
+from ..messages import Message
+from ..plots.export import file_names, harmless
+from ..runs.measures.held_out import known_held_out
+from ..runs.sequences.classify import classifier, verdicts
+from ..runs.sequences.scan import ScanBlock, ScanPlan, find_hits, plan_scan
+from ..runs.sequences.variants import changed_sites, deltas, read_changes
+from ..sequences.fasta import FastaRecord, duplicates, read_fasta, text_of
+from ..sequences.hits import GFF3_START, bed, gff3
+from ..sequences.lines import other_names, shortened
+from ..sequences.region import region_of
+from ..sequences.tracks import intervals, track_line
+from . import Arguments, Command
+from . import checkpoint as checkpoint_argument
 
 CLASSIFY = """Classify every sequence of a FASTA file, plain or packed with gzip.
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformer.checkpoint import load
-from transformer.commands import PACE, Command, checkpoint, set_threads
-from transformer.nn.search import DecodingOptions
-from transformer.runs.corpus import TranslatedLine, bleu, check_bleu, translate_lines
-from transformer.text.base import both_sides, split_lines
+from ..checkpoint import load
+from ..nn.search import DecodingOptions
+from ..runs.corpus import TranslatedLine, bleu, check_bleu, translate_lines
+from ..text.base import both_sides, split_lines
+from . import PACE, Command, checkpoint, set_threads
 
 NAMED_LINES = 5
 """How many lines a note names before it only counts."""

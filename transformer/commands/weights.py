@@ -5,17 +5,17 @@ import re
 import sys
 from pathlib import Path
 
-from transformer.attention.record import Record
-from transformer.attention.record_files import is_record
-from transformer.checkpoint import load, report
-from transformer.checkpoint.foreign.report import Question
-from transformer.checkpoint.inspect import inspect as look_into
-from transformer.checkpoint.load import convert as write_folder
-from transformer.checkpoint.ours.folder import is_folder
-from transformer.commands import Command, checkpoint_path
-from transformer.errors import InputError
-from transformer.runs.check import check_file
-from transformer.safe.contents import shape_text
+from ..attention.record import Record
+from ..attention.record_files import is_record
+from ..checkpoint import load, report
+from ..checkpoint.foreign.report import Question
+from ..checkpoint.inspect import inspect as look_into
+from ..checkpoint.load import convert as write_folder
+from ..checkpoint.ours.folder import is_folder
+from ..errors import InputError
+from ..runs.check import check_file
+from ..safe.contents import shape_text
+from . import Command, checkpoint_path
 
 CHECK = """Prove that a checkpoint is read right: run it on the ids in EXPECTED, and compare.
 

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from torch import nn
 
-from transformer.checkpoint.huggingface.model import HUGGING_FACE
-from transformer.errors import CheckpointError
-from transformer.nn.attention import MultiHeadAttention
-from transformer.nn.blocks import Block, norm_kind
-from transformer.sites import Site
+from ..checkpoint.huggingface.model import HUGGING_FACE
+from ..errors import CheckpointError
+from ..nn.attention import MultiHeadAttention
+from ..nn.blocks import Block, norm_kind
+from ..sites import Site
 
 NodeKind = Literal[
     "input", "embedding", "positions", "norm", "attention", "feed_forward", "sum", "convolution", "windows",

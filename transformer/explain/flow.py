@@ -20,11 +20,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.errors import CheckpointError, RecordError
-from transformer.explain.diagram import architecture
-from transformer.messages import Message
-from transformer.nn.blocks import AnnotatedLayerNorm, DecoderBlock, EncoderBlock, FeedForward, Residual, deviation
-from transformer.nn.common import changed_context, run_context, share_weights_clone
+from ..errors import CheckpointError, RecordError
+from ..messages import Message
+from ..nn.blocks import AnnotatedLayerNorm, DecoderBlock, EncoderBlock, FeedForward, Residual, deviation
+from ..nn.common import changed_context, run_context, share_weights_clone
+from .diagram import architecture
 
 Kind = Literal["sum", "norm", "net", "layer"]
 """What ran: a residual connection, a layer norm, a feed-forward net, or a layer."""

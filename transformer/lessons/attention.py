@@ -17,18 +17,18 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer.attention.measures import entropy
-from transformer.errors import ConfigError
-from transformer.lessons import formulas
-from transformer.lessons import operations as op
-from transformer.lessons.board import KEYS, PARAMETERS, SCORES, STATES, Board, Matrix, linear, matrix
-from transformer.lessons.inside import input_matrices, normalised
-from transformer.lessons.run import Run, in_float64
-from transformer.lessons.sentences import Sentence
-from transformer.nn.recurrent import Recurrent
-from transformer.nn.recurrent_attention import LocationAttention, SourceStates, StateAttention
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.sites import Site
+from ..attention.measures import entropy
+from ..errors import ConfigError
+from ..nn.recurrent import Recurrent
+from ..nn.recurrent_attention import LocationAttention, SourceStates, StateAttention
+from ..nn.seq2seq import Seq2Seq
+from ..sites import Site
+from . import formulas
+from . import operations as op
+from .board import KEYS, PARAMETERS, SCORES, STATES, Board, Matrix, linear, matrix
+from .inside import input_matrices, normalised
+from .run import Run, in_float64
+from .sentences import Sentence
 
 Hiding = Literal["library", "infinity", "large"]
 

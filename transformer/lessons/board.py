@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.lessons.operations import DIGITS, START, Cells, Equation, Operation, is_exact, number, product, shown
+from .operations import DIGITS, START, Cells, Equation, Operation, is_exact, number, product, shown
 
 MOST_DIGITS = 12
 """Decimals beyond which nobody computes by hand."""

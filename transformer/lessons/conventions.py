@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer.messages import Message, words
+from ..messages import Message, words
 
 
 class Convention(NamedTuple):

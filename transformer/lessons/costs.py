@@ -7,7 +7,7 @@ attention is counted with its feed-forward net, a gated recurrent layer with its
 from dataclasses import dataclass
 from typing import Any
 
-from transformer.errors import CheckpointError
+from ..errors import CheckpointError
 
 
 @dataclass(frozen=True)

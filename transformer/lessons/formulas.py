@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.lessons.operations import NUMBERS_SHOWN, Equation, Operation, Role, Values, Work, dots, number, worked
+from .operations import NUMBERS_SHOWN, Equation, Operation, Role, Values, Work, dots, number, worked
 
 _INDEX: dict[Role, str] = {"cell": "[i,j]", "row": "[i]", "column": "[j]", "one": ""}
 

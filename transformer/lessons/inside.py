@@ -14,15 +14,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.errors import InputError
-from transformer.lessons import formulas
-from transformer.lessons.board import PARAMETERS, Axes, Board, Matrix, column, matrix
-from transformer.lessons.formulas import Constant
-from transformer.lessons.operations import START, Operation, normalise, number, product
-from transformer.lessons.run import Run
-from transformer.nn.blocks import AnnotatedLayerNorm, norm_kind
-from transformer.nn.protocols import TokenInterface
-from transformer.plots.axes import Axis
+from ..errors import InputError
+from ..nn.blocks import AnnotatedLayerNorm, norm_kind
+from ..nn.protocols import TokenInterface
+from ..plots.axes import Axis
+from . import formulas
+from .board import PARAMETERS, Axes, Board, Matrix, column, matrix
+from .formulas import Constant
+from .operations import START, Operation, normalise, number, product
+from .run import Run
 
 STAGES = ("embedding", "residual", "norm", "order", "feed_forward", "output")
 """The steps of the lesson, in the order in which a model runs them."""

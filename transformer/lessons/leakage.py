@@ -15,12 +15,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError
-from transformer.lessons.masks import Batch
-from transformer.nn.protocols import written_pad
-from transformer.runs.check import attention_maps
-from transformer.sites import Site
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import CheckpointError
+from ..nn.protocols import written_pad
+from ..runs.check import attention_maps
+from ..sites import Site
+from .masks import Batch
 
 TOLERANCE = 1e-9
 """Largest weight or change, in float64, that is rounding and no leak."""

@@ -1,6 +1,6 @@
 """Masks of a batch as they are built, with reasons; and broken on purpose (`leakage` finds what is broken).
 
-Every table is what `transformer.nn.masks` gives to the attention. A break enters through a hook on the attention cores
+Every table is what `heedmap.nn.masks` gives to the attention. A break enters through a hook on the attention cores
 of a copy of the model; the model itself has no such switch.
 """
 
@@ -15,20 +15,20 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
-from transformer.attention.capture import Recording, recording, watch
-from transformer.attention.tables import MaskTable
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.lessons.sentences import BOS, EOS, MAX_TOKENS, N_SPECIAL, Sentence, typed_words, word_ids
-from transformer.nn import masks as model_masks
-from transformer.nn.common import log_probs, pad
-from transformer.nn.masks import Mask
-from transformer.nn.protocols import written_pad
-from transformer.nn.search import DecodingOptions, decode
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.plots.axes import Axis
-from transformer.runs.concurrency import forward_slot
-from transformer.sites import Site
+from ..attention.capture import Recording, recording, watch
+from ..attention.tables import MaskTable
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import InputError
+from ..nn import masks as model_masks
+from ..nn.common import log_probs, pad
+from ..nn.masks import Mask
+from ..nn.protocols import written_pad
+from ..nn.search import DecodingOptions, decode
+from ..nn.seq2seq import Seq2Seq
+from ..plots.axes import Axis
+from ..runs.concurrency import forward_slot
+from ..sites import Site
+from .sentences import BOS, EOS, MAX_TOKENS, N_SPECIAL, Sentence, typed_words, word_ids
 
 LARGEST_BATCH = 4
 """Sentences in one batch: more do not fit on a screen."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-from transformer.messages import words
+from ..messages import words
 
 Values = Float[np.ndarray, "_row _column"]
 Factors = Float[np.ndarray, "_factor"]

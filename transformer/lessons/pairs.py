@@ -12,13 +12,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 from torch.nn import functional as F
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.nn.common import pad
-from transformer.nn.protocols import written_length
-from transformer.runs.concurrency import forward_slot
-from transformer.runs.translate import checked_ids
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import CheckpointError
+from ..messages import Message
+from ..nn.common import pad
+from ..nn.protocols import written_length
+from ..runs.concurrency import forward_slot
+from ..runs.translate import checked_ids
 
 REFERENCES = {
     "A man in a blue shirt is riding a bicycle down the street.": (

@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from safetensors.numpy import load_file
 from torch import nn
 
-from transformer.errors import ConfigError
-from transformer.lessons.sentences import Sentence
-from transformer.nn.positions import Positions, doubled_table, halved_table, sinusoidal_table
-from transformer.nn.seq2seq import Seq2Seq
+from ..errors import ConfigError
+from ..nn.positions import Positions, doubled_table, halved_table, sinusoidal_table
+from ..nn.seq2seq import Seq2Seq
+from .sentences import Sentence
 
 Table = Float[np.ndarray, "position dimension"]
 

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer.lessons.sentences import Sentence
-from transformer.nn.attention import MultiHeadAttention
-from transformer.nn.blocks import Block, FeedForward, Residual
-from transformer.nn.common import share_weights_clone
+from ..nn.attention import MultiHeadAttention
+from ..nn.blocks import Block, FeedForward, Residual
+from ..nn.common import share_weights_clone
+from .sentences import Sentence
 
 Model = TypeVar("Model", bound=nn.Module)
 

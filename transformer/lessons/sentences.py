@@ -7,14 +7,14 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import nn
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError, InputError
-from transformer.messages import Message
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.plots.axes import Axis
-from transformer.runs.translate import MAX_CHARACTERS
-from transformer.text.base import Tokenizer
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import CheckpointError, InputError
+from ..messages import Message
+from ..nn.recurrent import Recurrent, RecurrentConfig
+from ..nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from ..plots.axes import Axis
+from ..runs.translate import MAX_CHARACTERS
+from ..text.base import Tokenizer
 
 MAX_TOKENS = 24
 """Longest sentence of a lesson, special tokens counted: a blackboard holds no more."""

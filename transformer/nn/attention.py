@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.errors import ConfigError
-from transformer.nn.common import Config, option
-from transformer.nn.fused import Keys, Linear, Mixed, Queries, Values, fused_attention
-from transformer.nn.masks import Mask, masked_softmax
+from ..errors import ConfigError
+from .common import Config, option
+from .fused import Keys, Linear, Mixed, Queries, Values, fused_attention
+from .masks import Mask, masked_softmax
 
 States = Float[Tensor, "batch query d_model"]
 """What each position reads."""

@@ -16,13 +16,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.errors import ConfigError
-from transformer.nn.attention import AttentionConfig, DotProductAttention, KeysValues, MultiHeadAttention
-from transformer.nn.common import Config
-from transformer.nn.fused import Linear
-from transformer.nn.masks import Mask
-from transformer.nn.positions import PositionConfig
-from transformer.sites import Site
+from ..errors import ConfigError
+from ..sites import Site
+from .attention import AttentionConfig, DotProductAttention, KeysValues, MultiHeadAttention
+from .common import Config
+from .fused import Linear
+from .masks import Mask
+from .positions import PositionConfig
 
 States = Float[Tensor, "batch position d_model"]
 TargetStates = Float[Tensor, "batch target d_model"]

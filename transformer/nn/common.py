@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.errors import CheckpointError, ConfigError, InputError
+from ..errors import CheckpointError, ConfigError, InputError
 
 Module = TypeVar("Module", bound=nn.Module)
 AnyConfig = TypeVar("AnyConfig", bound="Config")

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.nn.common import run_context
+from .common import run_context
 
 FROM = 1024
 """Keys from which a row is long enough that its sum is worth keeping: 4 bytes a row and head."""

@@ -14,16 +14,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.errors import ConfigError, InputError
-from transformer.nn import masks
-from transformer.nn.attention import DotProductAttention
-from transformer.nn.blocks import BlockConfig, EncoderBlock, StackConfig, Stacks, stacked
-from transformer.nn.common import check_ids
-from transformer.nn.fused import Linear
-from transformer.nn.masks import Mask
-from transformer.nn.positions import PositionConfig, Positions
-from transformer.nn.protocols import Abilities
-from transformer.sites import Site
+from ..errors import ConfigError, InputError
+from ..sites import Site
+from . import masks
+from .attention import DotProductAttention
+from .blocks import BlockConfig, EncoderBlock, StackConfig, Stacks, stacked
+from .common import check_ids
+from .fused import Linear
+from .masks import Mask
+from .positions import PositionConfig, Positions
+from .protocols import Abilities
 
 Letters = Int[Tensor, "batch letter"]
 Shown = Bool[Tensor, "batch letter"] | None

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer.errors import InputError
-from transformer.nn.common import Config, option
+from ..errors import InputError
+from .common import Config, option
 
 
 def sinusoidal_table(length: int, d_model: int, base: float = 10_000.0) -> Float[Tensor, "position d_model"]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from transformer.sites import Site
+from ..sites import Site
 
 
 @runtime_checkable

@@ -15,19 +15,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from transformer.errors import ConfigError
-from transformer.nn.common import Config, changed_context, option, pair_outputs
-from transformer.nn.protocols import Abilities, TokenInterface
-from transformer.nn.recurrent_attention import (
-    Embedded,
-    LocationAttention,
-    Real,
-    SourceStates,
-    State,
-    StateAttention,
-    States,
-)
-from transformer.sites import Site
+from ..errors import ConfigError
+from ..sites import Site
+from .common import Config, changed_context, option, pair_outputs
+from .protocols import Abilities, TokenInterface
+from .recurrent_attention import Embedded, LocationAttention, Real, SourceStates, State, StateAttention, States
 
 Gates = Float[Tensor, "batch gates"]
 Source = Int[Tensor, "batch source"]

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer.errors import InputError
+from ..errors import InputError
 
 States = Float[Tensor, "batch source features"]
 Embedded = Float[Tensor, "batch d_embedding"]

@@ -24,10 +24,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.errors import CheckpointError, InputError
-from transformer.nn.common import changed_context, in_single
-from transformer.nn.protocols import Decodable, written_length, written_pad
-from transformer.text.beams import BeamTree, Node, Status
+from ..errors import CheckpointError, InputError
+from ..text.beams import BeamTree, Node, Status
+from .common import changed_context, in_single
+from .protocols import Decodable, written_length, written_pad
 
 __all__ = ["BeamTree", "Decodable", "DecodingOptions", "decode", "likeliest", "teacher_forced"]
 

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, cast
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.errors import ConfigError
-from transformer.nn import masks
-from transformer.nn.attention import KeysValues
-from transformer.nn.blocks import BlockCache, DecoderBlock, EncoderBlock, StackConfig, Stacks, stacked
-from transformer.nn.common import changed_context, pair_outputs
-from transformer.nn.masks import Mask
-from transformer.nn.positions import Positions
-from transformer.nn.protocols import Abilities, TokenInterface
+from ..errors import ConfigError
+from . import masks
+from .attention import KeysValues
+from .blocks import BlockCache, DecoderBlock, EncoderBlock, StackConfig, Stacks, stacked
+from .common import changed_context, pair_outputs
+from .masks import Mask
+from .positions import Positions
+from .protocols import Abilities, TokenInterface
 
 Source = Int[Tensor, "batch source"]
 Target = Int[Tensor, "batch target"]

@@ -13,13 +13,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.errors import ConfigError
-from transformer.nn import masks
-from transformer.nn.blocks import BlockCache, BlockConfig, EncoderBlock, StackConfig, Stacks, stacked
-from transformer.nn.common import changed_context, check_ids, log_probs
-from transformer.nn.masks import Mask
-from transformer.nn.positions import PositionConfig, Positions
-from transformer.nn.protocols import Abilities, TokenInterface
+from ..errors import ConfigError
+from . import masks
+from .blocks import BlockCache, BlockConfig, EncoderBlock, StackConfig, Stacks, stacked
+from .common import changed_context, check_ids, log_probs
+from .masks import Mask
+from .positions import PositionConfig, Positions
+from .protocols import Abilities, TokenInterface
 
 Ids = Int[Tensor, "batch token"]
 Shown = Bool[Tensor, "batch token"] | None

@@ -14,9 +14,9 @@ from typing import SupportsIndex
 import numpy as np
 from jaxtyping import Float, Int
 
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.text.base import LACKING
+from ..errors import InputError
+from ..messages import Message
+from ..text.base import LACKING
 
 WORD_START = "▁"
 """How SentencePiece writes the space before a word."""

@@ -10,14 +10,16 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-import plotly.graph_objects as go
+from ..distribution import extra
+from ..errors import InputError
+from ..messages import words
+from ..text.beams import BeamTree, Node, Status
+from . import labels
+from .axes import WORD_START
+from .theme import Theme, ink, legend, theme
 
-from transformer.errors import InputError
-from transformer.messages import words
-from transformer.plots import labels
-from transformer.plots.axes import WORD_START
-from transformer.plots.theme import Theme, ink, legend, theme
-from transformer.text.beams import BeamTree, Node, Status
+with extra("plots"):
+    import plotly.graph_objects as go
 
 TOKEN_LENGTH = 10
 """Longest token beside a node, in characters; hover has all."""

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from jaxtyping import Float
 
-from transformer.messages import Message, say, words
-from transformer.plots import labels
-from transformer.plots.picture import UNSURE, Picture
-from transformer.plots.theme import ink, legend, theme
+from ..distribution import extra
+from ..messages import Message, say, words
+from . import labels
+from .picture import UNSURE, Picture
+from .theme import ink, legend, theme
+
+with extra("plots"):
+    import plotly.graph_objects as go
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 

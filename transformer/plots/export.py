@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from transformer.messages import say, words
-from transformer.plots.picture import Picture
+from ..messages import say, words
+from .picture import Picture
 
 _FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20\t\r\n"
 """With one of these in front, a spreadsheet would run a text as a formula."""

@@ -6,8 +6,8 @@ Plotly reads some HTML and, where MathJax is loaded, TeX in every text it draws;
 import unicodedata
 from collections.abc import Sequence
 
-from transformer.messages import say, words
-from transformer.plots.axes import WORD_START
+from ..messages import say, words
+from .axes import WORD_START
 
 LENGTH = 16
 """Longest label on an axis, in characters; the whole label is on hover."""

@@ -10,7 +10,8 @@ from html import escape
 import numpy as np
 from jaxtyping import Float, Int
 
-from transformer.messages import words
+from ..distribution import extra
+from ..messages import words
 
 _COLOURS = {"A": "#3b8f4b", "C": "#3d6fb5", "G": "#d08a1d", "T": "#c0392b"}
 """The usual colours of bases; shape, not colour, tells the letters."""
@@ -30,7 +31,8 @@ def letter_counts(texts: Sequence[str], letters: str) -> Int[np.ndarray, "letter
 
 def heights(counts: Int[np.ndarray, "letter position"]) -> Float[np.ndarray, "letter position"]:
     """Each letter's share of the information of its place, in bits, less the correction (s - 1) / (2 n ln 2)."""
-    from scipy.special import entr  # -p log p, 0 at 0; not at the top, where the start of every page would wait for it
+    with extra("plots"):
+        from scipy.special import entr  # -p log p, 0 at 0; not at the top: the start of every page would wait for it
 
     n_letters, total = counts.shape[0], counts.sum(axis=0)
     entropy = entr(counts / total.clip(min=1)).sum(axis=0) / math.log(2)

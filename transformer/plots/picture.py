@@ -6,9 +6,9 @@ from enum import Enum
 import numpy as np
 from jaxtyping import Bool, Float
 
-from transformer.errors import RecordError
-from transformer.messages import Message
-from transformer.plots.axes import Axis
+from ..errors import RecordError
+from ..messages import Message
+from .axes import Axis
 
 
 class Quantity(Enum):

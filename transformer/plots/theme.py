@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import plotly.graph_objects as go
+from ..distribution import extra
+
+with extra("plots"):
+    import plotly.graph_objects as go
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, sans-serif"
 

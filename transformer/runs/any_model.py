@@ -10,23 +10,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.attention.capture import recording
-from transformer.attention.record import Record
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.foreign.vocabularies import sample_ids
-from transformer.errors import AttributionError, CheckpointError, InputError, NotDefinedError
-from transformer.explain.attribution.deletion import Progress
-from transformer.explain.attribution.methods import attribute, methods_of
-from transformer.explain.attribution.result import Attribution, EncodedText, ScoredSequence
-from transformer.messages import Message
-from transformer.nn.common import readable
-from transformer.nn.kmer import KmerClassifier
-from transformer.nn.search import DecodingOptions
-from transformer.plots.axes import Axis
-from transformer.runs.concurrency import forward_slot, letting_others, run_of
-from transformer.runs.pace import MOST_BYTES, SHORT, Pace, pace_of, refuse_large
-from transformer.runs.translate import MAX_CHARACTERS, Translation, record_of, translate, unknown_words
-from transformer.text.base import labels_as_typed
+from ..attention.capture import recording
+from ..attention.record import Record
+from ..checkpoint.checkpoint import Checkpoint
+from ..checkpoint.foreign.vocabularies import sample_ids
+from ..errors import AttributionError, CheckpointError, InputError, NotDefinedError
+from ..explain.attribution.deletion import Progress
+from ..explain.attribution.methods import attribute, methods_of
+from ..explain.attribution.result import Attribution, EncodedText, ScoredSequence
+from ..messages import Message
+from ..nn.common import readable
+from ..nn.kmer import KmerClassifier
+from ..nn.search import DecodingOptions
+from ..plots.axes import Axis
+from ..text.base import labels_as_typed
+from .concurrency import forward_slot, letting_others, run_of
+from .pace import MOST_BYTES, SHORT, Pace, pace_of, refuse_large
+from .translate import MAX_CHARACTERS, Translation, record_of, translate, unknown_words
 
 MAX_POSITIONS = 512
 """Most tokens of a text that writes on, or is read where nobody tells how far a run is, or stops it."""

@@ -6,13 +6,13 @@ from timeit import repeat
 
 import numpy as np
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.explain.attribution.deletion import DECIDED, Deciding, How, Trust, deletion, trust
-from transformer.explain.attribution.deletion import deciding as deciding_of
-from transformer.explain.attribution.methods import METHODS, attribute, defined
-from transformer.explain.attribution.result import Attribution, groups
-from transformer.runs.concurrency import forward_slot, let_others, letting_others
-from transformer.runs.translate import Translation, is_spoken
+from ..checkpoint.checkpoint import Checkpoint
+from ..explain.attribution.deletion import DECIDED, Deciding, How, Trust, deletion, trust
+from ..explain.attribution.deletion import deciding as deciding_of
+from ..explain.attribution.methods import METHODS, attribute, defined
+from ..explain.attribution.result import Attribution, groups
+from .concurrency import forward_slot, let_others, letting_others
+from .translate import Translation, is_spoken
 
 
 def word_losses(checkpoint: Checkpoint, translation: Translation, how: How) -> Attribution:

@@ -19,15 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transformer.attention.capture import recording
-from transformer.attention.record import AttentionMap
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.runs.concurrency import run_of
-from transformer.safe.arrays import read_arrays_file
-from transformer.safe.contents import Contents, shape_text
-from transformer.sites import Site
+from ..attention.capture import recording
+from ..attention.record import AttentionMap
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import InputError
+from ..messages import Message
+from ..safe.arrays import read_arrays_file
+from ..safe.contents import Contents, shape_text
+from ..sites import Site
+from .concurrency import run_of
 
 TokenIds = Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
 """Token ids, (batch, position) or those of one sentence, in any of the usual containers."""

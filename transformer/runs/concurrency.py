@@ -12,9 +12,9 @@ from threading import Event, Lock, local
 
 import torch
 
-from transformer.attention.interventions.edits import active, refuse_unknown_sites
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError
+from ..attention.interventions.edits import active, refuse_unknown_sites
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import CheckpointError
 
 AT_ONCE = 2
 """At most so many forward passes at once (many sessions share the memory of two), and so many turns: one, and one more

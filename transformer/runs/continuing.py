@@ -13,17 +13,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.attention.record import Record
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError, InputError
-from transformer.explain.attribution.deletion import Progress, untold
-from transformer.messages import Message
-from transformer.nn.common import changed_context
-from transformer.nn.search import likeliest
-from transformer.runs.any_model import MAX_POSITIONS, ModelRun, continues, read, run_ids
-from transformer.runs.concurrency import run_of
-from transformer.runs.translate import RUNNERS_UP, steps_of
-from transformer.text.beams import Candidate, Step
+from ..attention.record import Record
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import CheckpointError, InputError
+from ..explain.attribution.deletion import Progress, untold
+from ..messages import Message
+from ..nn.common import changed_context
+from ..nn.search import likeliest
+from ..text.beams import Candidate, Step
+from .any_model import MAX_POSITIONS, ModelRun, continues, read, run_ids
+from .concurrency import run_of
+from .translate import RUNNERS_UP, steps_of
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -11,15 +10,16 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from transformer.attention.capture import recording
-from transformer.attention.interventions.value import Means
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.nn.common import pad
-from transformer.nn.protocols import Decodable, written_length, written_pad
-from transformer.nn.search import DecodingOptions, decode
-from transformer.sites import Site
-from transformer.text.base import Tokenizer
+from ..attention.capture import recording
+from ..attention.interventions.value import Means
+from ..checkpoint.checkpoint import Checkpoint
+from ..distribution import extra
+from ..errors import InputError
+from ..nn.common import pad
+from ..nn.protocols import Decodable, written_length, written_pad
+from ..nn.search import DecodingOptions, decode
+from ..sites import Site
+from ..text.base import Tokenizer
 
 MAX_ROWS = 64
 """Sentences that go through a model together; more bring no speed, since the longest keeps the others waiting."""
@@ -88,8 +88,8 @@ def check_bleu() -> None:
     Raises:
         InputError: sacrebleu is not installed.
     """
-    if find_spec("sacrebleu") is None:
-        raise InputError("no_sacrebleu")
+    with extra("bleu"):
+        import sacrebleu  # noqa: F401
 
 
 def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
@@ -100,8 +100,8 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> Bleu:
     Raises:
         InputError: as `check_bleu`.
     """
-    check_bleu()
-    import sacrebleu  # an extra of the library, which reading and running do not need
+    with extra("bleu"):
+        import sacrebleu
 
     metric = sacrebleu.BLEU()
     score = metric.corpus_score(list(translations), [list(references)])

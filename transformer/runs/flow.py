@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError
-from transformer.explain.diagram import Diagram, architecture
-from transformer.explain.flow import Activity, Lens, Share, activity, lens, scale, share, tracing, watch_flow
-from transformer.nn.common import readable, refuse_elsewhere
-from transformer.runs.any_model import temperature_of
-from transformer.runs.concurrency import forward_slot
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import CheckpointError
+from ..explain.diagram import Diagram, architecture
+from ..explain.flow import Activity, Lens, Share, activity, lens, scale, share, tracing, watch_flow
+from ..nn.common import readable, refuse_elsewhere
+from .any_model import temperature_of
+from .concurrency import forward_slot
 
 
 @dataclass(frozen=True, eq=False)

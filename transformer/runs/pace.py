@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from transformer.errors import InputError
-from transformer.explain.attribution.deletion import Progress
-from transformer.nn import fused
+from ..errors import InputError
+from ..explain.attribution.deletion import Progress
+from ..nn import fused
 
 SHORT = 1_024
 """Positions up to which a run is nothing to speak of, and is not measured beforehand."""

@@ -13,22 +13,22 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.attention.capture import Recording, recording
-from transformer.attention.record import Record
-from transformer.attention.softmax_inputs import Weights
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import AttributionError, InputError
-from transformer.explain.attribution.deletion import Progress
-from transformer.explain.attribution.methods import DELETION, attribute
-from transformer.explain.attribution.result import Attribution, ScoredSequence
-from transformer.messages import Message
-from transformer.nn.common import log_probs, readable
-from transformer.nn.protocols import written_length
-from transformer.nn.search import BeamTree, DecodingOptions, decode, likeliest
-from transformer.plots.axes import Axis, pooling_queries
-from transformer.runs.concurrency import forward_slot, let_others, letting_others, run_of
-from transformer.text.base import Tokenizer, labels_as_typed, unknown_name
-from transformer.text.beams import Candidate, Step
+from ..attention.capture import Recording, recording
+from ..attention.record import Record
+from ..attention.softmax_inputs import Weights
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import AttributionError, InputError
+from ..explain.attribution.deletion import Progress
+from ..explain.attribution.methods import DELETION, attribute
+from ..explain.attribution.result import Attribution, ScoredSequence
+from ..messages import Message
+from ..nn.common import log_probs, readable
+from ..nn.protocols import written_length
+from ..nn.search import BeamTree, DecodingOptions, decode, likeliest
+from ..plots.axes import Axis, pooling_queries
+from ..text.base import Tokenizer, labels_as_typed, unknown_name
+from ..text.beams import Candidate, Step
+from .concurrency import forward_slot, let_others, letting_others, run_of
 
 MAX_CHARACTERS = 2_000
 """Longest text that is looked at; the limit in tokens is the checkpoint's own."""

@@ -17,20 +17,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.attention.capture import recording
-from transformer.attention.interventions.edits import intervening
-from transformer.attention.interventions.value import Donor, Intervention
-from transformer.attention.record import Record
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.nn.common import log_probs, readable
-from transformer.plots.axes import Axis
-from transformer.plots.picture import Picture, Quantity
-from transformer.runs.any_model import MAX_POSITIONS, ModelRun, log_odds, run_any
-from transformer.runs.concurrency import run_of
-from transformer.runs.translate import Translation, reread
-from transformer.sites import Site
-from transformer.text.beams import Candidate, Step
+from ..attention.capture import recording
+from ..attention.interventions.edits import intervening
+from ..attention.interventions.value import Donor, Intervention
+from ..attention.record import Record
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import InputError
+from ..nn.common import log_probs, readable
+from ..plots.axes import Axis
+from ..plots.picture import Picture, Quantity
+from ..sites import Site
+from ..text.beams import Candidate, Step
+from .any_model import MAX_POSITIONS, ModelRun, log_odds, run_any
+from .concurrency import run_of
+from .translate import Translation, reread
 
 OF_SOURCE = ("encoder.self", "decoder.cross")
 """The kinds of attention whose keys are the source."""

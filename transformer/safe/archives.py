@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Mapping
 from io import BufferedIOBase
 
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.safe.limits import SAVE_WEIGHTS, ReadLimits, refused, shown
-from transformer.safe.tensors import ByteRange
-from transformer.safe.zips import END, Line, own_header, table_lines
+from ..errors import CheckpointError
+from ..messages import Message
+from .limits import SAVE_WEIGHTS, ReadLimits, refused, shown
+from .tensors import ByteRange
+from .zips import END, Line, own_header, table_lines
 
 _ENCRYPTED, _SIZES_BEHIND, _UTF8 = 0x1, 0x8, 0x800
 _BIG = 0xFFFFFFFF

@@ -18,11 +18,11 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
-from transformer.messages import Message
-from transformer.safe.archives import ARCHIVE_START
-from transformer.safe.contents import Contents
-from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits, check_names, refused, shown
-from transformer.safe.reading import opened, read_stream
+from ..messages import Message
+from .archives import ARCHIVE_START
+from .contents import Contents
+from .limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits, check_names, refused, shown
+from .reading import opened, read_stream
 
 ARRAY_LIMITS = replace(DEFAULT_LIMITS, file_bytes=256 * MEGABYTE, tensors=1_000)
 """How much of a file of arrays is read: both its bytes and what they unpack to are at most `file_bytes`."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.messages import Message
+from ..messages import Message
 
 Shape = tuple[int, ...]
 """The size of a tensor along each axis."""

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer.errors import CheckpointError, HeedmapError
-from transformer.messages import Message
+from ..errors import CheckpointError, HeedmapError
+from ..messages import Message
 
 MEGABYTE = 1024 * 1024
 

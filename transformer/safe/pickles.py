@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformer.messages import Message
-from transformer.safe.limits import SAVE_WEIGHTS, ReadLimits, refused, shown
-from transformer.safe.tensors import (
+from ..messages import Message
+from .limits import SAVE_WEIGHTS, ReadLimits, refused, shown
+from .tensors import (
     ITEM_BYTES,
     STORAGES,
     Dropped,

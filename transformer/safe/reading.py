@@ -17,32 +17,15 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.safe.archives import ARCHIVE_START, open_archive
-from transformer.safe.contents import Contents, Shape
-from transformer.safe.limits import (
-    DEFAULT_LIMITS,
-    SAVE_WEIGHTS,
-    ReadLimits,
-    check_names,
-    refuse_by_kind,
-    refused,
-    shown,
-)
-from transformer.safe.pickles import PICKLE_START, Structure
-from transformer.safe.tensors import (
-    ITEM_BYTES,
-    ByteRange,
-    StorageInfo,
-    TensorInfo,
-    check_repeats,
-    is_count,
-    is_shape,
-    read_tensors,
-)
-from transformer.safe.tensors import KINDS as _KINDS
-from transformer.safe.weights import check_tree, find_settings, find_vocabularies, find_weights, other_sets
+from ..errors import CheckpointError
+from ..messages import Message
+from .archives import ARCHIVE_START, open_archive
+from .contents import Contents, Shape
+from .limits import DEFAULT_LIMITS, SAVE_WEIGHTS, ReadLimits, check_names, refuse_by_kind, refused, shown
+from .pickles import PICKLE_START, Structure
+from .tensors import ITEM_BYTES, ByteRange, StorageInfo, TensorInfo, check_repeats, is_count, is_shape, read_tensors
+from .tensors import KINDS as _KINDS
+from .weights import check_tree, find_settings, find_vocabularies, find_weights, other_sets
 
 _LOOKED_AT = 512
 """Bytes at the start of a file of another kind by which it is named."""

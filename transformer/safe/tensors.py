@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.safe.contents import Shape
-from transformer.safe.limits import SAVE_WEIGHTS, ReadLimits, refused, shown
+from .contents import Shape
+from .limits import SAVE_WEIGHTS, ReadLimits, refused, shown
 
 
 @dataclass(frozen=True)

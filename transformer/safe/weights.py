@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from transformer.messages import Message
-from transformer.safe.limits import SAVE_WEIGHTS, ReadLimits, check_names, is_text, refused, shown
-from transformer.safe.tensors import Options, TensorInfo
+from ..messages import Message
+from .limits import SAVE_WEIGHTS, ReadLimits, check_names, is_text, refused, shown
+from .tensors import Options, TensorInfo
 
 WRAPPERS = (
     "state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params",

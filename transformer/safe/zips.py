@@ -20,9 +20,9 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.safe.limits import DEFAULT_LIMITS, SAVE_AGAIN, ReadLimits, refused, shown
+from ..errors import CheckpointError
+from ..messages import Message
+from .limits import DEFAULT_LIMITS, SAVE_AGAIN, ReadLimits, refused, shown
 
 ZIP_ENDING = ".zip"
 KEPT = (".json", ".txt", ".model", ".spm", ".safetensors")

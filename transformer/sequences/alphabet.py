@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import UInt8
 
-from transformer.errors import ConfigError, InputError
-from transformer.messages import Message
+from ..errors import ConfigError, InputError
+from ..messages import Message
 
 GAPS = frozenset("-.~")
 """What stands for nothing in the row of an alignment."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from urllib.parse import unquote
 
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.sequences.hits import FIRST, LAST, Place
-from transformer.sequences.lines import numbered_lines, skipped
-from transformer.sequences.region import Region
+from ..errors import InputError
+from ..messages import Message
+from .hits import FIRST, LAST, Place
+from .lines import numbered_lines, skipped
+from .region import Region
 
 FASTA_BEGINS = "##FASTA"
 """The line of GFF3 behind which sequences follow."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.text.base import BYTE_ORDER_MARK
+from ..errors import InputError
+from ..messages import Message
+from ..text.base import BYTE_ORDER_MARK
 
 GZIP = b"\x1f\x8b"
 """How a gzip file starts."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from transformer.messages import Message
-from transformer.sequences.task import Landmark
-from transformer.sequences.tracks import column_name
+from ..messages import Message
+from .task import Landmark
+from .tracks import column_name
 
 NEAR = 3
 """Letters: of calls that lie no farther apart, at a site of its own, only the likeliest is a hit."""

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.text.base import BYTE_ORDER_MARK
+from ..errors import InputError
+from ..messages import Message
+from ..text.base import BYTE_ORDER_MARK
 
 MOST_LINES = 200_000
 """Most lines that are read of an annotation or a VCF."""

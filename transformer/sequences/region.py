@@ -7,8 +7,8 @@ Forms: samtools faidx and NCBI (`chr11:100-200`, `NC_000011.10:c200-100`), bedto
 import re
 from dataclasses import dataclass
 
-from transformer.errors import InputError
-from transformer.sequences.fasta import FastaRecord
+from ..errors import InputError
+from .fasta import FastaRecord
 
 _PLACE = r"(\d[\d,]{0,11})"
 _FORMS = (

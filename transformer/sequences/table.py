@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from transformer.errors import InputError
+from ..errors import InputError
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

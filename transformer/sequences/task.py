@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from transformer.errors import ConfigError
-from transformer.messages import Message
-from transformer.sequences.alphabet import Alphabet
+from ..errors import ConfigError
+from ..messages import Message
+from .alphabet import Alphabet
 
 MOST_LETTERS = 10_000_000
 """The longest training sequence that a task may name, and the last place of a landmark."""

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float
 
-from transformer.nn.kmer import Window
+from ..nn.kmer import Window
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ Columns = Mapping[str, Float[np.ndarray, " letter"]]
 
 def csv(text: str, columns: Columns, places: Sequence[int]) -> str:
     """One row a letter: its place in the sequence (from 1), the letter, and a value of each column; NaN is empty."""
-    from transformer.plots.export import table_csv  # not at the top, where a command would wait for Plotly
+    from ..plots.export import table_csv  # not at the top, where a command would wait for Plotly
 
     rows = zip(places, text, *(values.tolist() for values in columns.values()), strict=True)
     return table_csv(["place", "letter", *columns], rows)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from inspect import isfunction
 
-from transformer.teaching import model_answers, toy_answers
-from transformer.teaching.case import Case, Live
+from . import model_answers, toy_answers
+from .case import Case, Live
 
 TRUTHS: dict[str, Callable[[Live], Case]] = {
     name: one

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer.attention.measures import agreement
-from transformer.attention.record import AttentionMap
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError, InputError
-from transformer.lessons.attention import Recipe, attention_board
-from transformer.lessons.board import Board, Matrix
-from transformer.lessons.run import Run, in_float64
-from transformer.lessons.sentences import Sentence, source_sentence, toy_sentences, toy_transformer
-from transformer.nn.search import DecodingOptions
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.runs.translate import Translation, translate
-from transformer.teaching.data import Question
+from ..attention.measures import agreement
+from ..attention.record import AttentionMap
+from ..checkpoint.checkpoint import Checkpoint
+from ..errors import CheckpointError, InputError
+from ..lessons.attention import Recipe, attention_board
+from ..lessons.board import Board, Matrix
+from ..lessons.run import Run, in_float64
+from ..lessons.sentences import Sentence, source_sentence, toy_sentences, toy_transformer
+from ..nn.search import DecodingOptions
+from ..nn.seq2seq import Seq2Seq
+from ..runs.translate import Translation, translate
+from .data import Question
 
 TOY_TOKENS = 4
 """Words of a toy's own sentence that a question reads, as the lesson does at first."""

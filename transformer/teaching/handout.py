@@ -8,8 +8,8 @@ from html import escape
 import numpy as np
 import segno
 
-from transformer.messages import catalogue
-from transformer.teaching.case import Table
+from ..messages import catalogue
+from .case import Table
 
 STYLE = """
 @page { size: A4; margin: 18mm; }

@@ -7,26 +7,26 @@ from typing import cast
 import numpy as np
 import torch
 
-from transformer.attention.interventions.edits import intervening
-from transformer.attention.interventions.value import Intervention
-from transformer.explain.attribution.result import groups
-from transformer.explain.flow import lens
-from transformer.lessons import masks
-from transformer.lessons.inside import embedding_board, feed_forward_board, residual_board
-from transformer.lessons.pairs import REFERENCES, training_batch
-from transformer.lessons.positions import shuffle_gaps
-from transformer.lessons.run import Run, in_float64
-from transformer.lessons.sentences import source_sentence, target_sentence
-from transformer.nn.kmer import KmerClassifier, windows
-from transformer.nn.masks import Mask
-from transformer.nn.search import BeamTree, DecodingOptions
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.runs.concurrency import run_of
-from transformer.runs.translate import translate
-from transformer.runs.what_if import head_sweep
-from transformer.sites import Site
-from transformer.teaching.case import EXACT, Between, Case, Live, Table, answer, choice, comparison
-from transformer.teaching.toy_answers import BESIDE, LONGER
+from ..attention.interventions.edits import intervening
+from ..attention.interventions.value import Intervention
+from ..explain.attribution.result import groups
+from ..explain.flow import lens
+from ..lessons import masks
+from ..lessons.inside import embedding_board, feed_forward_board, residual_board
+from ..lessons.pairs import REFERENCES, training_batch
+from ..lessons.positions import shuffle_gaps
+from ..lessons.run import Run, in_float64
+from ..lessons.sentences import source_sentence, target_sentence
+from ..nn.kmer import KmerClassifier, windows
+from ..nn.masks import Mask
+from ..nn.search import BeamTree, DecodingOptions
+from ..nn.seq2seq import Seq2Seq
+from ..runs.concurrency import run_of
+from ..runs.translate import translate
+from ..runs.what_if import head_sweep
+from ..sites import Site
+from .case import EXACT, Between, Case, Live, Table, answer, choice, comparison
+from .toy_answers import BESIDE, LONGER
 
 PAIRS = (("two dogs run", BESIDE), ("a man rides a red bicycle", LONGER))
 """The batch in which masks are asked about, that of the lesson; a typed sentence takes the place of the longer one."""

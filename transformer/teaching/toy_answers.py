@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from transformer.attention.measures import entropy
-from transformer.lessons import masks
-from transformer.lessons.attention import Recipe, growth, temperature_curve
-from transformer.lessons.masks import toy_batch
-from transformer.lessons.positions import Variant, likeness, position_table, rotation_errors
-from transformer.lessons.run import Run, in_float64
-from transformer.lessons.sentences import toy_layers, toy_transformer
-from transformer.nn.masks import Mask
-from transformer.teaching.case import EXACT, Between, Case, Live, Table, answer, choice, comparison
-from transformer.training.snapshots import Learning
-from transformer.training.tasks import Settings
+from ..attention.measures import entropy
+from ..lessons import masks
+from ..lessons.attention import Recipe, growth, temperature_curve
+from ..lessons.masks import toy_batch
+from ..lessons.positions import Variant, likeness, position_table, rotation_errors
+from ..lessons.run import Run, in_float64
+from ..lessons.sentences import toy_layers, toy_transformer
+from ..nn.masks import Mask
+from ..training.snapshots import Learning
+from ..training.tasks import Settings
+from .case import EXACT, Between, Case, Live, Table, answer, choice, comparison
 
 BESIDE, LONGER = "zwei Hunde rennen", "ein Mann fährt ein rotes Fahrrad"
 """The targets of the batch that the lesson about masks begins with."""

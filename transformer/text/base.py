@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from transformer.errors import InputError
+from ..errors import InputError
 
 LACKING = "\u00a0"
 """Between what stands in a text and the name of the unknown token, which is all that the model reads of it."""

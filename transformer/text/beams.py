@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from transformer.errors import InputError
+from ..errors import InputError
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import sentencepiece
-
-from transformer.errors import CheckpointError, InputError, TrainingError
-from transformer.text.base import Tokenizer, check_unicode
+from ..distribution import extra
+from ..errors import CheckpointError, InputError, TrainingError
+from .base import Tokenizer, check_unicode
 
 USUAL_NAMES = {
     "pad_id": ("<pad>", "[pad]", "<blank>", "<padding>", "pad", "_pad_"),
@@ -155,6 +154,8 @@ class TextTokenizer(WithSpecialIds):
         Raises:
             CheckpointError: the bytes are no SentencePiece model, or a piece of it is no text.
         """
+        with extra("text"):
+            import sentencepiece
         self.model = model
         self._pieces = sentencepiece.SentencePieceProcessor()
         try:
@@ -204,6 +205,8 @@ def train_tokenizer(sentences: Iterable[str], vocab_size: int, kind: Literal["bp
     Raises:
         TrainingError: the sentences do not yield so many pieces, or hold more characters than that.
     """
+    with extra("text"):
+        import sentencepiece
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer.nn.recurrent import Recurrent
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.nn.stacks import Decoder
+from ..nn.recurrent import Recurrent
+from ..nn.seq2seq import Seq2Seq
+from ..nn.stacks import Decoder
 
 
 class NextTokenLoss(nn.Module):

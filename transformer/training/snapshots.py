@@ -2,7 +2,7 @@
 
 Measures and maps are those of the weights as they are kept, in half precision: of the model that a page opens.
 
-`python -m transformer.training.snapshots FD` is the process that trains beside a server, which `Child` starts. It has
+`python -m heedmap.training.snapshots FD` is the process that trains beside a server, which `Child` starts. It has
 its own random numbers and its own interpreter, and runs after everything else that wants the processor. What it is told
 (settings, and the update to train up to) and what it answers (processor seconds, and a recording of at most one
 snapshot) come through one pipe, at whose end it ends. Ended at any moment, it makes the same run again.
@@ -33,10 +33,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.capture import Recording, recording, watch
-from transformer.checkpoint.ours.folder import CARD, fill, save_folder
-from transformer.training.descent import NextTokenLoss, descend
-from transformer.training.tasks import N_SPECIAL, SMOOTHING, Settings, new_model
+from ..attention.capture import Recording, recording, watch
+from ..checkpoint.ours.folder import CARD, fill, save_folder
+from .descent import NextTokenLoss, descend
+from .tasks import N_SPECIAL, SMOOTHING, Settings, new_model
 
 SCHEDULE = (*range(0, 100, 10), *range(100, 200, 25), *range(200, 1000, 50), *range(1000, 4001, 100))
 """Updates of which a snapshot is taken: early learning is seen most finely."""

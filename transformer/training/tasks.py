@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from transformer.errors import TrainingError
-from transformer.nn.masks import Mask
-from transformer.nn.seq2seq import Seq2Seq, Seq2SeqConfig
-from transformer.nn.stacks import Decoder, DecoderConfig
-from transformer.text.tokenizers import TextTokenizer, train_tokenizer
+from ..errors import TrainingError
+from ..nn.masks import Mask
+from ..nn.seq2seq import Seq2Seq, Seq2SeqConfig
+from ..nn.stacks import Decoder, DecoderConfig
+from ..text.tokenizers import TextTokenizer, train_tokenizer
 
 BATCH, UNSEEN = 64, 200
 """Sequences of an update, and sequences that measure the model and are never trained on."""

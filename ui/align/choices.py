@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformer import DecodingOptions, Record, Translation
-from transformer.attention.alignments import AlignmentComparison, Head, alignment, best_agreeing, compared, heads_of
-from transformer.errors import HeedmapError, InputError
-from transformer.plots.export import file_name
-from transformer.plots.picture import Picture
-from transformer.text.tokenizers import TextTokenizer
+from heedmap import DecodingOptions, Record, Translation
+from heedmap.attention.alignments import AlignmentComparison, Head, alignment, best_agreeing, compared, heads_of
+from heedmap.errors import HeedmapError, InputError
+from heedmap.plots.export import file_name
+from heedmap.plots.picture import Picture
+from heedmap.text.tokenizers import TextTokenizer
 from ui.shared import controls, heads
 from ui.shared.address import choice, named
 from ui.shared.subject import MODEL

@@ -9,14 +9,14 @@ from math import isnan
 import pandas as pd
 import streamlit as st
 
-from transformer.attention.alignments import on_one_axis
-from transformer.lessons.costs import costs_of, crossing
-from transformer.plots.canvas.views import About
-from transformer.plots.charts import curves
-from transformer.plots.export import archive, plot_config, table_csv
-from transformer.plots.picture import Picture
-from transformer.runs.attribution import forgotten, usual_deletion
-from transformer.runs.what_if import aligned_words
+from heedmap.attention.alignments import on_one_axis
+from heedmap.lessons.costs import costs_of, crossing
+from heedmap.plots.canvas.views import About
+from heedmap.plots.charts import curves
+from heedmap.plots.export import archive, plot_config, table_csv
+from heedmap.plots.picture import Picture
+from heedmap.runs.attribution import forgotten, usual_deletion
+from heedmap.runs.what_if import aligned_words
 from ui.align.choices import Pair
 from ui.components.alignments.component import Marked, Moment, Panel, alignments
 from ui.shared.address import parameter, set_parameter

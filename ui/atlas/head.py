@@ -6,15 +6,15 @@ from math import isnan
 import numpy as np
 import streamlit as st
 
-from transformer import DecodingOptions
-from transformer.atlas.roles import NAMED_SHARES, line_of, share_name
-from transformer.atlas.statistics import OFFSETS
-from transformer.plots.charts import curves, offset_profile
-from transformer.plots.export import PLOT_CONFIG, file_name
-from transformer.plots.logo import logo
-from transformer.plots.picture import Picture
-from transformer.runs.concurrency import forward_slot
-from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
+from heedmap import DecodingOptions
+from heedmap.atlas.roles import NAMED_SHARES, line_of, share_name
+from heedmap.atlas.statistics import OFFSETS
+from heedmap.plots.charts import curves, offset_profile
+from heedmap.plots.export import PLOT_CONFIG, file_name
+from heedmap.plots.logo import logo
+from heedmap.plots.picture import Picture
+from heedmap.runs.concurrency import forward_slot
+from heedmap.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
 from ui.atlas import heads
 from ui.atlas.heads import GROUP, HEAD, LAYER, SCREEN, measured, places, words_panel
 from ui.shared import writing

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from transformer.atlas.roles import ABOVE_CHANCE, ROLES, line_of
-from transformer.atlas.statistics import MEASURES, REACH
-from transformer.messages import Message
-from transformer.runs.measures.importance import WHOLE, CorpusInfo
+from heedmap.atlas.roles import ABOVE_CHANCE, ROLES, line_of
+from heedmap.atlas.statistics import MEASURES, REACH
+from heedmap.messages import Message
+from heedmap.runs.measures.importance import WHOLE, CorpusInfo
 from ui.shared import address, controls
 from ui.shared.address import choice, named, parameter
 from ui.shared.files import save_button, table

@@ -4,8 +4,8 @@ from functools import partial
 
 import streamlit as st
 
-from transformer.atlas.corpus import MemoryCorpus, corpus_of_fasta, corpus_of_text
-from transformer.text.base import split_lines
+from heedmap.atlas.corpus import MemoryCorpus, corpus_of_fasta, corpus_of_text
+from heedmap.text.base import split_lines
 from ui.atlas.heads import SCREEN, amount
 from ui.shared import address
 from ui.shared.address import choice, lines

@@ -1,4 +1,4 @@
-"""Views of attention whose scripts notebooks show too (`transformer.plots.canvas`): of the page's record, or of maps.
+"""Views of attention whose scripts notebooks show too (`heedmap.plots.canvas`): of the page's record, or of maps.
 
 All but lines and the choice of a head can be drawn of other numbers: a grid of thumbnails, one matrix of any size, a
 long map through a window. Weights are on a scale fixed from 0 to 1, so that heads compare; masked cells are hatched,
@@ -13,11 +13,11 @@ import numpy as np
 import streamlit as st
 from jaxtyping import Bool, Float
 
-from transformer.attention.zoom import View, Zoom
-from transformer.messages import say, words
-from transformer.plots.canvas import blob
-from transformer.plots.canvas.views import About, AxesTexts
-from transformer.plots.picture import Picture
+from heedmap.attention.zoom import View, Zoom
+from heedmap.messages import say, words
+from heedmap.plots.canvas import blob
+from heedmap.plots.canvas.views import About, AxesTexts
+from heedmap.plots.picture import Picture
 from ui.components.shared.mounting import REPORTED, CanvasComponent, Local
 
 LARGEST_SIDE = 64

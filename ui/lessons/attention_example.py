@@ -6,19 +6,13 @@ from typing import Literal, cast
 
 import streamlit as st
 
-from transformer import DecodingOptions
-from transformer.lessons.attention import AttentionLayer, Recipe, recurrent_board
-from transformer.lessons.board import Board
-from transformer.lessons.sentences import (
-    source_sentence,
-    target_sentence,
-    toy_recurrent,
-    toy_sentences,
-    toy_transformer,
-)
-from transformer.nn.recurrent import Recurrent
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.sites import Site
+from heedmap import DecodingOptions
+from heedmap.lessons.attention import AttentionLayer, Recipe, recurrent_board
+from heedmap.lessons.board import Board
+from heedmap.lessons.sentences import source_sentence, target_sentence, toy_recurrent, toy_sentences, toy_transformer
+from heedmap.nn.recurrent import Recurrent
+from heedmap.nn.seq2seq import Seq2Seq
+from heedmap.sites import Site
 from ui.lessons import shared
 from ui.lessons.shared import ToyWords, listed
 from ui.shared import controls, heads, subject

@@ -11,14 +11,14 @@ import streamlit as st
 from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.attention.measures import entropy
-from transformer.lessons import attention as lesson
-from transformer.lessons.attention import COLDEST, FILLS, HOTTEST, Recipe
-from transformer.lessons.board import Board, Matrix
-from transformer.lessons.operations import START
-from transformer.plots.canvas.views import About
-from transformer.plots.charts import curves
-from transformer.plots.export import file_name, plot_config
+from heedmap.attention.measures import entropy
+from heedmap.lessons import attention as lesson
+from heedmap.lessons.attention import COLDEST, FILLS, HOTTEST, Recipe
+from heedmap.lessons.board import Board, Matrix
+from heedmap.lessons.operations import START
+from heedmap.plots.canvas.views import About
+from heedmap.plots.charts import curves
+from heedmap.plots.export import file_name, plot_config
 from ui.lessons import shared
 from ui.lessons.attention_example import LayerExample
 from ui.lessons.shared import listed

@@ -13,14 +13,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from torch import nn
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.foreign.vocabularies import sample_ids
-from transformer.checkpoint.huggingface.model import HUGGING_FACE
-from transformer.lessons import inside
-from transformer.lessons.board import Board
-from transformer.lessons.inside import BESIDE, SHOWN, is_tied, output_board, positions_of
-from transformer.lessons.run import Run, in_float64
-from transformer.lessons.sentences import (
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.checkpoint.foreign.vocabularies import sample_ids
+from heedmap.checkpoint.huggingface.model import HUGGING_FACE
+from heedmap.lessons import inside
+from heedmap.lessons.board import Board
+from heedmap.lessons.inside import BESIDE, SHOWN, is_tied, output_board, positions_of
+from heedmap.lessons.run import Run, in_float64
+from heedmap.lessons.sentences import (
     MAX_TOKENS,
     Sentence,
     encoder_sentence,
@@ -30,12 +30,12 @@ from transformer.lessons.sentences import (
     toy_sentences,
     toy_words,
 )
-from transformer.nn.blocks import Residual, norm_kind
-from transformer.nn.search import DecodingOptions
-from transformer.plots.canvas.views import About
-from transformer.plots.export import file_name
-from transformer.runs.any_model import continues
-from transformer.runs.translate import Translation
+from heedmap.nn.blocks import Residual, norm_kind
+from heedmap.nn.search import DecodingOptions
+from heedmap.plots.canvas.views import About
+from heedmap.plots.export import file_name
+from heedmap.runs.any_model import continues
+from heedmap.runs.translate import Translation
 from ui.lessons import shared
 from ui.lessons.shared import ToyWords, listed
 from ui.shared import controls, subject, writing

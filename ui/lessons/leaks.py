@@ -6,13 +6,13 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer import Checkpoint
-from transformer.checkpoint.checkpoint import ARCHITECTURES
-from transformer.lessons import leakage, masks
-from transformer.lessons.board import Board
-from transformer.lessons.operations import Cells
-from transformer.runs.any_model import continues
-from transformer.sites import Site
+from heedmap import Checkpoint
+from heedmap.checkpoint.checkpoint import ARCHITECTURES
+from heedmap.lessons import leakage, masks
+from heedmap.lessons.board import Board
+from heedmap.lessons.operations import Cells
+from heedmap.runs.any_model import continues
+from heedmap.sites import Site
 from ui.lessons import shared
 from ui.lessons.masks import SITES, Example, attention_choice, batch_of, draw, head_choice, matrix, run_of
 from ui.lessons.shared import listed

@@ -9,16 +9,16 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer import DecodingOptions, Translation
-from transformer.attention.alignments import alignment, heads_of
-from transformer.errors import InputError
-from transformer.lessons.pairs import REFERENCES, TrainingBatch, training_batch
-from transformer.plots.canvas.views import About
-from transformer.plots.charts import curves
-from transformer.plots.export import file_name, plot_config
-from transformer.training import snapshots as training
-from transformer.training.snapshots import Snapshot, at_start, labels
-from transformer.training.tasks import Settings, noam
+from heedmap import DecodingOptions, Translation
+from heedmap.attention.alignments import alignment, heads_of
+from heedmap.errors import InputError
+from heedmap.lessons.pairs import REFERENCES, TrainingBatch, training_batch
+from heedmap.plots.canvas.views import About
+from heedmap.plots.charts import curves
+from heedmap.plots.export import file_name, plot_config
+from heedmap.training import snapshots as training
+from heedmap.training.snapshots import Snapshot, at_start, labels
+from heedmap.training.tasks import Settings, noam
 from ui.components.alignments.component import Moment, Panel, alignments
 from ui.lessons.shared import listed
 from ui.lessons.watched_training import MOMENT, watch_panel

@@ -7,18 +7,18 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer import Checkpoint, watch
-from transformer.attention.capture import Recording
-from transformer.errors import InputError
-from transformer.lessons import conventions, leakage, masks
-from transformer.lessons.board import Board, Matrix
-from transformer.lessons.conventions import CONVENTIONS, HIDDEN, VISIBLE, conversion, converted, holds, part_of
-from transformer.lessons.masks import toy_batch
-from transformer.lessons.operations import Cells, upright
-from transformer.lessons.sentences import source_sentence, target_sentence, toy_transformer
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.runs.translate import MAX_CHARACTERS
-from transformer.sites import Site
+from heedmap import Checkpoint, watch
+from heedmap.attention.capture import Recording
+from heedmap.errors import InputError
+from heedmap.lessons import conventions, leakage, masks
+from heedmap.lessons.board import Board, Matrix
+from heedmap.lessons.conventions import CONVENTIONS, HIDDEN, VISIBLE, conversion, converted, holds, part_of
+from heedmap.lessons.masks import toy_batch
+from heedmap.lessons.operations import Cells, upright
+from heedmap.lessons.sentences import source_sentence, target_sentence, toy_transformer
+from heedmap.nn.seq2seq import Seq2Seq
+from heedmap.runs.translate import MAX_CHARACTERS
+from heedmap.sites import Site
 from ui.components.matrices.component import Notes
 from ui.lessons import shared
 from ui.lessons.shared import counted, listed, model_kind

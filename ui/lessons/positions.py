@@ -9,16 +9,16 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.lessons import positions
-from transformer.lessons.board import Board, Matrix, dimensions
-from transformer.lessons.inside import embedding_board
-from transformer.lessons.operations import product, upright
-from transformer.lessons.run import Run, in_float64
-from transformer.lessons.sentences import Sentence, source_sentence, toy_sentences, toy_transformer
-from transformer.nn.seq2seq import Seq2Seq
-from transformer.plots.charts import curves, grouped_bars
-from transformer.plots.export import plot_config
-from transformer.plots.labels import readable
+from heedmap.lessons import positions
+from heedmap.lessons.board import Board, Matrix, dimensions
+from heedmap.lessons.inside import embedding_board
+from heedmap.lessons.operations import product, upright
+from heedmap.lessons.run import Run, in_float64
+from heedmap.lessons.sentences import Sentence, source_sentence, toy_sentences, toy_transformer
+from heedmap.nn.seq2seq import Seq2Seq
+from heedmap.plots.charts import curves, grouped_bars
+from heedmap.plots.export import plot_config
+from heedmap.plots.labels import readable
 from ui.components.views import table_of_numbers
 from ui.lessons import shared
 from ui.lessons.shared import listed

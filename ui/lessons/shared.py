@@ -16,11 +16,11 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.lessons.board import Axes, Board, Matrix
-from transformer.lessons.operations import TERMS_SHOWN
-from transformer.lessons.sentences import MOST_WORDS, Sentence, toy_sentences
-from transformer.plots.canvas.views import About
-from transformer.plots.export import archive, harmless
+from heedmap.lessons.board import Axes, Board, Matrix
+from heedmap.lessons.operations import TERMS_SHOWN
+from heedmap.lessons.sentences import MOST_WORDS, Sentence, toy_sentences
+from heedmap.plots.canvas.views import About
+from heedmap.plots.export import archive, harmless
 from ui.components.matrices.component import Cell, matrices, readable
 from ui.shared import address
 from ui.shared.address import belong_to, choice, line, parameter, put, set_parameter, whole

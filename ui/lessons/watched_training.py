@@ -10,10 +10,10 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.plots import charts
-from transformer.plots.export import plot_config
-from transformer.training.snapshots import SCHEDULE, Measures, Snapshot, checkpoint, labels, texts
-from transformer.training.tasks import CHOICES, LAST_SEED, Settings
+from heedmap.plots import charts
+from heedmap.plots.export import plot_config
+from heedmap.training.snapshots import SCHEDULE, Measures, Snapshot, checkpoint, labels, texts
+from heedmap.training.tasks import CHOICES, LAST_SEED, Settings
 from ui.components.alignments.component import Moment, Panel, alignments
 from ui.lessons.shared import listed
 from ui.patches import session

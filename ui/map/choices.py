@@ -4,12 +4,12 @@ from functools import partial
 
 import streamlit as st
 
-from transformer import Checkpoint
-from transformer.explain.diagram import Node
-from transformer.plots.axes import Axis
-from transformer.runs.any_model import continues, sample_text
-from transformer.runs.continuing import mask_of
-from transformer.text.tokenizers import IdTokenizer
+from heedmap import Checkpoint
+from heedmap.explain.diagram import Node
+from heedmap.plots.axes import Axis
+from heedmap.runs.any_model import continues, sample_text
+from heedmap.runs.continuing import mask_of
+from heedmap.text.tokenizers import IdTokenizer
 from ui.components.map.component import ALL
 from ui.map.shown import Shown, continued, run_of
 from ui.shared import address, controls, subject, writing

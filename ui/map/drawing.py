@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer.explain.diagram import Diagram, Node, Shape
-from transformer.plots.axes import WORD_START
-from transformer.plots.labels import readable
+from heedmap.explain.diagram import Diagram, Node, Shape
+from heedmap.plots.axes import WORD_START
+from heedmap.plots.labels import readable
 from ui.components.map.component import ALL, Heads, MapSteps, Part, Row, Tower, sure_heads
 from ui.map.shown import MOST_DECIDED, Shown
 from ui.texts import language, plain

@@ -1,7 +1,7 @@
 """A part, opened: what it computes, this run's numbers, and the two ways on; what comes next; all parts as a table.
 
 The distribution at a step can be seen at another temperature: nothing is decoded again, the same logits are divided by
-it. What each layer would say is `transformer.explain.flow`.
+it. What each layer would say is `heedmap.explain.flow`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,12 +13,12 @@ import streamlit as st
 import torch
 from jaxtyping import Float
 
-from transformer import Checkpoint
-from transformer.attention.measures import entropy
-from transformer.explain.diagram import Node
-from transformer.plots.labels import readable
-from transformer.runs.any_model import Predictions
-from transformer.runs.continuing import chances
+from heedmap import Checkpoint
+from heedmap.attention.measures import entropy
+from heedmap.explain.diagram import Node
+from heedmap.plots.labels import readable
+from heedmap.runs.any_model import Predictions
+from heedmap.runs.continuing import chances
 from ui.components.map.component import Part
 from ui.map import choices
 from ui.map.drawing import Drawing

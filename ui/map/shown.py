@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from transformer import Checkpoint, ContinueOptions, DecodingOptions, Record
-from transformer.plots.axes import Axis
-from transformer.runs.any_model import MAX_POSITIONS, ModelRun, Predictions, numbers_of, predictions_of, run_any
-from transformer.runs.continuing import Continuation, mask_of
-from transformer.runs.flow import Flow, flow
-from transformer.runs.sequences.classify import classify
-from transformer.runs.translate import Translation
-from transformer.runs.what_if import with_words
-from transformer.text.beams import Candidate
+from heedmap import Checkpoint, ContinueOptions, DecodingOptions, Record
+from heedmap.plots.axes import Axis
+from heedmap.runs.any_model import MAX_POSITIONS, ModelRun, Predictions, numbers_of, predictions_of, run_any
+from heedmap.runs.continuing import Continuation, mask_of
+from heedmap.runs.flow import Flow, flow
+from heedmap.runs.sequences.classify import classify
+from heedmap.runs.translate import Translation
+from heedmap.runs.what_if import with_words
+from heedmap.text.beams import Candidate
 from ui.store import runs, store
 from ui.store.cache import cached_result
 from ui.store.refs import Revision

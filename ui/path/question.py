@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from transformer.errors import HeedmapError
-from transformer.lessons.board import Board, Matrix
-from transformer.messages import catalogue
-from transformer.teaching.answers import TRUTHS
-from transformer.teaching.case import Case, Live, judged
-from transformer.teaching.data import Question, Reads
-from transformer.teaching.handout import table_html
+from heedmap.errors import HeedmapError
+from heedmap.lessons.board import Board, Matrix
+from heedmap.messages import catalogue
+from heedmap.teaching.answers import TRUTHS
+from heedmap.teaching.case import Case, Live, judged
+from heedmap.teaching.data import Question, Reads
+from heedmap.teaching.handout import table_html
 from ui.components.matrices.component import Cell, matrices
 from ui.shared import address, controls
 from ui.store import store

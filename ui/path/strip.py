@@ -6,8 +6,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
 
-from transformer.teaching.data import Step, questions, steps
-from transformer.teaching.handout import qr
+from heedmap.teaching.data import Step, questions, steps
+from heedmap.teaching.handout import qr
 from ui.path.question import GUESS, SHOWN, is_open, panel
 from ui.shared import address
 from ui.shared.state import HIDE, LOCK, page_state

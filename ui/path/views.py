@@ -6,11 +6,11 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from transformer.errors import HeedmapError
-from transformer.messages import LANGUAGES
-from transformer.teaching.case import Table
-from transformer.teaching.data import questions, steps, terms
-from transformer.teaching.handout import Sheet, handout
+from heedmap.errors import HeedmapError
+from heedmap.messages import LANGUAGES
+from heedmap.teaching.case import Table
+from heedmap.teaching.data import questions, steps, terms
+from heedmap.teaching.handout import Sheet, handout
 from ui.path import strip
 from ui.path.question import GUESS, SHOWN, Asked, case, is_open, panel
 from ui.shared import address, controls

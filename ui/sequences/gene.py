@@ -10,17 +10,17 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.plots.canvas.views import About
-from transformer.runs.measures.held_out import THRESHOLDS, HeldOut, known_held_out
-from transformer.runs.sequences.scan import ScanPlan
-from transformer.runs.sequences.variants import CALLED, Change, Delta, changed_sites, deltas, read_changes
-from transformer.sequences.annotation import known_sites
-from transformer.sequences.hits import GFF3_START, Hit, bed, gff3, is_known, judged, place_of, site_of
-from transformer.sequences.lines import other_names
-from transformer.sequences.task import SequenceTask
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.errors import InputError
+from heedmap.messages import Message
+from heedmap.plots.canvas.views import About
+from heedmap.runs.measures.held_out import THRESHOLDS, HeldOut, known_held_out
+from heedmap.runs.sequences.scan import ScanPlan
+from heedmap.runs.sequences.variants import CALLED, Change, Delta, changed_sites, deltas, read_changes
+from heedmap.sequences.annotation import known_sites
+from heedmap.sequences.hits import GFF3_START, Hit, bed, gff3, is_known, judged, place_of, site_of
+from heedmap.sequences.lines import other_names
+from heedmap.sequences.task import SequenceTask
 from ui.components.tracks.component import Arrow, LetterAxis, Mark, Series, Stretch, Track, tracks
 from ui.sequences.scan import SHOWN, SITE, Job, Seen
 from ui.sequences.source import WINDOW, Brought, warn

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.runs.sequences.scan import ScanPlan, ScanTrack, find_hits, plan_scan
-from transformer.runs.sequences.variants import Delta
-from transformer.sequences.hits import Hit, Place
-from transformer.sequences.task import SequenceTask
-from transformer.sequences.tracks import intervals, track_line
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.runs.sequences.scan import ScanPlan, ScanTrack, find_hits, plan_scan
+from heedmap.runs.sequences.variants import Delta
+from heedmap.sequences.hits import Hit, Place
+from heedmap.sequences.task import SequenceTask
+from heedmap.sequences.tracks import intervals, track_line
 from ui.sequences.source import Brought
 from ui.shared.address import parameter
 from ui.store.progress import SlicedWork

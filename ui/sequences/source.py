@@ -12,16 +12,16 @@ import numpy as np
 import streamlit as st
 from jaxtyping import Float
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.runs.sequences.classify import Classification, Mutations, classifier, classify, mutations
-from transformer.safe.limits import MEGABYTE
-from transformer.sequences.annotation import FASTA_BEGINS, Annotation, Gene, beyond, genes_on, read_genes
-from transformer.sequences.fasta import FastaRecord, duplicates, fasta_of, label_of, parse_fasta, text_of
-from transformer.sequences.lines import other_names, shortened
-from transformer.sequences.region import Region, region_at, region_of
-from transformer.sequences.task import SequenceTask
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.errors import InputError
+from heedmap.messages import Message
+from heedmap.runs.sequences.classify import Classification, Mutations, classifier, classify, mutations
+from heedmap.safe.limits import MEGABYTE
+from heedmap.sequences.annotation import FASTA_BEGINS, Annotation, Gene, beyond, genes_on, read_genes
+from heedmap.sequences.fasta import FastaRecord, duplicates, fasta_of, label_of, parse_fasta, text_of
+from heedmap.sequences.lines import other_names, shortened
+from heedmap.sequences.region import Region, region_at, region_of
+from heedmap.sequences.task import SequenceTask
 from ui.shared.address import belong_to, line, parameter, put, set_parameter
 from ui.shared.controls import sentence
 from ui.shared.sequence import MAX_RECORDS, chosen_record, example_buttons, header_of, sequence_field

@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from transformer.attention.measures import rank_correlation
-from transformer.attention.notebook import axes_of
-from transformer.plots.canvas.views import About, Link
-from transformer.plots.logo import heights, letter_counts, logo
-from transformer.runs.sequences.classify import MAX_MUTATED, MOST_UNKNOWN, Classification, Mutations
-from transformer.sequences import tracks
-from transformer.sequences.task import SequenceTask
-from transformer.sequences.tracks import LetterTrack
+from heedmap.attention.measures import rank_correlation
+from heedmap.attention.notebook import axes_of
+from heedmap.plots.canvas.views import About, Link
+from heedmap.plots.logo import heights, letter_counts, logo
+from heedmap.runs.sequences.classify import MAX_MUTATED, MOST_UNKNOWN, Classification, Mutations
+from heedmap.sequences import tracks
+from heedmap.sequences.task import SequenceTask
+from heedmap.sequences.tracks import LetterTrack
 from ui.components.tracks.component import Stretch
 from ui.components.views import LARGEST_SIDE, all_heads_of_kinds, heatmap
 from ui.sequences import source

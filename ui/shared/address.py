@@ -42,7 +42,7 @@ from typing import Any, Literal, NoReturn
 
 import streamlit as st
 
-from transformer.messages import say
+from heedmap.messages import say
 from ui.shared.state import opened, page_state
 from ui.texts import as_text, plain, t
 

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 
 import streamlit as st
 
-from transformer.messages import words
-from transformer.plots.labels import readable, visible
-from transformer.text.beams import Step
+from heedmap.messages import words
+from heedmap.plots.labels import readable, visible
+from heedmap.text.beams import Step
 from ui.texts import as_html
 
 LEAST_SCALE = 0.5

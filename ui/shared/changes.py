@@ -8,12 +8,12 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import streamlit as st
 
-from transformer import Checkpoint, Intervention, Record
-from transformer.attention.interventions.value import OF_OUTPUTS, OF_ROWS, Donor, from_text, parts_of, ranges, to_text
-from transformer.errors import HeedmapError
-from transformer.plots.picture import Picture
-from transformer.runs.what_if import map_difference
-from transformer.sites import Site
+from heedmap import Checkpoint, Intervention, Record
+from heedmap.attention.interventions.value import OF_OUTPUTS, OF_ROWS, Donor, from_text, parts_of, ranges, to_text
+from heedmap.errors import HeedmapError
+from heedmap.plots.picture import Picture
+from heedmap.runs.what_if import map_difference
+from heedmap.sites import Site
 from ui.components.row_bars.component import row_bars
 from ui.components.views import LARGEST_SIDE, all_heads
 from ui.shared import controls

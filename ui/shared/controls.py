@@ -10,13 +10,13 @@ from typing import Any, Final, Literal, NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer import Checkpoint, DecodingOptions, Record, Translation
-from transformer.attention.measures import kinds_of, looked_through, strongest_head
-from transformer.errors import HeedmapError
-from transformer.messages import Message, catalogue
-from transformer.runs.sequences.classify import LETTERS_AT_ONCE
-from transformer.runs.translate import MAX_CHARACTERS
-from transformer.sites import Site
+from heedmap import Checkpoint, DecodingOptions, Record, Translation
+from heedmap.attention.measures import kinds_of, looked_through, strongest_head
+from heedmap.errors import HeedmapError
+from heedmap.messages import Message, catalogue
+from heedmap.runs.sequences.classify import LETTERS_AT_ONCE
+from heedmap.runs.translate import MAX_CHARACTERS
+from heedmap.sites import Site
 from ui.shared import subject
 from ui.shared.address import belong_to, choice, fixed, line, lines, parameter, put, stop, switch, tenths, whole
 from ui.shared.subject import MODEL, RECORD, SEQUENCE, TEXT, WORD

@@ -12,16 +12,16 @@ import streamlit as st
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from transformer import Record, Translation
-from transformer.attention.interventions.value import Intervention, to_text
-from transformer.attention.notebook import page
-from transformer.attention.record_files import ENDING
-from transformer.messages import say
-from transformer.plots.canvas.views import About
-from transformer.plots.export import archive, csv, file_name, file_names, table_csv
-from transformer.plots.picture import Picture
-from transformer.runs.any_model import ModelRun
-from transformer.sites import Site
+from heedmap import Record, Translation
+from heedmap.attention.interventions.value import Intervention, to_text
+from heedmap.attention.notebook import page
+from heedmap.attention.record_files import ENDING
+from heedmap.messages import say
+from heedmap.plots.canvas.views import About
+from heedmap.plots.export import archive, csv, file_name, file_names, table_csv
+from heedmap.plots.picture import Picture
+from heedmap.runs.any_model import ModelRun
+from heedmap.sites import Site
 from ui.shared.address import parameter
 from ui.shared.controls import MEAN, Selection
 from ui.store import store

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from transformer import Translation
-from transformer.attention.alignments import Head
-from transformer.attention.measures import strongest_head
-from transformer.runs.measures.head_agreement import HeadAgreement, head_agreement, known_agreement
-from transformer.runs.measures.importance import FILE, Importance
+from heedmap import Translation
+from heedmap.attention.alignments import Head
+from heedmap.attention.measures import strongest_head
+from heedmap.runs.measures.head_agreement import HeadAgreement, head_agreement, known_agreement
+from heedmap.runs.measures.importance import FILE, Importance
 from ui.store import atlases, store
 from ui.store.cache import cached
 from ui.store.refs import CheckpointRef, Revision

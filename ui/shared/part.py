@@ -10,8 +10,8 @@ from typing import NoReturn
 
 import streamlit as st
 
-from transformer.errors import HeedmapError
-from transformer.messages import speak
+from heedmap.errors import HeedmapError
+from heedmap.messages import speak
 from ui.shared import controls
 from ui.shared.address import PageEndError
 from ui.shared.state import opened, page_state

@@ -15,14 +15,14 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from transformer import AttentionMap, Record
-from transformer.attention.notebook import axes_of, kind_of, sites_of
-from transformer.explain.attribution.deletion import Deciding
-from transformer.messages import Message, language, say
-from transformer.plots.canvas.views import Grid, Known, Link, MapKind, Packed, Sides, SideTexts, SiteTexts, packed
-from transformer.plots.picture import UNSURE, Picture
-from transformer.runs.concurrency import forward_slot, letting_others
-from transformer.safe.limits import MEGABYTE
+from heedmap import AttentionMap, Record
+from heedmap.attention.notebook import axes_of, kind_of, sites_of
+from heedmap.explain.attribution.deletion import Deciding
+from heedmap.messages import Message, language, say
+from heedmap.plots.canvas.views import Grid, Known, Link, MapKind, Packed, Sides, SideTexts, SiteTexts, packed
+from heedmap.plots.picture import UNSURE, Picture
+from heedmap.runs.concurrency import forward_slot, letting_others
+from heedmap.safe.limits import MEGABYTE
 from ui.components import views
 from ui.components.shared.mounting import Local, post
 from ui.components.views import LARGEST_SIDE

@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 import streamlit as st
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.plots.canvas.views import About
-from transformer.runs.sequences.classify import Classification, Mutations
-from transformer.sequences.fasta import FastaRecord, parse_fasta
-from transformer.sequences.tracks import LetterTrack, folded
-from transformer.sites import Site
+from heedmap.checkpoint.checkpoint import Checkpoint
+from heedmap.errors import InputError
+from heedmap.plots.canvas.views import About
+from heedmap.runs.sequences.classify import Classification, Mutations
+from heedmap.sequences.fasta import FastaRecord, parse_fasta
+from heedmap.sequences.tracks import LetterTrack, folded
+from heedmap.sites import Site
 from ui.components.tracks.component import LetterAxis, Series, Stretch, Track, tracks
 from ui.shared import subject
 from ui.shared.address import belong_to, choice, fixed, lines, set_parameter
@@ -130,7 +130,7 @@ def pooling_note(run: Classification) -> None:
 
 
 def logo_panel(picture: str, caption: str, file_name: str) -> None:
-    """A sequence logo (`transformer.plots.logo`), which leaves as the SVG that it is."""
+    """A sequence logo (`heedmap.plots.logo`), which leaves as the SVG that it is."""
     st.image(picture, caption, width="stretch")
     save_button(as_text("SVG"), picture, f"{file_name}.svg", "image/svg+xml", key=f"{file_name}-svg")
 

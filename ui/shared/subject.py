@@ -13,8 +13,8 @@ from typing import Final
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.messages import LANGUAGES, catalogue
-from transformer.plots.axes import Axis
+from heedmap.messages import LANGUAGES, catalogue
+from heedmap.plots.axes import Axis
 from ui.shared import address
 from ui.shared.state import page_state
 from ui.store import live, store

@@ -9,12 +9,12 @@ from functools import partial
 
 import streamlit as st
 
-from transformer import Checkpoint, ContinueOptions
-from transformer.plots.axes import WORD_START
-from transformer.plots.labels import readable
-from transformer.runs.any_model import continues
-from transformer.runs.continuing import Continuation, NextToken, filled, hidden, mask_of
-from transformer.text.beams import Step
+from heedmap import Checkpoint, ContinueOptions
+from heedmap.plots.axes import WORD_START
+from heedmap.plots.labels import readable
+from heedmap.runs.any_model import continues
+from heedmap.runs.continuing import Continuation, NextToken, filled, hidden, mask_of
+from heedmap.text.beams import Step
 from ui.shared import address
 from ui.shared.files import bars, table
 from ui.shared.subject import MODEL

@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from transformer.atlas.corpus import MemoryCorpus
-from transformer.atlas.roles import FOLDER, line_of
-from transformer.atlas.run import Making
-from transformer.errors import InputError
-from transformer.messages import Message
+from heedmap.atlas.corpus import MemoryCorpus
+from heedmap.atlas.roles import FOLDER, line_of
+from heedmap.atlas.run import Making
+from heedmap.errors import InputError
+from heedmap.messages import Message
 from ui.store import store, user_folder
 from ui.store.cache import cached, in_session, session_store
 from ui.store.progress import SlicedWork
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Atlas:
-    """One atlas: the rows of its tables (see `transformer.atlas.result`), `run.json`, and when it was written (ns).
+    """One atlas: the rows of its tables (see `heedmap.atlas.result`), `run.json`, and when it was written (ns).
 
     A session's own was not, and names the checkpoint that it is of.
     """
@@ -163,8 +163,8 @@ def _stamp(folder: Path | None) -> int:
 @cached()
 def _read(folder: str, written: int) -> Atlas:
     """The tables in a folder; `written` changes with them."""
-    from transformer.atlas.result import OF_WINDOWS  # Parquet waits until an atlas is looked at
-    from transformer.atlas.roles import read_rows
+    from heedmap.atlas.result import OF_WINDOWS  # Parquet waits until an atlas is looked at
+    from heedmap.atlas.roles import read_rows
 
     place = Path(folder)
     heads, pairs, examples, words = (

@@ -23,8 +23,8 @@ from weakref import WeakValueDictionary, ref
 
 import streamlit as st
 
-from transformer.runs.memory import trim
-from transformer.safe.limits import MEGABYTE
+from heedmap.runs.memory import trim
+from heedmap.safe.limits import MEGABYTE
 from ui.store import limits, render_slots, session_resources, upload_guard
 from ui.store.refs import CheckpointRef, Revision
 from ui.store.sizes import Size, size_of

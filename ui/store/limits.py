@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.runs.memory import trim
-from transformer.safe.limits import MEGABYTE
+from heedmap.errors import CheckpointError
+from heedmap.messages import Message
+from heedmap.runs.memory import trim
+from heedmap.safe.limits import MEGABYTE
 
 try:
     import resource

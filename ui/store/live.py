@@ -21,12 +21,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transformer import Axis, intervening, recording
-from transformer.attention.interventions.value import from_text
-from transformer.attention.record_files.fields import MOST_POSITIONS
-from transformer.checkpoint.worker.pool import PATIENCE_SECONDS, Queue
-from transformer.errors import HeedmapError, InputError
-from transformer.runs.any_model import ModelRun
+import heedmap
+from heedmap import Axis, intervening, recording
+from heedmap.attention.interventions.value import from_text
+from heedmap.attention.record_files.fields import MOST_POSITIONS
+from heedmap.checkpoint.worker.pool import PATIENCE_SECONDS, Queue
+from heedmap.errors import HeedmapError, InputError
+from heedmap.runs.any_model import ModelRun
 from ui.store import limits, render_slots
 from ui.store.cache import in_session
 
@@ -232,7 +233,8 @@ _LIBRARIES = tuple(
     f"{folder}{os.sep}"
     for folder in (
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        *(Path(__file__).parents[2] / name for name in ("ui", "transformer")),
+        Path(__file__).parents[1],
+        *heedmap.__path__,
     )
 )
 """Where code lies that is not the user's."""

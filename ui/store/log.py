@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 
-from transformer.errors import CheckpointError, HeedmapError
+from heedmap.errors import CheckpointError, HeedmapError
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 LEVEL, TEXTS = "HEEDMAP_LOG", "HEEDMAP_LOG_TEXT"

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from transformer.errors import HeedmapError
-from transformer.explain.attribution.deletion import untold
-from transformer.runs.concurrency import LONG, turns
+from heedmap.errors import HeedmapError
+from heedmap.explain.attribution.deletion import untold
+from heedmap.runs.concurrency import LONG, turns
 from ui.store import render_slots
 from ui.store.cache import cached_result
 from ui.texts import as_text, t

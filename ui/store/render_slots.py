@@ -1,7 +1,7 @@
 """Scripts take turns.
 
 Each action of a user is a run of the script in a thread of its own, and all of them share one interpreter: the more of
-them run at once, the fewer are done in a second. So few go on at a time (`transformer.runs.concurrency.turns`), and the
+them run at once, the fewer are done in a second. So few go on at a time (`heedmap.runs.concurrency.turns`), and the
 others wait for theirs.
 
 A turn is for drawing. Whoever computes something that takes its time, or waits for what another run computes, gives the
@@ -20,9 +20,9 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer.checkpoint.worker.pool import WORKERS
-from transformer.checkpoint.worker.template import Host
-from transformer.runs.concurrency import AT_ONCE, LOOK, turns
+from heedmap.checkpoint.worker.pool import WORKERS
+from heedmap.checkpoint.worker.template import Host
+from heedmap.runs.concurrency import AT_ONCE, LOOK, turns
 from ui.patches import session
 from ui.texts import t
 

@@ -11,16 +11,16 @@ from functools import partial
 import streamlit as st
 import torch
 
-from transformer import Attribution, Checkpoint, DecodingOptions, Translation, follow, intervening, translate
-from transformer.attention.interventions.value import from_text
-from transformer.checkpoint.checkpoint import device_here
-from transformer.explain.attribution.deletion import Deciding
-from transformer.explain.attribution.methods import METHODS
-from transformer.runs.any_model import ModelRun, pace, read, run_any
-from transformer.runs.attribution import cost
-from transformer.runs.attribution import deciding as deciding_words
-from transformer.runs.continuing import Continuation, ContinueOptions, Gap, continue_text, fill
-from transformer.runs.pace import MEGABYTE, Cost, refuse_large
+from heedmap import Attribution, Checkpoint, DecodingOptions, Translation, follow, intervening, translate
+from heedmap.attention.interventions.value import from_text
+from heedmap.checkpoint.checkpoint import device_here
+from heedmap.explain.attribution.deletion import Deciding
+from heedmap.explain.attribution.methods import METHODS
+from heedmap.runs.any_model import ModelRun, pace, read, run_any
+from heedmap.runs.attribution import cost
+from heedmap.runs.attribution import deciding as deciding_words
+from heedmap.runs.continuing import Continuation, ContinueOptions, Gap, continue_text, fill
+from heedmap.runs.pace import MEGABYTE, Cost, refuse_large
 from ui.store import limits, store
 from ui.store.cache import MODELS, cached
 from ui.store.progress import Label, name_of, paced, with_progress

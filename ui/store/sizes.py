@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from transformer.runs.memory import OWN_PAGES
+from heedmap.runs.memory import OWN_PAGES
 
 SMALL = 4096
 """Bytes below which a buffer is only added up: what is worth sharing is larger."""

@@ -18,20 +18,20 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 
-from transformer import Checkpoint, distribution
-from transformer import load as load_ours
-from transformer.checkpoint.foreign.bundle import Bundle, is_vocabulary
-from transformer.checkpoint.foreign.bundle import bundle as bundled
-from transformer.checkpoint.huggingface.model import HUGGING_FACE
-from transformer.checkpoint.load import listed_architecture, read, vocabulary_files
-from transformer.checkpoint.ours import folder as ours
-from transformer.checkpoint.weight_files import CONFIG, WEIGHTS, find_files
-from transformer.checkpoint.worker import isolated
-from transformer.errors import CheckpointError, HeedmapError
-from transformer.messages import Message
-from transformer.runs.any_model import ModelRun
-from transformer.safe.contents import Contents, fingerprint_of
-from transformer.safe.limits import DEFAULT_LIMITS, check_inside
+from heedmap import Checkpoint, distribution
+from heedmap import load as load_ours
+from heedmap.checkpoint.foreign.bundle import Bundle, is_vocabulary
+from heedmap.checkpoint.foreign.bundle import bundle as bundled
+from heedmap.checkpoint.huggingface.model import HUGGING_FACE
+from heedmap.checkpoint.load import listed_architecture, read, vocabulary_files
+from heedmap.checkpoint.ours import folder as ours
+from heedmap.checkpoint.weight_files import CONFIG, WEIGHTS, find_files
+from heedmap.checkpoint.worker import isolated
+from heedmap.errors import CheckpointError, HeedmapError
+from heedmap.messages import Message
+from heedmap.runs.any_model import ModelRun
+from heedmap.safe.contents import Contents, fingerprint_of
+from heedmap.safe.limits import DEFAULT_LIMITS, check_inside
 from ui.store import log, session_resources, uploads, user_folder
 from ui.store.cache import MODELS, cached
 from ui.store.refs import Answers, CheckpointRef, RefSource, Revision, once, stamp_of, stamp_of_folder

@@ -11,11 +11,11 @@ from io import BytesIO
 from threading import Condition, Thread
 from typing import NamedTuple
 
-from transformer.distribution import CHECKPOINTS
-from transformer.runs.concurrency import LONG, turns
-from transformer.safe.limits import MEGABYTE
-from transformer.training.snapshots import KEPT_RUNS, SCHEDULE, Child, Snapshot, checkpoint, unpacked
-from transformer.training.tasks import Settings
+from heedmap.distribution import CHECKPOINTS
+from heedmap.runs.concurrency import LONG, turns
+from heedmap.safe.limits import MEGABYTE
+from heedmap.training.snapshots import KEPT_RUNS, SCHEDULE, Child, Snapshot, checkpoint, unpacked
+from heedmap.training.tasks import Settings
 from ui.store import log, uploads
 from ui.store.cache import cached, session_store
 

@@ -16,8 +16,8 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from transformer.errors import CheckpointError
-from transformer.safe.limits import MEGABYTE
+from heedmap.errors import CheckpointError
+from heedmap.safe.limits import MEGABYTE
 from ui.patches import session
 from ui.store import limits
 from ui.store.session_resources import HOUSEKEEPER, SessionResources, mine

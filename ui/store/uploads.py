@@ -19,16 +19,16 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
-from transformer import Record
-from transformer.attention.record_files import is_record
-from transformer.checkpoint import weight_files
-from transformer.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
-from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES
-from transformer.checkpoint.worker import isolated
-from transformer.errors import CheckpointError
-from transformer.runs.any_model import ModelRun
-from transformer.safe.limits import ReadLimits
-from transformer.safe.zips import KEPT, ZIP_ENDING, PrivateFolder, check_room, is_kept
+from heedmap import Record
+from heedmap.attention.record_files import is_record
+from heedmap.checkpoint import weight_files
+from heedmap.checkpoint.foreign.bundle import Bundle, bundle, is_vocabulary
+from heedmap.checkpoint.weight_files import CONFIG, CONFIG_BYTES
+from heedmap.checkpoint.worker import isolated
+from heedmap.errors import CheckpointError
+from heedmap.runs.any_model import ModelRun
+from heedmap.safe.limits import ReadLimits
+from heedmap.safe.zips import KEPT, ZIP_ENDING, PrivateFolder, check_room, is_kept
 from ui.store import limits, session_resources, upload_guard
 from ui.store.limits import SERVER, SESSION, UPLOAD
 from ui.store.refs import CheckpointRef, RefSource

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from transformer.attention.record_files import is_record
-from transformer.checkpoint.weight_files import ENDINGS
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.safe.limits import check_inside
+from heedmap.attention.record_files import is_record
+from heedmap.checkpoint.weight_files import ENDINGS
+from heedmap.errors import CheckpointError
+from heedmap.messages import Message
+from heedmap.safe.limits import check_inside
 from ui.store import limits
 from ui.store.refs import CheckpointRef, RefSource
 

@@ -6,20 +6,20 @@ from typing import cast
 import numpy as np
 import streamlit as st
 
-from transformer import AttentionMap, Attribution, Checkpoint, Record, Translation
-from transformer.attention.measures import rank_correlation, sites_of
-from transformer.errors import HeedmapError
-from transformer.explain.attribution.methods import METHODS, defined
-from transformer.messages import Message, words
-from transformer.plots.axes import Axis
-from transformer.plots.beams import beam_tree
-from transformer.plots.canvas.views import Known, Link, Sides, SideTexts
-from transformer.plots.export import PLOT_CONFIG, csv
-from transformer.plots.labels import readable
-from transformer.plots.picture import Picture, Quantity
-from transformer.runs.measures import faithfulness
-from transformer.runs.measures.faithfulness import Faithfulness
-from transformer.sites import Site
+from heedmap import AttentionMap, Attribution, Checkpoint, Record, Translation
+from heedmap.attention.measures import rank_correlation, sites_of
+from heedmap.errors import HeedmapError
+from heedmap.explain.attribution.methods import METHODS, defined
+from heedmap.messages import Message, words
+from heedmap.plots.axes import Axis
+from heedmap.plots.beams import beam_tree
+from heedmap.plots.canvas.views import Known, Link, Sides, SideTexts
+from heedmap.plots.export import PLOT_CONFIG, csv
+from heedmap.plots.labels import readable
+from heedmap.plots.picture import Picture, Quantity
+from heedmap.runs.measures import faithfulness
+from heedmap.runs.measures.faithfulness import Faithfulness
+from heedmap.sites import Site
 from ui.components.views import bitext
 from ui.shared import controls, heads, record_views, subject
 from ui.shared.address import belong_to, choice, parameter, put, set_parameter, whole

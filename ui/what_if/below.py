@@ -11,16 +11,16 @@ import pandas as pd
 import streamlit as st
 from jaxtyping import Float
 
-from transformer import Intervention, Record, Translation
-from transformer.errors import HeedmapError
-from transformer.messages import words
-from transformer.plots.axes import Axis
-from transformer.plots.charts import curves
-from transformer.plots.export import plot_config
-from transformer.plots.picture import Picture, Quantity
-from transformer.runs.measures import importance as measures
-from transformer.runs.what_if import LogOdds, for_nobody, parting, refuse_other_places
-from transformer.sites import Site
+from heedmap import Intervention, Record, Translation
+from heedmap.errors import HeedmapError
+from heedmap.messages import words
+from heedmap.plots.axes import Axis
+from heedmap.plots.charts import curves
+from heedmap.plots.export import plot_config
+from heedmap.plots.picture import Picture, Quantity
+from heedmap.runs.measures import importance as measures
+from heedmap.runs.what_if import LogOdds, for_nobody, parting, refuse_other_places
+from heedmap.sites import Site
 from ui.components.views import table_of_numbers
 from ui.shared import changes, controls
 from ui.shared.address import named, parameter, switch

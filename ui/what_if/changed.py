@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from transformer import ContinueOptions, DecodingOptions, Translation, intervening, translate
-from transformer.attention.interventions.value import Donor, from_text, to_text
-from transformer.runs.any_model import ModelRun
-from transformer.runs.continuing import reread
-from transformer.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
-from transformer.runs.what_if import (
+from heedmap import ContinueOptions, DecodingOptions, Translation, intervening, translate
+from heedmap.attention.interventions.value import Donor, from_text, to_text
+from heedmap.runs.any_model import ModelRun
+from heedmap.runs.continuing import reread
+from heedmap.runs.sequences.classify import LETTERS_AT_ONCE, Classification, classify
+from heedmap.runs.what_if import (
     LogOdds,
     SameTarget,
     donor_odds,

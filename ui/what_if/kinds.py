@@ -9,20 +9,20 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer import Checkpoint, ContinueOptions, DecodingOptions, Record, Translation
-from transformer.attention.interventions.value import to_text
-from transformer.checkpoint.checkpoint import ChangedExample
-from transformer.errors import CheckpointError
-from transformer.nn.protocols import written_length
-from transformer.plots.canvas.views import About
-from transformer.plots.labels import readable
-from transformer.runs import what_if
-from transformer.runs.any_model import ModelRun, continues, sample_text
-from transformer.runs.continuing import Continuation, mask_of, parting
-from transformer.runs.sequences.classify import Classification, classifier, read
-from transformer.runs.translate import MAX_CHARACTERS
-from transformer.sequences.fasta import parse_fasta
-from transformer.text.tokenizers import IdTokenizer
+from heedmap import Checkpoint, ContinueOptions, DecodingOptions, Record, Translation
+from heedmap.attention.interventions.value import to_text
+from heedmap.checkpoint.checkpoint import ChangedExample
+from heedmap.errors import CheckpointError
+from heedmap.nn.protocols import written_length
+from heedmap.plots.canvas.views import About
+from heedmap.plots.labels import readable
+from heedmap.runs import what_if
+from heedmap.runs.any_model import ModelRun, continues, sample_text
+from heedmap.runs.continuing import Continuation, mask_of, parting
+from heedmap.runs.sequences.classify import Classification, classifier, read
+from heedmap.runs.translate import MAX_CHARACTERS
+from heedmap.sequences.fasta import parse_fasta
+from heedmap.text.tokenizers import IdTokenizer
 from ui.shared import address, controls, heads, record_views, sequence, subject, writing
 from ui.shared import changes as changes_
 from ui.shared.bars import signed

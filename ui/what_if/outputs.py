@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from transformer import Checkpoint
-from transformer.attention.interventions.value import to_text
-from transformer.plots.labels import readable
-from transformer.runs import what_if
-from transformer.runs.any_model import ModelRun, numbers_of, predictions_of
-from transformer.runs.continuing import gap_effects, mask_of
+from heedmap import Checkpoint
+from heedmap.attention.interventions.value import to_text
+from heedmap.plots.labels import readable
+from heedmap.runs import what_if
+from heedmap.runs.any_model import ModelRun, numbers_of, predictions_of
+from heedmap.runs.continuing import gap_effects, mask_of
 from ui.shared import address
 from ui.shared.bars import signed
 from ui.shared.files import Provenance, bars, table

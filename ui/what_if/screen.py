@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer import Checkpoint, Record
-from transformer.checkpoint.checkpoint import ChangedExample
-from transformer.errors import HeedmapError
-from transformer.runs.measures.importance import WHOLE, mean_against_zero
+from heedmap import Checkpoint, Record
+from heedmap.checkpoint.checkpoint import ChangedExample
+from heedmap.errors import HeedmapError
+from heedmap.runs.measures.importance import WHOLE, mean_against_zero
 from ui.shared import address, controls, files
 from ui.shared import changes as changes_
 from ui.shared.changes import CHANGES, DONOR, OFF, Changes, Group

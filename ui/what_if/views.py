@@ -6,13 +6,13 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from transformer import Translation
-from transformer.messages import words
-from transformer.plots.axes import Axis
-from transformer.plots.labels import readable
-from transformer.runs.what_if import OF_SOURCE, ClassEffect, StepEffect, Word, aligned_words, for_nobody
-from transformer.sites import Site
-from transformer.text.beams import Step
+from heedmap import Translation
+from heedmap.messages import words
+from heedmap.plots.axes import Axis
+from heedmap.plots.labels import readable
+from heedmap.runs.what_if import OF_SOURCE, ClassEffect, StepEffect, Word, aligned_words, for_nobody
+from heedmap.sites import Site
+from heedmap.text.beams import Step
 from ui.shared import changes as changes_
 from ui.shared import subject
 from ui.shared.address import belong_to, whole

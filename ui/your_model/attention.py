@@ -10,14 +10,14 @@ import numpy as np
 import streamlit as st
 from jaxtyping import Float
 
-from transformer import Checkpoint, DecodingOptions, Record
-from transformer.attention.record import AttentionMap
-from transformer.attention.zoom import Zoom
-from transformer.errors import CheckpointError
-from transformer.plots.canvas.views import About, AxesTexts
-from transformer.plots.export import csv
-from transformer.plots.labels import readable
-from transformer.runs.any_model import (
+from heedmap import Checkpoint, DecodingOptions, Record
+from heedmap.attention.record import AttentionMap
+from heedmap.attention.zoom import Zoom
+from heedmap.errors import CheckpointError
+from heedmap.plots.canvas.views import About, AxesTexts
+from heedmap.plots.export import csv
+from heedmap.plots.labels import readable
+from heedmap.runs.any_model import (
     MAX_POSITIONS,
     ModelRun,
     Predictions,
@@ -27,12 +27,12 @@ from transformer.runs.any_model import (
     read,
     sample_text,
 )
-from transformer.runs.concurrency import forward_slot, letting_others
-from transformer.runs.continuing import mask_of
-from transformer.runs.translate import Translation
-from transformer.safe.contents import shape_text
-from transformer.sequences.task import SequenceTask
-from transformer.text.tokenizers import IdTokenizer
+from heedmap.runs.concurrency import forward_slot, letting_others
+from heedmap.runs.continuing import mask_of
+from heedmap.runs.translate import Translation
+from heedmap.safe.contents import shape_text
+from heedmap.sequences.task import SequenceTask
+from heedmap.text.tokenizers import IdTokenizer
 from ui.components.views import LARGEST_SIDE, all_heads, heatmap_window
 from ui.shared import address, controls, files, record_views, writing
 from ui.shared.controls import MEAN, MOST_LISTED, kind_name, kinds, layer_and_head

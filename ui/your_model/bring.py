@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import streamlit as st
 
-from transformer import Checkpoint
-from transformer.attention.record_files import ENDING, is_record
-from transformer.checkpoint.foreign.report import RECORD_FILE, Report
-from transformer.errors import CheckpointError, HeedmapError
-from transformer.messages import Message
-from transformer.runs.any_model import continues
-from transformer.runs.continuing import mask_of
-from transformer.safe.contents import shape_text
-from transformer.safe.limits import MEGABYTE
-from transformer.safe.zips import free_bytes
+from heedmap import Checkpoint
+from heedmap.attention.record_files import ENDING, is_record
+from heedmap.checkpoint.foreign.report import RECORD_FILE, Report
+from heedmap.errors import CheckpointError, HeedmapError
+from heedmap.messages import Message
+from heedmap.runs.any_model import continues
+from heedmap.runs.continuing import mask_of
+from heedmap.safe.contents import shape_text
+from heedmap.safe.limits import MEGABYTE
+from heedmap.safe.zips import free_bytes
 from ui.shared import address, controls, subject
 from ui.shared.files import save_button, table
 from ui.store import limits, live, store, upload_guard, uploads, user_folder
@@ -33,7 +33,7 @@ ORDER = (RefSource.UPLOAD, RefSource.USER_FOLDER, RefSource.SHIPPED)
 """The user's own checkpoints stand first in this page's lists."""
 
 RECORD_IT: Final = """\
-from transformer import recording
+from heedmap import recording
 with recording(model) as seen: model(x)
 seen.record().save("run.heedmap")"""
 

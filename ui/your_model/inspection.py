@@ -9,16 +9,16 @@ from typing import Any
 import streamlit as st
 from torch import Tensor
 
-from transformer import Checkpoint
-from transformer.checkpoint.inspect import Inspection, inspect_contents
-from transformer.checkpoint.worker import isolated
-from transformer.errors import HeedmapError, InputError
-from transformer.messages import Message
-from transformer.runs.check import Check, check_contents
-from transformer.runs.concurrency import forward_slot, letting_others
-from transformer.safe.arrays import ARRAY_LIMITS
-from transformer.safe.contents import Contents, shape_text
-from transformer.safe.limits import MEGABYTE
+from heedmap import Checkpoint
+from heedmap.checkpoint.inspect import Inspection, inspect_contents
+from heedmap.checkpoint.worker import isolated
+from heedmap.errors import HeedmapError, InputError
+from heedmap.messages import Message
+from heedmap.runs.check import Check, check_contents
+from heedmap.runs.concurrency import forward_slot, letting_others
+from heedmap.safe.arrays import ARRAY_LIMITS
+from heedmap.safe.contents import Contents, shape_text
+from heedmap.safe.limits import MEGABYTE
 from ui.shared import controls
 from ui.shared.files import table
 from ui.store import store, upload_guard
@@ -85,7 +85,7 @@ EXPECTED, CHECKS, KEPT = "expected", "check", 4
 """Files of what is expected, and checks, that a session keeps."""
 
 RECIPE = """import torch
-from transformer import recording
+from heedmap import recording
 
 model.double().eval()
 with torch.no_grad(), recording(model) as seen:

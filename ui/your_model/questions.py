@@ -5,9 +5,9 @@ from typing import Any
 
 import streamlit as st
 
-from transformer.checkpoint.foreign.bundle import Bundle
-from transformer.checkpoint.foreign.report import Question, Report
-from transformer.messages import say
+from heedmap.checkpoint.foreign.bundle import Bundle
+from heedmap.checkpoint.foreign.report import Question, Report
+from heedmap.messages import say
 from ui.store import store
 from ui.texts import as_text, plain, t
 

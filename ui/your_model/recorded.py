@@ -7,14 +7,14 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from transformer import Record
-from transformer.attention.interventions.value import to_text
-from transformer.attention.measures import some_heads
-from transformer.errors import RecordError
-from transformer.messages import Message
-from transformer.plots.picture import UNSURE, Picture, Quantity
-from transformer.runs.any_model import MAX_POSITIONS, ModelRun
-from transformer.runs.what_if import map_difference
+from heedmap import Record
+from heedmap.attention.interventions.value import to_text
+from heedmap.attention.measures import some_heads
+from heedmap.errors import RecordError
+from heedmap.messages import Message
+from heedmap.plots.picture import UNSURE, Picture, Quantity
+from heedmap.runs.any_model import MAX_POSITIONS, ModelRun
+from heedmap.runs.what_if import map_difference
 from ui.shared import address, changes, controls, files, record_views
 from ui.shared.files import Provenance, head_prefix
 from ui.store import live, store

@@ -11,10 +11,10 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from transformer.attention.capture import recording, watch
-from transformer.attention.interventions.value import ACTIONS, Donor, Intervention
-from transformer.nn.masks import Mask
-from transformer.nn.seq2seq import Seq2Seq, preset
+from heedmap.attention.capture import recording, watch
+from heedmap.attention.interventions.value import ACTIONS, Donor, Intervention
+from heedmap.nn.masks import Mask
+from heedmap.nn.seq2seq import Seq2Seq, preset
 
 Numbers = list[float]
 

@@ -19,6 +19,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from heedmap.attention.capture import recording, watch
+from heedmap.attention.interventions.edits import intervening
+from heedmap.attention.interventions.value import Intervention
+from heedmap.errors import InputError
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.nn.search import DecodingOptions, decode
+from heedmap.nn.stacks import Encoder, EncoderConfig
 from tests.attention.interventions.by_hand import (
     DIALECTS,
     FIELDS,
@@ -36,13 +43,6 @@ from tests.attention.interventions.by_hand import (
 )
 from tests.classifiers import sequence_checkpoint
 from tests.waiting import PATIENCE
-from transformer.attention.capture import recording, watch
-from transformer.attention.interventions.edits import intervening
-from transformer.attention.interventions.value import Intervention
-from transformer.errors import InputError
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.nn.search import DecodingOptions, decode
-from transformer.nn.stacks import Encoder, EncoderConfig
 
 PART: dict[str, Any] = dict(heads=(0, 2), queries=(1, 3))
 

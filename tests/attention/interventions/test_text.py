@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heedmap.attention.interventions.value import MOST_PARTS, Intervention, from_text, to_text
+from heedmap.errors import InputError
 from tests.attention.interventions.by_hand import FIELDS, donor, made_of
-from transformer.attention.interventions.value import MOST_PARTS, Intervention, from_text, to_text
-from transformer.errors import InputError
 
 NUMBERS = st.lists(st.floats(-1e9, 1e9, allow_subnormal=True), min_size=1, max_size=5)
 

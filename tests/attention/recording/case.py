@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from heedmap import Intervention, intervening, recording
 from tests.attention.interventions.by_hand import output_by_hand, row_by_hand
-from transformer import Intervention, intervening, recording
 
 M = TypeVar("M", bound=nn.Module)
 

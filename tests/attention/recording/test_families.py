@@ -8,8 +8,8 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from heedmap import Intervention, intervening, recording
 from tests.attention.recording.case import assert_seen, nothing_left
-from transformer import Intervention, intervening, recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from heedmap import InputError, Intervention, Site, intervening, recording
 from tests.attention.recording.case import Brute, Case, assert_close, built, by_brute_force, changed_run, recorded, run
 from tests.attention.recording.modules import NAMES
-from transformer import InputError, Intervention, Site, intervening, recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
 

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from heedmap import Axis, Intervention, Record, RecordError, intervening, recording
+from heedmap.attention.softmax_inputs import AttentionInputs
+from heedmap.attention.tables import RelativeBias
+from heedmap.nn import fused
 from tests.attention.recording.case import assert_seen, softmax, watched
-from transformer import Axis, Intervention, Record, RecordError, intervening, recording
-from transformer.attention.softmax_inputs import AttentionInputs
-from transformer.attention.tables import RelativeBias
-from transformer.nn import fused
 
 HEADS, QUERIES, KEYS, WIDTH = 2, 3, 5, 4
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from heedmap import recording
 from tests.attention.recording.case import (
     MODES,
     Brute,
@@ -30,7 +31,6 @@ from tests.attention.recording.case import (
 from tests.attention.recording.modules import NAMES
 from tests.attention.recording.modules.decoders import NanoGPT
 from tests.waiting import PATIENCE
-from transformer import recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import create_block_mask
 
+from heedmap import CheckpointError, Record, recording
 from tests.attention.recording.case import Lambda, assert_seen, softmax, watched
-from transformer import CheckpointError, Record, recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
 

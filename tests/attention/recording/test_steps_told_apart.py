@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from heedmap import Intervention, intervening, recording
 from tests.attention.recording.case import Lambda, assert_seen, causal, dots, joined, ready, softmax, split
-from transformer import Intervention, intervening, recording
 
 pytestmark = pytest.mark.usefixtures("in_doubles")
 

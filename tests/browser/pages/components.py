@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import streamlit as st
 
+from heedmap.messages import speaking
 from tests.browser.pages.sample import HOSTILE, alignment_moments, attention, lines_sent, product_board
-from transformer.messages import speaking
 from ui.components.alignments.component import alignments
 from ui.components.matrices.component import Cell, matrices
 from ui.components.shared.mounting import CanvasComponent

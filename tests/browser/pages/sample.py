@@ -3,8 +3,8 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
-from transformer.lessons.board import Board, Matrix
-from transformer.lessons.operations import product
+from heedmap.lessons.board import Board, Matrix
+from heedmap.lessons.operations import product
 from ui.components.alignments.component import Moment, Panel
 
 HOSTILE = (

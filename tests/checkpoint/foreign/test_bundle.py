@@ -13,21 +13,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.checkpoint.originals.common import scramble
-from tests.checkpoint.originals.drawn import fork
-from tests.checkpoint.originals.torch_modules import translator
-from tests.checkpoint.references import REFERENCE, heads, reference_file
-from tests.safe import hostile
-from transformer import attention_maps, load, report
-from transformer.checkpoint.foreign.bundle import Bundle, bundle, read_vocabulary
-from transformer.checkpoint.foreign.vocabularies import sample_ids, with_ids
-from transformer.checkpoint.weight_files import parts_of
-from transformer.errors import CheckpointError, InputError
-from transformer.runs.any_model import run_any
-from transformer.safe.limits import DEFAULT_LIMITS
-from transformer.sequences.task import SequenceTask
-from transformer.text.base import Tokenizer
-from transformer.text.tokenizers import (
+from heedmap import attention_maps, load, report
+from heedmap.checkpoint.foreign.bundle import Bundle, bundle, read_vocabulary
+from heedmap.checkpoint.foreign.vocabularies import sample_ids, with_ids
+from heedmap.checkpoint.weight_files import parts_of
+from heedmap.errors import CheckpointError, InputError
+from heedmap.runs.any_model import run_any
+from heedmap.safe.limits import DEFAULT_LIMITS
+from heedmap.sequences.task import SequenceTask
+from heedmap.text.base import Tokenizer
+from heedmap.text.tokenizers import (
     IdTokenizer,
     SpecialIds,
     TextTokenizer,
@@ -35,6 +30,11 @@ from transformer.text.tokenizers import (
     find_special_ids,
     train_tokenizer,
 )
+from tests.checkpoint.originals.common import scramble
+from tests.checkpoint.originals.drawn import fork
+from tests.checkpoint.originals.torch_modules import translator
+from tests.checkpoint.references import REFERENCE, heads, reference_file
+from tests.safe import hostile
 
 ANNOTATED = reference_file("annotated")
 SOURCE_WORDS = ["<pad>", "<unk>", "</s>", "<s>", *(f"word{i}" for i in range(27))]

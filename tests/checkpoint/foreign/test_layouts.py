@@ -18,21 +18,21 @@ import transformers
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from heedmap import attention_maps, load, report, translate
+from heedmap.errors import CheckpointError, InputError
+from heedmap.nn.search import DecodingOptions
+from heedmap.plots.charts import heatmap
+from heedmap.plots.export import csv
+from heedmap.plots.picture import UNSURE
+from heedmap.plots.theme import LIGHT
+from heedmap.runs.any_model import run_any
+from heedmap.runs.corpus import translate_lines
+from heedmap.text.tokenizers import IdTokenizer, SpecialIds, VocabularyTokenizer
 from tests.checkpoint.originals import drawn, torch_modules
 from tests.checkpoint.originals.common import Maps, same, scramble, table
 from tests.checkpoint.originals.drawn import IDS, Drawn, Fork, Sizes, fork
 from tests.checkpoint.originals.torch_modules import Around, translator
 from tests.checkpoint.references import REFERENCE, heads, reference_file
-from transformer import attention_maps, load, report, translate
-from transformer.errors import CheckpointError, InputError
-from transformer.nn.search import DecodingOptions
-from transformer.plots.charts import heatmap
-from transformer.plots.export import csv
-from transformer.plots.picture import UNSURE
-from transformer.plots.theme import LIGHT
-from transformer.runs.any_model import run_any
-from transformer.runs.corpus import translate_lines
-from transformer.text.tokenizers import IdTokenizer, SpecialIds, VocabularyTokenizer
 
 Made = tuple[Any, Maps, tuple[Tensor, ...], dict[str, Any]]
 """What is saved, what the original computes, what it reads, and the answers about it."""

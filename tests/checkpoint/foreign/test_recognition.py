@@ -14,18 +14,18 @@ import torch
 from safetensors.torch import save_model
 from torch import nn
 
+from heedmap import attention_maps, load, recording
+from heedmap.checkpoint import report
+from heedmap.checkpoint.foreign.layouts.torch_layers import UNTOLD
+from heedmap.checkpoint.foreign.report import Questionnaire, Report
+from heedmap.errors import CheckpointError
+from heedmap.lessons.leakage import leak_test
+from heedmap.messages import say, speaking
+from heedmap.runs.check import check
 from tests.checkpoint.originals.common import attend, same, scramble
 from tests.checkpoint.originals.drawn import Drawn, Sizes, annotated
 from tests.checkpoint.originals.torch_modules import translator
 from tests.checkpoint.references import LAYOUTS, ONE_FILE, REFERENCE, heads, model, reference_file, weights
-from transformer import attention_maps, load, recording
-from transformer.checkpoint import report
-from transformer.checkpoint.foreign.layouts.torch_layers import UNTOLD
-from transformer.checkpoint.foreign.report import Questionnaire, Report
-from transformer.errors import CheckpointError
-from transformer.lessons.leakage import leak_test
-from transformer.messages import say, speaking
-from transformer.runs.check import check
 
 IDS = [[3, 4, 1, 2, 4, 1, 3]]
 
@@ -323,7 +323,7 @@ def test_a_refusal_names_what_was_found_and_gives_three_lines_that_are_python(tm
     assert {"3 layers at blocks", "the number of heads is not told"} <= set(found.reasons)
     assert "attention is torch.nn.MultiheadAttention (in_proj_weight)" in found.reasons
     first, second, third = found.record
-    assert first == "from transformer import recording"
+    assert first == "from heedmap import recording"
     assert second == "with recording(model) as seen: model(inputs)"
     assert third == "seen.record(model='my vit').save(\"run.heedmap\")"
     assert ast.parse("\n".join(found.record))

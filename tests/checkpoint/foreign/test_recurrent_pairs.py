@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from heedmap import load, report, translate
+from heedmap.checkpoint.foreign.bundle import bundle
+from heedmap.checkpoint.load import convert, read
+from heedmap.errors import CheckpointError
+from heedmap.explain.diagram import architecture
+from heedmap.nn.search import DecodingOptions
+from heedmap.safe.limits import DEFAULT_LIMITS
 from tests.checkpoint.originals import drawn
 from tests.checkpoint.originals.common import Maps, same
 from tests.checkpoint.originals.drawn import Drawn
 from tests.checkpoint.references import REFERENCE
-from transformer import load, report, translate
-from transformer.checkpoint.foreign.bundle import bundle
-from transformer.checkpoint.load import convert, read
-from transformer.errors import CheckpointError
-from transformer.explain.diagram import architecture
-from transformer.nn.search import DecodingOptions
-from transformer.safe.limits import DEFAULT_LIMITS
 
 SOURCE = torch.randint(3, 31, (2, 7), generator=torch.Generator().manual_seed(5))
 TARGET = torch.randint(3, 37, (2, 5), generator=torch.Generator().manual_seed(7))

@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from heedmap import load
+from heedmap.checkpoint import report
+from heedmap.errors import CheckpointError
 from tests.checkpoint.originals.common import same, scramble, table
 from tests.checkpoint.originals.torch_modules import NAMES, Around, Pair, translator
-from transformer import load
-from transformer.checkpoint import report
-from transformer.errors import CheckpointError
 
 VOCAB, D, HEADS, D_FF, ROWS = 23, 12, 3, 17, 19
 IDS = torch.randint(1, VOCAB, (2, 7), generator=torch.Generator().manual_seed(1))

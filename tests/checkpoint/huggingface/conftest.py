@@ -2,8 +2,8 @@
 
 import pytest
 
+from heedmap import Checkpoint, load
 from tests.checkpoint.huggingface.families import CONFIGS, write_folder
-from transformer import Checkpoint, load
 
 
 @pytest.fixture(scope="package")

@@ -15,10 +15,10 @@ import transformers
 from tokenizers import ByteLevelBPETokenizer
 from torch import Tensor
 
+from heedmap import Checkpoint
+from heedmap.checkpoint.huggingface.library import quiet
+from heedmap.text.tokenizers import TextTokenizer, train_tokenizer
 from tests.toy import sentences
-from transformer import Checkpoint
-from transformer.checkpoint.huggingface.library import quiet
-from transformer.text.tokenizers import TextTokenizer, train_tokenizer
 
 TEXT = [side for pair in sentences(61, seed=61) for side in pair]
 LONGEST = 41

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 import transformers
 
+from heedmap import Checkpoint, load, recording
+from heedmap.checkpoint.huggingface.library import quiet
+from heedmap.errors import CheckpointError
 from tests.checkpoint.huggingface.families import eager, random_model
-from transformer import Checkpoint, load, recording
-from transformer.checkpoint.huggingface.library import quiet
-from transformer.errors import CheckpointError
 
 MEASURED = Path(__file__).with_name("measured.json")
 PAGE = Path(__file__).parents[3] / "docs" / "hugging-face.md"

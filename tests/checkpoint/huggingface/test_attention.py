@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.checkpoint.huggingface.families import native, save_random, write_folder
-from tests.checkpoint.huggingface.table import FALCON, FAMILIES, READS, STACKS, WRITES
-from transformer import (
+from heedmap import (
     Checkpoint,
     ContinueOptions,
     DecodingOptions,
@@ -24,11 +22,13 @@ from transformer import (
     run_any,
     translate,
 )  # fmt: skip
-from transformer.attention.recording import relay
-from transformer.checkpoint.huggingface.library import quiet
-from transformer.errors import CheckpointError, InputError, RecordError
-from transformer.explain.diagram import architecture
-from transformer.nn.search import decode
+from heedmap.attention.recording import relay
+from heedmap.checkpoint.huggingface.library import quiet
+from heedmap.errors import CheckpointError, InputError, RecordError
+from heedmap.explain.diagram import architecture
+from heedmap.nn.search import decode
+from tests.checkpoint.huggingface.families import native, save_random, write_folder
+from tests.checkpoint.huggingface.table import FALCON, FAMILIES, READS, STACKS, WRITES
 
 OUTPUTS = {
     "marian": ("model.decoder.layers.1.encoder_attn.out_proj", "decoder.1.cross"),

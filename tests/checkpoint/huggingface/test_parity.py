@@ -12,6 +12,16 @@ import pytest
 import torch
 import transformers
 
+from heedmap import Axis, Checkpoint, load, recording
+from heedmap.attention.softmax_inputs import AttentionInputs, Weights
+from heedmap.checkpoint.huggingface.probe import check_heads
+from heedmap.checkpoint.huggingface.tokenizer import read_tokenizer
+from heedmap.errors import CheckpointError
+from heedmap.nn import fused
+from heedmap.runs.any_model import run_any
+from heedmap.sites import Site
+from heedmap.text.base import Tokenizer, labels_as_typed
+from heedmap.text.tokenizers import train_tokenizer
 from tests.checkpoint.huggingface.families import (
     AUTO,
     CONFIGS,
@@ -35,16 +45,6 @@ from tests.checkpoint.huggingface.table import (
     on_page,
     table,
 )  # fmt: skip
-from transformer import Axis, Checkpoint, load, recording
-from transformer.attention.softmax_inputs import AttentionInputs, Weights
-from transformer.checkpoint.huggingface.probe import check_heads
-from transformer.checkpoint.huggingface.tokenizer import read_tokenizer
-from transformer.errors import CheckpointError
-from transformer.nn import fused
-from transformer.runs.any_model import run_any
-from transformer.sites import Site
-from transformer.text.base import Tokenizer, labels_as_typed
-from transformer.text.tokenizers import train_tokenizer
 
 SOURCE, TARGET, PADDED = 7, 5, 3
 

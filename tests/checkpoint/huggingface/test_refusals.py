@@ -13,13 +13,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from heedmap import attention_maps, load, report
+from heedmap.checkpoint import ReadLimits
+from heedmap.checkpoint.huggingface.library import OFFLINE, library
+from heedmap.checkpoint.worker import isolated, pool
+from heedmap.errors import CheckpointError, InputError
 from tests.checkpoint.huggingface.families import write_folder
 from tests.safe.hostile import corpus
-from transformer import attention_maps, load, report
-from transformer.checkpoint import ReadLimits
-from transformer.checkpoint.huggingface.library import OFFLINE, library
-from transformer.checkpoint.worker import isolated, pool
-from transformer.errors import CheckpointError, InputError
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def test_nothing_is_fetched(folder: Path) -> None:
         "import os, socket\n"
         "def refuse(*_, **__): raise AssertionError('the network was asked')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
-        "from transformer import load\n"
+        "from heedmap import load\n"
         f"print(load({str(folder)!r}).model.sites)\n"
         "print(*(os.environ[name] for name in " + repr(list(OFFLINE)) + "))"
     )
@@ -262,7 +262,7 @@ def test_without_the_library_a_sentence_says_what_to_install(folder: Path, monke
 
 
 def test_a_library_that_would_ignore_the_cache_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.checkpoint.huggingface.library.version", lambda name: "5.23.4")
+    monkeypatch.setattr("heedmap.checkpoint.huggingface.library.version", lambda name: "5.23.4")
     library.cache_clear()
     with pytest.raises(CheckpointError, match=r"5\.24 or newer, and 5\.23\.4 is installed: run `pip install"):
         load(folder)

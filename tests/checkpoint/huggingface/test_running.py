@@ -9,12 +9,12 @@ import pytest
 import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
+from heedmap import Checkpoint, DecodingOptions, attention_maps, follow, load, run_any, translate  # fmt: skip
+from heedmap.errors import AttributionError, CheckpointError, InputError, NotDefinedError
+from heedmap.explain.attribution.integrated_gradients import integrated_gradients
+from heedmap.nn.search import decode
+from heedmap.runs.corpus import translate_lines
 from tests.checkpoint.huggingface.families import AUTO, LONGEST, native, write_folder
-from transformer import Checkpoint, DecodingOptions, attention_maps, follow, load, run_any, translate  # fmt: skip
-from transformer.errors import AttributionError, CheckpointError, InputError, NotDefinedError
-from transformer.explain.attribution.integrated_gradients import integrated_gradients
-from transformer.nn.search import decode
-from transformer.runs.corpus import translate_lines
 
 TEXT = "the dog runs."
 SEQ2SEQ = ("marian", "bart", "t5")

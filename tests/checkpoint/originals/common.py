@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from transformer import Checkpoint, attention_maps
+from heedmap import Checkpoint, attention_maps
 
 Maps = dict[str, Tensor]
 

@@ -20,14 +20,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from heedmap.checkpoint.huggingface.library import library
+from heedmap.checkpoint.load import read_folder_tokenizer
+from heedmap.checkpoint.worker import isolated, remote_tokenizer
+from heedmap.checkpoint.worker.pool import WORKERS
+from heedmap.errors import HeedmapError
+from heedmap.text.tokenizers import TextTokenizer, train_tokenizer
 from tests.checkpoint.huggingface.families import TEXT, write_folder
 from tests.fuzzing import SECONDS, bound_memory, children, count_ends, damaged, in_a_process, processor_seconds
-from transformer.checkpoint.huggingface.library import library
-from transformer.checkpoint.load import read_folder_tokenizer
-from transformer.checkpoint.worker import isolated, remote_tokenizer
-from transformer.checkpoint.worker.pool import WORKERS
-from transformer.errors import HeedmapError
-from transformer.text.tokenizers import TextTokenizer, train_tokenizer
 
 STUCK_SECONDS = 120.0
 """By the clock, on any machine."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from transformer.checkpoint.worker import wire_format
-from transformer.checkpoint.worker.child import JOBS, KEEPERS, Job, Part, main
-from transformer.errors import InputError
+from heedmap.checkpoint.worker import wire_format
+from heedmap.checkpoint.worker.child import JOBS, KEEPERS, Job, Part, main
+from heedmap.errors import InputError
 
 
 def raw(data: bytes, times: int = 1) -> None:

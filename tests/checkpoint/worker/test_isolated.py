@@ -11,22 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from heedmap.checkpoint.foreign import vocabularies
+from heedmap.checkpoint.foreign.bundle import bundle
+from heedmap.checkpoint.foreign.report import Report
+from heedmap.checkpoint.load import find_files, load, read
+from heedmap.checkpoint.worker import child, isolated, wire_format
+from heedmap.checkpoint.worker import remote_tokenizer as texts
+from heedmap.checkpoint.worker.pool import WORKERS
+from heedmap.checkpoint.worker.wire_format import GarbledError, unpacked_error
+from heedmap.errors import CheckpointError
+from heedmap.messages import MOST_TEXT, Message, packed_message, say, speaking
+from heedmap.safe.limits import DEFAULT_LIMITS, ReadLimits, refused
+from heedmap.safe.tensors import DTYPES
+from heedmap.text.tokenizers import train_tokenizer
 from tests.checkpoint.references import LAYOUTS, REFERENCE
 from tests.pages.tiny import save_tiny
 from tests.safe.hostile import saved
-from transformer.checkpoint.foreign import vocabularies
-from transformer.checkpoint.foreign.bundle import bundle
-from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.load import find_files, load, read
-from transformer.checkpoint.worker import child, isolated, wire_format
-from transformer.checkpoint.worker import remote_tokenizer as texts
-from transformer.checkpoint.worker.pool import WORKERS
-from transformer.checkpoint.worker.wire_format import GarbledError, unpacked_error
-from transformer.errors import CheckpointError
-from transformer.messages import MOST_TEXT, Message, packed_message, say, speaking
-from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits, refused
-from transformer.safe.tensors import DTYPES
-from transformer.text.tokenizers import train_tokenizer
 
 
 def handed_over(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -248,7 +248,7 @@ def test_what_no_worker_of_ours_says_is_not_understood(told: object) -> None:
 
 
 def test_a_long_report_crosses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer.checkpoint.foreign.report.SHOWN", 60)
+    monkeypatch.setattr("heedmap.checkpoint.foreign.report.SHOWN", 60)
     names = {f"layer.{i}.weight": (2, 3) for i in range(60)}
     about = Report(
         "a.pt", "torch", Message("title_torch"), 0.5, missing=names, unexpected=names, ignored=dict.fromkeys(names, "x")

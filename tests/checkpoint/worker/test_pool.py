@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
+from heedmap.checkpoint.worker import child, pool, resident
+from heedmap.checkpoint.worker.pool import Answer, Budget, GaveUpError, Queue, Workers
+from heedmap.checkpoint.worker.resident import Resident
+from heedmap.checkpoint.worker.template import Host
+from heedmap.errors import CheckpointError
+from heedmap.safe.limits import MEGABYTE
 from tests.fuzzing import children, is_gone, processor_seconds
 from tests.waiting import PATIENCE, until
-from transformer.checkpoint.worker import child, pool, resident
-from transformer.checkpoint.worker.pool import Answer, Budget, GaveUpError, Queue, Workers
-from transformer.checkpoint.worker.resident import Resident
-from transformer.checkpoint.worker.template import Host
-from transformer.errors import CheckpointError
-from transformer.safe.limits import MEGABYTE
 
 COMMAND = (sys.executable, "-P", "-m", "tests.checkpoint.worker.misbehaving")
 SMALL = Budget(memory_bytes=64 * MEGABYTE, seconds=1)

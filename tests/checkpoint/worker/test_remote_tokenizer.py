@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from heedmap.checkpoint.load import read_folder_tokenizer
+from heedmap.checkpoint.worker import isolated, resident
+from heedmap.checkpoint.worker import remote_tokenizer as texts
+from heedmap.checkpoint.worker.pool import WORKERS, Answer, Budget
+from heedmap.checkpoint.worker.remote_tokenizer import RemoteTokenizer, about, checked
+from heedmap.errors import CheckpointError, InputError
+from heedmap.safe.limits import DEFAULT_LIMITS
+from heedmap.text.tokenizers import TextTokenizer, train_tokenizer
 from tests.checkpoint.huggingface.families import write_folder
 from tests.fuzzing import is_gone
 from tests.waiting import until
-from transformer.checkpoint.load import read_folder_tokenizer
-from transformer.checkpoint.worker import isolated, resident
-from transformer.checkpoint.worker import remote_tokenizer as texts
-from transformer.checkpoint.worker.pool import WORKERS, Answer, Budget
-from transformer.checkpoint.worker.remote_tokenizer import RemoteTokenizer, about, checked
-from transformer.errors import CheckpointError, InputError
-from transformer.safe.limits import DEFAULT_LIMITS
-from transformer.text.tokenizers import TextTokenizer, train_tokenizer
 
 TEXT = ["a man rides a bicycle", "two men ride", "the dog runs in the park"] * 3
 TEXTS = ("two men", "the dog rides a bicycle.", "", "a  zebra 你好 😀", "ride\tride")

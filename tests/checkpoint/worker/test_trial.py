@@ -12,15 +12,15 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from heedmap.checkpoint.huggingface.library import quiet
+from heedmap.checkpoint.load import load
+from heedmap.checkpoint.worker import isolated
+from heedmap.checkpoint.worker.isolated import Trial, run_once
+from heedmap.checkpoint.worker.wire_format import GarbledError
+from heedmap.errors import CheckpointError
+from heedmap.safe.limits import ReadLimits
 from tests.checkpoint.huggingface.families import write_folder
 from tests.imports import ROOT
-from transformer.checkpoint.huggingface.library import quiet
-from transformer.checkpoint.load import load
-from transformer.checkpoint.worker import isolated
-from transformer.checkpoint.worker.isolated import Trial, run_once
-from transformer.checkpoint.worker.wire_format import GarbledError
-from transformer.errors import CheckpointError
-from transformer.safe.limits import ReadLimits
 
 SIZES: dict[str, Any] = dict(
     vocab_size=37, embedding_size=8, hidden_size=8, num_attention_heads=2, intermediate_size=16,
@@ -156,8 +156,8 @@ def test_a_slow_model_is_refused_before_the_server_builds_it(albert: Path, monke
 
 HOARDED = """
 import json, sys, torch
-from transformer import load
-from transformer.checkpoint.worker.isolated import measured
+from heedmap import load
+from heedmap.checkpoint.worker.isolated import measured
 kept = []
 print(json.dumps(measured(lambda: (kept.append(torch.ones(50_000_000)), load(sys.argv[1]))[1])))
 """

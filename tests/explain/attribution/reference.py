@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from transformer.errors import AttributionError
-from transformer.explain.attribution.result import ScoredSequence
-from transformer.nn.seq2seq import Seq2Seq, preset
-from transformer.plots.axes import Axis
+from heedmap.errors import AttributionError
+from heedmap.explain.attribution.result import ScoredSequence
+from heedmap.nn.seq2seq import Seq2Seq, preset
+from heedmap.plots.axes import Axis
 
 SOURCE, READ, WRITTEN = (5, 9, 4, 30, 17, 9, 2), (1, 28, 4, 5, 11), (28, 4, 5, 11, 2)
 DIALECTS: dict[str, dict[str, Any]] = {

@@ -9,16 +9,16 @@ import pytest
 import torch
 from scipy import stats
 
+from heedmap import load, translate
+from heedmap.explain.attribution.deletion import PERCENTS, counted, deciding, deletion, trust
+from heedmap.explain.attribution.layers import contributions
+from heedmap.explain.attribution.result import ScoredSequence
+from heedmap.nn.recurrent import Recurrent, RecurrentConfig
+from heedmap.plots.axes import Axis
+from heedmap.plots.picture import Quantity
+from heedmap.runs import attribution
 from tests.explain.attribution import reference
 from tests.explain.attribution.reference import DIALECTS, READ, SOURCE, WRITTEN, refuses
-from transformer import load, translate
-from transformer.explain.attribution.deletion import PERCENTS, counted, deciding, deletion, trust
-from transformer.explain.attribution.layers import contributions
-from transformer.explain.attribution.result import ScoredSequence
-from transformer.nn.recurrent import Recurrent, RecurrentConfig
-from transformer.plots.axes import Axis
-from transformer.plots.picture import Quantity
-from transformer.runs import attribution
 
 
 def lost(made: Any, source: Sequence[int] = SOURCE, read: Sequence[int] = READ, **hidden: list[int]) -> np.ndarray:
@@ -74,8 +74,8 @@ def test_pieces_of_a_word_go_together_and_the_log_probabilities_of_a_written_wor
 def test_batches_do_not_matter_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     given, told = reference.scored_sequence(reference.model("torch")), list[float]()
     together = deletion(given).values
-    monkeypatch.setattr("transformer.explain.attribution.result.POSITIONS_AT_ONCE", 31)
-    monkeypatch.setattr("transformer.explain.attribution.deletion.POSITIONS_AT_ONCE", 31)  # five rows
+    monkeypatch.setattr("heedmap.explain.attribution.result.POSITIONS_AT_ONCE", 31)
+    monkeypatch.setattr("heedmap.explain.attribution.deletion.POSITIONS_AT_ONCE", 31)  # five rows
     np.testing.assert_allclose(deletion(given, progress=told.append).values, together, atol=1e-12)
     assert told == [5 / 13, 10 / 13, 1.0]
 

@@ -6,16 +6,16 @@ import inspect
 import numpy as np
 import pytest
 
+from heedmap.attention.record import Record
+from heedmap.errors import NotDefinedError
+from heedmap.explain.attribution.methods import METHODS, Method, attribute, defined, methods_of
+from heedmap.explain.attribution.result import EncodedText, ScoredSequence
+from heedmap.messages import LANGUAGES
 from tests.explain.attribution import reference
 from tests.explain.attribution.reference import READ, SOURCE, refuses
 from tests.explain.attribution.test_deletion import recurrent
 from tests.explain.attribution.test_methods import record_of
 from tests.imports import SOURCES, relative, sources
-from transformer.attention.record import Record
-from transformer.errors import NotDefinedError
-from transformer.explain.attribution.methods import METHODS, Method, attribute, defined, methods_of
-from transformer.explain.attribution.result import EncodedText, ScoredSequence
-from transformer.messages import LANGUAGES
 
 
 def asked(sequence: ScoredSequence) -> tuple[ScoredSequence, Record]:

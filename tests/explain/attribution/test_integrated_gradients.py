@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap.checkpoint import load
+from heedmap.errors import AttributionError
+from heedmap.explain.attribution.deletion import trust
+from heedmap.explain.attribution.integrated_gradients import FIRST_POINTS, integral, integrated_gradients
+from heedmap.explain.attribution.result import ScoredSequence
+from heedmap.nn.stacks import Encoder, EncoderConfig
+from heedmap.plots.export import csv
+from heedmap.plots.picture import Quantity
+from heedmap.runs.translate import translate
 from tests.explain.attribution import reference
 from tests.explain.attribution.reference import READ, SOURCE, WRITTEN, refuses
 from tests.explain.attribution.test_deletion import recurrent
-from transformer.checkpoint import load
-from transformer.errors import AttributionError
-from transformer.explain.attribution.deletion import trust
-from transformer.explain.attribution.integrated_gradients import FIRST_POINTS, integral, integrated_gradients
-from transformer.explain.attribution.result import ScoredSequence
-from transformer.nn.stacks import Encoder, EncoderConfig
-from transformer.plots.export import csv
-from transformer.plots.picture import Quantity
-from transformer.runs.translate import translate
 
-MODULE = "transformer.explain.attribution.integrated_gradients"
+MODULE = "heedmap.explain.attribution.integrated_gradients"
 
 Tables = tuple[torch.Tensor, torch.Tensor]
 """A vector for each position of the source, and of what was read."""

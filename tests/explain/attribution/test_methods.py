@@ -8,17 +8,13 @@ import pytest
 import torch
 import transformers
 
-from tests.checkpoint.originals.common import scramble
-from tests.explain.attribution import reference
-from tests.explain.attribution.reference import DIALECTS, READ, SOURCE, WRITTEN, Attended, refuses
-from tests.explain.attribution.test_deletion import recurrent
-from transformer import load
-from transformer.attention.capture import recording, watch
-from transformer.attention.record import Record
-from transformer.explain.attribution import gradients as gradients_module
-from transformer.explain.attribution import layers as sums_module
-from transformer.explain.attribution.gradients import gradients
-from transformer.explain.attribution.layers import (
+from heedmap import load
+from heedmap.attention.capture import recording, watch
+from heedmap.attention.record import Record
+from heedmap.explain.attribution import gradients as gradients_module
+from heedmap.explain.attribution import layers as sums_module
+from heedmap.explain.attribution.gradients import gradients
+from heedmap.explain.attribution.layers import (
     Sublayer,
     asked_sublayers,
     contributions,
@@ -30,11 +26,15 @@ from transformer.explain.attribution.layers import (
     sublayer_contributions,
     weights,
 )
-from transformer.explain.attribution.result import Attribution, EncodedText, answer
-from transformer.nn.stacks import Encoder, EncoderConfig
-from transformer.plots.axes import Axis
-from transformer.plots.picture import Quantity
-from transformer.runs.any_model import ModelRun, run_ids
+from heedmap.explain.attribution.result import Attribution, EncodedText, answer
+from heedmap.nn.stacks import Encoder, EncoderConfig
+from heedmap.plots.axes import Axis
+from heedmap.plots.picture import Quantity
+from heedmap.runs.any_model import ModelRun, run_ids
+from tests.checkpoint.originals.common import scramble
+from tests.explain.attribution import reference
+from tests.explain.attribution.reference import DIALECTS, READ, SOURCE, WRITTEN, Attended, refuses
+from tests.explain.attribution.test_deletion import recurrent
 
 N_SOURCE, N_READ = len(SOURCE), len(READ)
 

@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 import torch
 
+from heedmap import Checkpoint, load
+from heedmap.attention.capture import recording
+from heedmap.errors import CheckpointError, InputError
+from heedmap.nn.kmer import windows
+from heedmap.nn.stacks import Encoder, EncoderConfig
+from heedmap.runs.sequences import scan as scanning
+from heedmap.runs.sequences.classify import MAX_MUTATED, classifier, classify, mutations, read, verdicts
+from heedmap.runs.sequences.scan import ScanPlan, find_hits, plan_scan
+from heedmap.runs.sequences.variants import Change, changed_sites, deltas, read_changes
+from heedmap.sequences.alphabet import DNA, PROTEIN
+from heedmap.sequences.annotation import FASTA_BEGINS, known_sites, read_genes
+from heedmap.sequences.fasta import FastaRecord, parse_fasta
+from heedmap.sequences.hits import judged
+from heedmap.sequences.region import Region
+from heedmap.sequences.task import SequenceTask
 from tests.classifiers import sequence_checkpoint
-from transformer import Checkpoint, load
-from transformer.attention.capture import recording
-from transformer.errors import CheckpointError, InputError
-from transformer.nn.kmer import windows
-from transformer.nn.stacks import Encoder, EncoderConfig
-from transformer.runs.sequences import scan as scanning
-from transformer.runs.sequences.classify import MAX_MUTATED, classifier, classify, mutations, read, verdicts
-from transformer.runs.sequences.scan import ScanPlan, find_hits, plan_scan
-from transformer.runs.sequences.variants import Change, changed_sites, deltas, read_changes
-from transformer.sequences.alphabet import DNA, PROTEIN
-from transformer.sequences.annotation import FASTA_BEGINS, known_sites, read_genes
-from transformer.sequences.fasta import FastaRecord, parse_fasta
-from transformer.sequences.hits import judged
-from transformer.sequences.region import Region
-from transformer.sequences.task import SequenceTask
 
 WIDTH, MARK = 23, 11
 """Of the small classifier: letters of a window, and those of them before the GT of its donor."""
@@ -340,7 +340,7 @@ def test_looking_does_not_change_the_answer():
 def test_many_sequences_keep_their_order_and_do_not_depend_on_their_neighbours(monkeypatch):
     checkpoint = sequence_checkpoint(double=True)
     texts = [SEQUENCE, SEQUENCE[::-1], SEQUENCE.replace("G", "A"), "TTTTTTT", "CCCCC"]
-    monkeypatch.setattr("transformer.runs.sequences.classify.LETTERS_AT_ONCE", 2 * len(SEQUENCE))
+    monkeypatch.setattr("heedmap.runs.sequences.classify.LETTERS_AT_ONCE", 2 * len(SEQUENCE))
     found = list(verdicts(checkpoint, [FastaRecord(str(i), "", text) for i, text in enumerate(texts)]))
     assert [verdict.id for verdict in found] == ["0", "1", "2", "3", "4"]
     for verdict, text in zip(found, texts, strict=True):
@@ -381,7 +381,7 @@ def log_odds(logits: torch.Tensor, target: int) -> float:
 
 
 def test_each_mutation_is_the_change_that_a_run_of_its_own_shows(monkeypatch):
-    monkeypatch.setattr("transformer.runs.sequences.classify.LETTERS_AT_ONCE", 7 * 23)  # several batches
+    monkeypatch.setattr("heedmap.runs.sequences.classify.LETTERS_AT_ONCE", 7 * 23)  # several batches
     checkpoint = sequence_checkpoint(double=True)
     letters = read(checkpoint, SEQUENCE)
     seen: list[float] = []

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heedmap.checkpoint import load
+from heedmap.runs.sequences.classify import classify
+from heedmap.sequences.fasta import read_fasta
 from tests.tools.train.conftest import LENGTH, SMALL, classifying
 from tools import ToolError
 from tools.train.__main__ import main
 from tools.train.classification import Scores, export, fitted_temperature
-from transformer.checkpoint import load
-from transformer.runs.sequences.classify import classify
-from transformer.sequences.fasta import read_fasta
 
 
 def test_hidden_letters_are_as_many_as_the_options_say_and_only_in_training(tables: Path, tmp_path: Path) -> None:

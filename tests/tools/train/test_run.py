@@ -12,6 +12,9 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from heedmap.training.descent import descend
+from heedmap.training.snapshots import unpacked
+from heedmap.training.tasks import Settings
 from tests.full_disk import at_most
 from tests.imports import ROOT
 from tests.tools.train.conftest import begun, classifying, curve, plain, state, trained, training_options
@@ -20,9 +23,6 @@ from tools.train.__main__ import flag, main
 from tools.train.options import ARCHITECTURES, ScheduleOptions, TranslationOptions
 from tools.train.run import TrainingRun, is_snapshot
 from tools.train.translation import TranslationTask
-from transformer.training.descent import descend
-from transformer.training.snapshots import unpacked
-from transformer.training.tasks import Settings
 
 RECURRENT: dict[str, Any] = dict(d_model=7, d_embedding=5, clip=1.0, history=False, peak_rate=0.02)
 HERE = Path()

@@ -9,15 +9,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heedmap import __main__ as command_line
+from heedmap.checkpoint import load
+from heedmap.checkpoint.ours.folder import load_snapshot
+from heedmap.errors import CheckpointError, InputError
 from tests import toy
 from tests.tools.train.conftest import begun, trained, training_options
 from tools import ToolError
 from tools.train.__main__ import command, flag, main, parser
 from tools.train.translation import TokenPair, epoch_batches, export, pairs
-from transformer import __main__ as command_line
-from transformer.checkpoint import load
-from transformer.checkpoint.ours.folder import load_snapshot
-from transformer.errors import CheckpointError, InputError
 
 TOKENIZER = toy.tokenizer()
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from streamlit.testing.v1 import AppTest
 
+from heedmap.errors import InputError
+from heedmap.messages import revealed
+from heedmap.plots.canvas import blob
+from heedmap.plots.canvas.blob import pack, unpack
+from heedmap.plots.canvas.views import About, Sides, SideTexts
 from tests.browser.pages.sample import attention, product_board
-from transformer.errors import InputError
-from transformer.messages import revealed
-from transformer.plots.canvas import blob
-from transformer.plots.canvas.blob import pack, unpack
-from transformer.plots.canvas.views import About, Sides, SideTexts
 from ui.components.alignments.component import Moment, Panel, _marked, alignments_message
 from ui.components.map.component import sure_heads
 from ui.components.matrices.component import Cell, _cell
@@ -122,8 +122,8 @@ def test_a_picture_is_sent_as_it_is_masked_cells_apart_and_its_cells_can_be_pick
         import numpy as np
         import streamlit as st
 
-        from transformer.plots.axes import Axis
-        from transformer.plots.picture import Picture, Quantity
+        from heedmap.plots.axes import Axis
+        from heedmap.plots.picture import Picture, Quantity
         from ui.shared.record_views import matrix
 
         def axis(name, count):

@@ -10,9 +10,9 @@ from string import Formatter
 
 import pytest
 
+from heedmap.messages import LANGUAGES, catalogue, speaking
+from heedmap.plots.canvas.views import sentences
 from tests.imports import ROOT
-from transformer.messages import LANGUAGES, catalogue, speaking
-from transformer.plots.canvas.views import sentences
 from ui.components.shared.mounting import ALL, BUILT, script
 
 CANVAS, COMPONENTS = ROOT / "transformer" / "plots" / "canvas", ROOT / "ui" / "components"

@@ -9,12 +9,12 @@ from unittest.mock import patch
 
 import pytest
 
+from heedmap.messages import LANGUAGES, speaking
+from heedmap.plots.theme import DARK, LIGHT
+from heedmap.text.beams import Candidate, Step
 from tests.browser.hostile import TEXTS
 from tests.pages.opening import bar_rows
 from tests.plots.examples import HOSTILE
-from transformer.messages import LANGUAGES, speaking
-from transformer.plots.theme import DARK, LIGHT
-from transformer.text.beams import Candidate, Step
 from ui.shared.bars import Bar, bars, effects, next_tokens, signed
 
 LIKELIEST = (Candidate("▁Hund", 0.5), Candidate("▁Mann", 0.25), Candidate("▁a", 0.125))

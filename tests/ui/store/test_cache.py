@@ -13,12 +13,12 @@ import streamlit as st
 import torch
 from streamlit.testing.v1 import AppTest
 
+from heedmap.checkpoint.ours.folder import save_folder
 from tests.checkpoint.references import REFERENCE
 from tests.classifiers import sequence_checkpoint
 from tests.pages.opening import brought, opened, pressed, ran
 from tests.pages.tiny import save_tiny
 from tests.waiting import PATIENCE
-from transformer.checkpoint.ours.folder import save_folder
 from ui.lessons.masks import Example
 from ui.store import cache, session_resources, store, uploads
 from ui.store.cache import EACH, MODELS, RESULTS, ByteBudget, Store, cached_result, is_private

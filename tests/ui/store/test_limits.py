@@ -10,8 +10,8 @@ from unittest.mock import AsyncMock
 import pytest
 from starlette.responses import PlainTextResponse
 
+from heedmap.errors import CheckpointError
 from tests.loops import completed
-from transformer.errors import CheckpointError
 from ui import serving
 from ui.guard import Guard
 from ui.store import limits, log

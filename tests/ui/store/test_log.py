@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from streamlit.error_util import handle_user_script_exception
 
+from heedmap.errors import CheckpointError, InputError
 from tests.loops import completed
-from transformer.errors import CheckpointError, InputError
 from ui import serving
 from ui.store import cache, log, store
 from ui.store.refs import CheckpointRef, Revision

@@ -13,15 +13,15 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from heedmap.checkpoint.worker import resident, template
+from heedmap.checkpoint.worker.pool import WORKERS, Budget, GaveUpError, Workers
+from heedmap.checkpoint.worker.resident import Resident
+from heedmap.errors import CheckpointError
+from heedmap.runs import concurrency
+from heedmap.runs.concurrency import LONG, LOOK
 from tests.checkpoint.worker.test_pool import COMMAND, SMALL
 from tests.fuzzing import children
 from tests.waiting import PATIENCE, until
-from transformer.checkpoint.worker import resident, template
-from transformer.checkpoint.worker.pool import WORKERS, Budget, GaveUpError, Workers
-from transformer.checkpoint.worker.resident import Resident
-from transformer.errors import CheckpointError
-from transformer.runs import concurrency
-from transformer.runs.concurrency import LONG, LOOK
 from ui.store import render_slots
 from ui.store.cache import Store
 from ui.store.progress import SlicedWork

@@ -11,10 +11,10 @@ import streamlit as st
 import torch
 from streamlit.runtime.scriptrunner import StopException
 
+from heedmap import Checkpoint, DecodingOptions, load, translate
+from heedmap.runs.any_model import run_ids
 from tests.checkpoint.huggingface.families import write_folder
 from tests.recurrents import ADDITIVE, checkpoints_with_recurrents
-from transformer import Checkpoint, DecodingOptions, load, translate
-from transformer.runs.any_model import run_ids
 from ui.patches import session
 from ui.store import session_resources
 from ui.store.session_resources import SessionResources, stop_without

@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from heedmap import DecodingOptions
+from heedmap.errors import CheckpointError
 from tests.checkpoint.references import reference_file
 from tests.pages.tiny import save_tiny
-from transformer import DecodingOptions
-from transformer.errors import CheckpointError
 from ui.store import cache, runs, store, user_folder
 from ui.store.refs import CheckpointRef, RefSource, one_look, stamp_of_folder
 

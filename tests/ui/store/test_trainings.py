@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from heedmap.runs.concurrency import LONG, turns
+from heedmap.training.snapshots import SCHEDULE, Child, Learning, Snapshot
+from heedmap.training.tasks import Settings
 from tests.waiting import until
-from transformer.runs.concurrency import LONG, turns
-from transformer.training.snapshots import SCHEDULE, Child, Learning, Snapshot
-from transformer.training.tasks import Settings
 from ui.store import trainings
 from ui.store.trainings import Spent, Trainings
 

@@ -14,16 +14,16 @@ import torch
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
+from heedmap.checkpoint.foreign.bundle import Bundle
+from heedmap.checkpoint.worker.isolated import Trial
+from heedmap.errors import CheckpointError
+from heedmap.safe.zips import PrivateFolder
 from tests.checkpoint.huggingface.families import write_folder
 from tests.checkpoint.references import REFERENCE
 from tests.classifiers import sequence_checkpoint
 from tests.loops import answered
 from tests.test_hostile_uploads import zipped
 from tests.ui.store.test_session_resources import stop
-from transformer.checkpoint.foreign.bundle import Bundle
-from transformer.checkpoint.worker.isolated import Trial
-from transformer.errors import CheckpointError
-from transformer.safe.zips import PrivateFolder
 from ui.patches import session
 from ui.store import limits, session_resources, store, upload_guard, uploads
 from ui.store.refs import CheckpointRef, Revision
@@ -311,7 +311,7 @@ def test_a_folder_counts_what_its_files_or_its_model_take_and_leaves_nothing_whe
 
     def asks_for(memory_bytes: int) -> None:
         found = Trial("hugging-face-decoder", 1.0, 0.1, memory_bytes)
-        monkeypatch.setattr("transformer.checkpoint.worker.isolated.tried_folder", lambda _: found)
+        monkeypatch.setattr("heedmap.checkpoint.worker.isolated.tried_folder", lambda _: found)
 
     monkeypatch.setattr(PrivateFolder, "__init__", noted)
     together = sum(file.stat().st_size for file in gpt2.iterdir())
@@ -342,7 +342,7 @@ def test_a_folder_is_built_once_for_lists_and_its_run_ends_when_its_reader_has_l
     (gpt2 / "model.safetensors").unlink()
     name, here = take(**{"gpt2.zip": zipped(gpt2)}), {mine.session_id}
     with monkeypatch.context() as patch:
-        patch.setattr("transformer.checkpoint.worker.isolated.load_folder", None)
+        patch.setattr("heedmap.checkpoint.worker.isolated.load_folder", None)
         assert store.architecture(str(name)) == "hugging-face-decoder"
     model: Any = store.load(Revision(name, 1)).model
     monkeypatch.setattr(session_resources, "LOOKING", 0.0)

@@ -13,12 +13,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.interventions.value import OF_OUTPUTS, OF_ROWS, Donor, Intervention
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.nn.common import changed_context, run_context
-from transformer.nn.masks import masked_softmax
-from transformer.sites import Site
+from ...errors import InputError
+from ...messages import Message
+from ...nn.common import changed_context, run_context
+from ...nn.masks import masked_softmax
+from ...sites import Site
+from .value import OF_OUTPUTS, OF_ROWS, Donor, Intervention
 
 
 @dataclass

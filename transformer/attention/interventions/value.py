@@ -20,9 +20,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.sites import Site
+from ...errors import InputError
+from ...messages import Message
+from ...sites import Site
 
 OF_CELLS = ("knock_out", "cut")
 OF_ROWS = ("force", "uniform", "sharpest", "patch_weights")

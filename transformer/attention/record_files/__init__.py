@@ -5,8 +5,8 @@ donor's weights where the picture needs them. The file is untrusted: sizes are c
 value where it is read; a refusal names its place in the table (`heedmap.sites[3].source.scale`).
 """
 
-from transformer.attention.record_files.reading import read
-from transformer.attention.record_files.writing import blocks, save
+from .reading import read
+from .writing import blocks, save
 
 __all__ = ["ENDING", "blocks", "is_record", "read", "save"]
 

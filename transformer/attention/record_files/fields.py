@@ -8,9 +8,9 @@ from typing import Any, NoReturn, TypeVar
 import torch
 from torch import Tensor
 
-from transformer.attention.interventions.value import Intervention
-from transformer.messages import Message, NoMessageError, unpacked_message
-from transformer.safe.limits import is_text, refused, shown
+from ...messages import Message, NoMessageError, unpacked_message
+from ...safe.limits import is_text, refused, shown
+from ..interventions.value import Intervention
 
 VERSION = 1
 """The version that is written, and the newest that is read."""

@@ -10,11 +10,21 @@ from typing import Any
 
 from torch import Tensor
 
-from transformer.attention.interventions.edits import check_positions
-from transformer.attention.interventions.value import MOST_PARTS, Donor, Intervention
-from transformer.attention.interventions.value import read as read_intervention
-from transformer.attention.record import AttentionMap, Record
-from transformer.attention.record_files.fields import (
+from ...errors import HeedmapError, InputError
+from ...messages import Message
+from ...nn.masks import Mask
+from ...plots.axes import Axis
+from ...safe.limits import DEFAULT_LIMITS, ReadLimits, is_text, refused, said, shown
+from ...safe.reading import check_header, looks_like_safetensors, parsed_table
+from ...safe.tensors import is_count, read_tensors
+from ...sites import Site
+from ..interventions.edits import check_positions
+from ..interventions.value import MOST_PARTS, Donor, Intervention
+from ..interventions.value import read as read_intervention
+from ..record import AttentionMap, Record
+from ..softmax_inputs import AttentionInputs, SoftmaxInputs, Weights
+from ..tables import Bias, BiasTable, MaskTable, RelativeBias, WindowMask
+from .fields import (
     BOOL,
     KEY,
     MOST_CHANGED_POSITIONS,
@@ -29,16 +39,6 @@ from transformer.attention.record_files.fields import (
     RecordFile,
     below_infinity,
 )
-from transformer.attention.softmax_inputs import AttentionInputs, SoftmaxInputs, Weights
-from transformer.attention.tables import Bias, BiasTable, MaskTable, RelativeBias, WindowMask
-from transformer.errors import HeedmapError, InputError
-from transformer.messages import Message
-from transformer.nn.masks import Mask
-from transformer.plots.axes import Axis
-from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits, is_text, refused, said, shown
-from transformer.safe.reading import check_header, looks_like_safetensors, parsed_table
-from transformer.safe.tensors import is_count, read_tensors
-from transformer.sites import Site
 
 
 def read(handle: BufferedIOBase, source: str, limits: ReadLimits = DEFAULT_LIMITS) -> Record:

@@ -13,18 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.attention.interventions.value import Donor, Intervention, written
-from transformer.attention.record import Record
-from transformer.attention.record_files.fields import KEY, VERSION, kind_name
-from transformer.attention.record_files.reading import record_of
-from transformer.attention.softmax_inputs import SoftmaxInputs, Weights
-from transformer.attention.tables import Bias, MaskTable, RelativeBias, WindowMask
-from transformer.messages import Message, packed_message
-from transformer.nn.masks import Mask
-from transformer.plots.axes import Axis
-from transformer.safe.limits import DEFAULT_LIMITS, refused
-from transformer.safe.reading import KINDS, LENGTH_BYTES, check_header
-from transformer.sites import Site
+from ...messages import Message, packed_message
+from ...nn.masks import Mask
+from ...plots.axes import Axis
+from ...safe.limits import DEFAULT_LIMITS, refused
+from ...safe.reading import KINDS, LENGTH_BYTES, check_header
+from ...sites import Site
+from ..interventions.value import Donor, Intervention, written
+from ..record import Record
+from ..softmax_inputs import SoftmaxInputs, Weights
+from ..tables import Bias, MaskTable, RelativeBias, WindowMask
+from .fields import KEY, VERSION, kind_name
+from .reading import record_of
 
 
 def blocks(record: Record) -> Iterator[bytes | memoryview]:

@@ -14,7 +14,7 @@ from weakref import ref
 
 from torch import Tensor, nn
 
-from transformer.attention.recording.paths import Paths
+from .paths import Paths
 
 
 class Origin(Enum):

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.recording.paths import ModuleCall
-from transformer.attention.softmax_inputs import AttentionInputs, SoftmaxInputs, Weights
-from transformer.attention.tables import Bias, BiasTable, MaskTable, bias_of, mask_of
-from transformer.nn import fused
-from transformer.nn.common import in_single
-from transformer.nn.masks import Mask
-from transformer.sites import Site
+from ...nn import fused
+from ...nn.common import in_single
+from ...nn.masks import Mask
+from ...sites import Site
+from ..softmax_inputs import AttentionInputs, SoftmaxInputs, Weights
+from ..tables import Bias, BiasTable, MaskTable, bias_of, mask_of
+from .paths import ModuleCall
 
 CLOSE = 1e-4
 """How far two computations of the same values may lie apart, relative to the largest of them."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.attention.recording.axes import (
+from .axes import (
     AxisFactors,
     Fact,
     Factor,

@@ -6,8 +6,8 @@ from typing import Any
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer.attention.recording.axes import Softmax
-from transformer.attention.recording.products import Layout, Mixture
+from .axes import Softmax
+from .products import Layout, Mixture
 
 FUSED = frozenset(
     {

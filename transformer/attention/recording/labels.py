@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from transformer.errors import RecordError
-from transformer.messages import Message
-from transformer.plots.axes import Axis
+from ...errors import RecordError
+from ...messages import Message
+from ...plots.axes import Axis
 
 Labels = Axis | Sequence[str]
 """What stands at each position."""

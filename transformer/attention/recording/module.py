@@ -11,32 +11,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from transformer.attention import capture
-from transformer.attention.capture import Recording
-from transformer.attention.interventions.edits import active, interventions
-from transformer.attention.interventions.value import Donor, Intervention
-from transformer.attention.record import AttentionMap, Record, listed
-from transformer.attention.recording.calls import (
-    Attention,
-    Steps,
-    in_order,
-    is_same,
-    kind_of_step,
-    named,
-    new_rows,
-    places_in_lists,
-)
-from transformer.attention.recording.labels import Given, labelled
-from transformer.attention.recording.notes import is_inside, of_element, of_rows, without_attention
-from transformer.attention.recording.paths import COMPILED
-from transformer.attention.recording.watching import Arrival, Watching
-from transformer.attention.softmax_inputs import SoftmaxInputs
-from transformer.errors import InputError, RecordError
-from transformer.messages import Message
-from transformer.nn.common import changed_context, in_single
-from transformer.plots.axes import Axis
-from transformer.plots.export import arrays_file
-from transformer.sites import Site
+from ...errors import InputError, RecordError
+from ...messages import Message
+from ...nn.common import changed_context, in_single
+from ...plots.axes import Axis
+from ...plots.export import arrays_file
+from ...sites import Site
+from .. import capture
+from ..capture import Recording
+from ..interventions.edits import active, interventions
+from ..interventions.value import Donor, Intervention
+from ..record import AttentionMap, Record, listed
+from ..softmax_inputs import SoftmaxInputs
+from .calls import Attention, Steps, in_order, is_same, kind_of_step, named, new_rows, places_in_lists
+from .labels import Given, labelled
+from .notes import is_inside, of_element, of_rows, without_attention
+from .paths import COMPILED
+from .watching import Arrival, Watching
 
 MOST_NAMED = 5
 """So many modules a note names."""

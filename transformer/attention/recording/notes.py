@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import torch
 from torch import nn
 
-from transformer.attention.recording.calls import places_in_lists
-from transformer.attention.softmax_inputs import SoftmaxInputs, Weights
-from transformer.messages import Message
+from ...messages import Message
+from ..softmax_inputs import SoftmaxInputs, Weights
+from .calls import places_in_lists
 
 ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
 """How modules that attend are called."""

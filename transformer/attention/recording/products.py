@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from torch import Tensor
 
-from transformer.attention.recording.axes import AxisFactors, Fact, Factor, Origin, axis_of, is_made, length, merged
+from .axes import AxisFactors, Fact, Factor, Origin, axis_of, is_made, length, merged
 
 Labels = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """The axes of two factors and of their product, by label: an axis that two of them share has one label."""

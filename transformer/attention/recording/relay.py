@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from transformer.attention.capture import current_recording
-from transformer.attention.interventions.edits import asked_at
-from transformer.attention.recording.calls import Attention, in_precision
-from transformer.attention.recording.module import MOST_BYTES
-from transformer.attention.recording.products import Layout
-from transformer.attention.recording.watching import Arrival, Watching
-from transformer.attention.softmax_inputs import Weights
-from transformer.errors import RecordError
-from transformer.nn.common import run_context
-from transformer.nn.masks import Mask
-from transformer.sites import Site
+from ...errors import RecordError
+from ...nn.common import run_context
+from ...nn.masks import Mask
+from ...sites import Site
+from ..capture import current_recording
+from ..interventions.edits import asked_at
+from ..softmax_inputs import Weights
+from .calls import Attention, in_precision
+from .module import MOST_BYTES
+from .products import Layout
+from .watching import Arrival, Watching
 
 
 class PublicSite(NamedTuple):

@@ -17,32 +17,18 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from transformer.attention.interventions.edits import Region, changed_outputs
-from transformer.attention.interventions.value import OF_WEIGHTS, Intervention
-from transformer.attention.recording.axes import Facts, LazyFact, Softmax, is_made, viewed
-from transformer.attention.recording.calls import (
-    Attention,
-    MaskForms,
-    four_axes,
-    in_precision,
-    inputs_of,
-    of_one_batch,
-    with_sums,
-)
-from transformer.attention.recording.functions import (
-    IN_ORDER,
-    MOVES,
-    RULES,
-    After,
-    Run,
-    again,
-    elementwise,
-    functions,
-    given,
-)
-from transformer.attention.recording.inside import Inside
-from transformer.attention.recording.paths import Paths
-from transformer.attention.recording.products import (
+from ...errors import RecordError
+from ...messages import Message
+from ...nn.common import in_single
+from ..interventions.edits import Region, changed_outputs
+from ..interventions.value import OF_WEIGHTS, Intervention
+from ..softmax_inputs import Weights, changed_given, with_changes
+from .axes import Facts, LazyFact, Softmax, is_made, viewed
+from .calls import Attention, MaskForms, four_axes, in_precision, inputs_of, of_one_batch, with_sums
+from .functions import IN_ORDER, MOVES, RULES, After, Run, again, elementwise, functions, given
+from .inside import Inside
+from .paths import Paths
+from .products import (
     Labels,
     Layout,
     Mixture,
@@ -53,10 +39,6 @@ from transformer.attention.recording.products import (
     product_fact,
     projection_fact,
 )
-from transformer.attention.softmax_inputs import Weights, changed_given, with_changes
-from transformer.errors import RecordError
-from transformer.messages import Message
-from transformer.nn.common import in_single
 
 is_mapped = torch._C._functorch.is_functorch_wrapped_tensor
 """Whether a tensor is one of `torch.func.vmap`, which cannot be kept."""

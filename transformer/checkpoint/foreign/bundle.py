@@ -11,21 +11,21 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.foreign.recognition import build, recognise
-from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.foreign.vocabularies import SENTENCEPIECE, SPECIAL_IDS, tokenizer_of, with_ids
-from transformer.checkpoint.ours.folder import EXAMPLES, task_of
-from transformer.checkpoint.weight_files import CONFIG, ENDINGS, LIKE_WEIGHTS, PICKLES
-from transformer.checkpoint.worker import isolated, remote_tokenizer
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.safe.archives import ARCHIVE_START
-from transformer.safe.contents import Contents, fingerprint
-from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits, refused
-from transformer.safe.reading import LEGACY_START
-from transformer.text.base import Tokenizer
-from transformer.text.tokenizers import id_tokenizers
+from ...errors import CheckpointError
+from ...messages import Message
+from ...safe.archives import ARCHIVE_START
+from ...safe.contents import Contents, fingerprint
+from ...safe.limits import DEFAULT_LIMITS, ReadLimits, refused
+from ...safe.reading import LEGACY_START
+from ...text.base import Tokenizer
+from ...text.tokenizers import id_tokenizers
+from ..checkpoint import Checkpoint
+from ..ours.folder import EXAMPLES, task_of
+from ..weight_files import CONFIG, ENDINGS, LIKE_WEIGHTS, PICKLES
+from ..worker import isolated, remote_tokenizer
+from .recognition import build, recognise
+from .report import Report
+from .vocabularies import SENTENCEPIECE, SPECIAL_IDS, tokenizer_of, with_ids
 
 VOCABULARY_ENDINGS = (".model", ".txt", ".vocab", ".json", ".pkl", ".pickle")
 """What files of tokens are called; pickles only to be refused with their remedy."""

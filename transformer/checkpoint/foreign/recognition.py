@@ -15,24 +15,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.attention.capture import watch
-from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
-from transformer.checkpoint.foreign.layouts.base import TABLE, Fit, root_of
-from transformer.checkpoint.foreign.layouts.published import TUTORIALS, annotated, gpt, jadore, kmer
-from transformer.checkpoint.foreign.layouts.torch_layers import (
-    PUBLISHED,
-    outside,
-    stacks_of,
-    torch_encoder,
-    torch_module,
-)
-from transformer.checkpoint.foreign.report import SETTINGS, Questionnaire, Report
-from transformer.checkpoint.foreign.vocabularies import names_inside, tokenizers_inside
-from transformer.checkpoint.ours.config import meta_shapes
-from transformer.checkpoint.ours.folder import filled
-from transformer.errors import CheckpointError, ConfigError
-from transformer.messages import Message
-from transformer.safe.contents import Contents, Shape
+from ...attention.capture import watch
+from ...errors import CheckpointError, ConfigError
+from ...messages import Message
+from ...safe.contents import Contents, Shape
+from ..checkpoint import ARCHITECTURES, Checkpoint
+from ..ours.config import meta_shapes
+from ..ours.folder import filled
+from .layouts.base import TABLE, Fit, root_of
+from .layouts.published import TUTORIALS, annotated, gpt, jadore, kmer
+from .layouts.torch_layers import PUBLISHED, outside, stacks_of, torch_encoder, torch_module
+from .report import SETTINGS, Questionnaire, Report
+from .vocabularies import names_inside, tokenizers_inside
 
 _TORCH = r"self_attn\.in_proj_weight"
 LAYOUTS: Mapping[str, tuple[str, Callable[[Contents, Questionnaire, str], Fit | None]]] = {

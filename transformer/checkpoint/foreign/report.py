@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint.checkpoint import guesses
-from transformer.checkpoint.foreign.layouts.base import Fit
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.nn.common import Config
-from transformer.safe.contents import Shape, shape_text
+from ...errors import CheckpointError
+from ...messages import Message
+from ...nn.common import Config
+from ...safe.contents import Shape, shape_text
+from ..checkpoint import guesses
+from .layouts.base import Fit
 
 SETTINGS = {
     "n_heads": ("n_heads", "nhead", "n_head", "num_heads", "heads", "num_attention_heads", "attention_heads"),
@@ -193,7 +193,7 @@ def record_lines(source: str, inputs: str = "inputs", grid: tuple[int, int] | No
     """Python that records the model of the file `source` and writes a file to bring instead."""
     axes = f", grid={grid}" if grid else ""
     return (
-        "from transformer import recording",
+        "from heedmap import recording",
         f"with recording(model) as seen: model({inputs})",
         f'seen.record(model={Path(source).stem[:80]!r}{axes}).save("{RECORD_FILE}")',
     )

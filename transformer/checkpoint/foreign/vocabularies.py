@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.safe.archives import ARCHIVE_START
-from transformer.safe.contents import Contents
-from transformer.safe.limits import DEFAULT_LIMITS, ReadLimits, refused, refused_because
-from transformer.safe.pickles import PICKLE_START
-from transformer.text.base import Tokenizer
-from transformer.text.tokenizers import (
+from ...errors import CheckpointError
+from ...messages import Message
+from ...safe.archives import ARCHIVE_START
+from ...safe.contents import Contents
+from ...safe.limits import DEFAULT_LIMITS, ReadLimits, refused, refused_because
+from ...safe.pickles import PICKLE_START
+from ...text.base import Tokenizer
+from ...text.tokenizers import (
     NO_SPECIAL_IDS,
     SpecialIds,
     TextTokenizer,

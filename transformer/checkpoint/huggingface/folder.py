@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from transformer.checkpoint.foreign.report import RECORD_FILE, record_lines
-from transformer.checkpoint.huggingface.library import REMEDY, TABLES, library
-from transformer.checkpoint.huggingface.model import Head, Kind
-from transformer.checkpoint.weight_files import CONFIG, CONFIG_BYTES, WEIGHTS
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.safe.contents import Contents, Shape
-from transformer.safe.limits import ReadLimits, check_inside, refused, refused_because
-from transformer.safe.zips import OTHERS, PICKLED
+from ...errors import CheckpointError
+from ...messages import Message
+from ...safe.contents import Contents, Shape
+from ...safe.limits import ReadLimits, check_inside, refused, refused_because
+from ...safe.zips import OTHERS, PICKLED
+from ..foreign.report import RECORD_FILE, record_lines
+from ..weight_files import CONFIG, CONFIG_BYTES, WEIGHTS
+from .library import REMEDY, TABLES, library
+from .model import Head, Kind
 
 INDEX = "model.safetensors.index.json"
 TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer_config.json", "generation_config.json"

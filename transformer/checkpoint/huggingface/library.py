@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from threading import RLock
 from typing import Any
 
-from transformer.errors import CheckpointError, HeedmapError
-from transformer.messages import Message
-from transformer.safe.limits import refused
+from ...errors import CheckpointError, HeedmapError
+from ...messages import Message
+from ...safe.limits import refused
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 """What the library is told by the environment when this process imports it first: a folder is all that it reads."""

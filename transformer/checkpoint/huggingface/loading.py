@@ -16,9 +16,16 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.foreign.report import Report
-from transformer.checkpoint.huggingface.folder import (
+from ...errors import CheckpointError, HeedmapError
+from ...messages import Message
+from ...nn.common import share_weights_clone
+from ...safe.limits import ReadLimits, refused
+from ...text.base import Tokenizer
+from ...text.tokenizers import id_tokenizers
+from ..checkpoint import Checkpoint
+from ..foreign.report import Report
+from ..ours.config import SPARE_NUMBERS
+from .folder import (
     MAKERS,
     MANY,
     FolderContents,
@@ -30,23 +37,9 @@ from transformer.checkpoint.huggingface.folder import (
     labels_of,
     no_model_of_text,
 )
-from transformer.checkpoint.huggingface.library import first_line, library, quiet, unreadable
-from transformer.checkpoint.huggingface.model import (
-    Head,
-    HuggingFaceConfig,
-    HuggingFaceModel,
-    HuggingFaceReader,
-    HuggingFaceTranslator,
-    Kind,
-)
-from transformer.checkpoint.huggingface.probe import FAILURES, find_places
-from transformer.checkpoint.ours.config import SPARE_NUMBERS
-from transformer.errors import CheckpointError, HeedmapError
-from transformer.messages import Message
-from transformer.nn.common import share_weights_clone
-from transformer.safe.limits import ReadLimits, refused
-from transformer.text.base import Tokenizer
-from transformer.text.tokenizers import id_tokenizers
+from .library import first_line, library, quiet, unreadable
+from .model import Head, HuggingFaceConfig, HuggingFaceModel, HuggingFaceReader, HuggingFaceTranslator, Kind
+from .probe import FAILURES, find_places
 
 POOLER = "pooler."
 """The layer behind an encoder's last one that summarises a sentence; models that fill in words are saved without."""

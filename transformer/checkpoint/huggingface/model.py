@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from transformer.attention.capture import current_recording
-from transformer.attention.interventions.edits import active
-from transformer.attention.recording.relay import PublicSite, Relay
-from transformer.errors import CheckpointError, InputError
-from transformer.nn.common import changed_context, check_ids, log_probs
-from transformer.nn.masks import Mask
-from transformer.nn.protocols import Abilities, TokenInterface
-from transformer.sites import Site
+from ...attention.capture import current_recording
+from ...attention.interventions.edits import active
+from ...attention.recording.relay import PublicSite, Relay
+from ...errors import CheckpointError, InputError
+from ...nn.common import changed_context, check_ids, log_probs
+from ...nn.masks import Mask
+from ...nn.protocols import Abilities, TokenInterface
+from ...sites import Site
 
 HUGGING_FACE = "hugging-face-"
 """What the architectures of another library's models are called, before `seq2seq`, `encoder` or `decoder`."""

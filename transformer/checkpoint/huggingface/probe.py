@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transformer.attention.capture import Recording, recording
-from transformer.attention.recording.relay import PublicSite, Relay
-from transformer.attention.softmax_inputs import Weights
-from transformer.checkpoint.huggingface.model import HuggingFaceConfig, HuggingFaceModel, Kind
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.sites import Site
+from ...attention.capture import Recording, recording
+from ...attention.recording.relay import PublicSite, Relay
+from ...attention.softmax_inputs import Weights
+from ...errors import CheckpointError
+from ...messages import Message
+from ...sites import Site
+from .model import HuggingFaceConfig, HuggingFaceModel, Kind
 
 SOURCE, TARGET, PADDED = 5, 3, 2
 """Positions of the probe's source and target, and how many of its second row are padding: all different."""

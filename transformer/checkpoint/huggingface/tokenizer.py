@@ -11,11 +11,11 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from transformer.checkpoint.huggingface.library import PanicError, first_line, library, panics_raised, quiet, unreadable
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.plots.axes import WORD_START
-from transformer.text.base import Tokenizer, check_unicode
+from ...errors import InputError
+from ...messages import Message
+from ...plots.axes import WORD_START
+from ...text.base import Tokenizer, check_unicode
+from .library import PanicError, first_line, library, panics_raised, quiet, unreadable
 
 BYTE_SPACE, CONTINUED = "Ġ", "##"
 """How a byte-level tokenizer writes a space, and how WordPiece marks a piece that continues a word."""

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from transformer.checkpoint.checkpoint import ARCHITECTURES, Model
-from transformer.checkpoint.weight_files import CONFIG, WEIGHTS
-from transformer.messages import Message
-from transformer.nn.positions import FORMULAS
-from transformer.safe.contents import Shape
-from transformer.safe.limits import ReadLimits, check_inside, refused, said
-from transformer.safe.reading import check_header
+from ...messages import Message
+from ...nn.positions import FORMULAS
+from ...safe.contents import Shape
+from ...safe.limits import ReadLimits, check_inside, refused, said
+from ...safe.reading import check_header
+from ..checkpoint import ARCHITECTURES, Model
+from ..weight_files import CONFIG, WEIGHTS
 
 REMEDY = Message("remedy_convert_again")
 

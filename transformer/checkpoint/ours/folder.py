@@ -18,17 +18,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from transformer.attention.capture import watch
-from transformer.attention.interventions.value import MEANS_FILE, Means
-from transformer.checkpoint.checkpoint import ARCHITECTURES, GUESSED, ChangedExample, Checkpoint, Model, language_called
-from transformer.checkpoint.ours.config import checked_folder, read_json
-from transformer.checkpoint.weight_files import CONFIG, WEIGHTS, is_hugging_face
-from transformer.errors import CheckpointError, ConfigError, InputError
-from transformer.messages import Message
-from transformer.safe.limits import ReadLimits, refused, refused_because, said
-from transformer.sequences.task import SequenceTask
-from transformer.text.base import Tokenizer
-from transformer.text.tokenizers import TextTokenizer
+from ...attention.capture import watch
+from ...attention.interventions.value import MEANS_FILE, Means
+from ...errors import CheckpointError, ConfigError, InputError
+from ...messages import Message
+from ...safe.limits import ReadLimits, refused, refused_because, said
+from ...sequences.task import SequenceTask
+from ...text.base import Tokenizer
+from ...text.tokenizers import TextTokenizer
+from ..checkpoint import ARCHITECTURES, GUESSED, ChangedExample, Checkpoint, Model, language_called
+from ..weight_files import CONFIG, WEIGHTS, is_hugging_face
+from .config import checked_folder, read_json
 
 TOKENIZER, EXAMPLES, CARD = "tokenizer.model", "examples.json", "CARD.md"
 

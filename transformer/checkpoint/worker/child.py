@@ -1,4 +1,4 @@
-"""The template process and its workers: `python -m transformer.checkpoint.worker.child LINE`.
+"""The template process and its workers: `python -m heedmap.checkpoint.worker.child LINE`.
 
 The template waits on a socket (the open file numbered LINE) for "fork a worker for this channel" (F) and "end this
 worker" (E). It has one thread and runs nothing of a file; the transformers library, if there is one, is imported first.
@@ -23,22 +23,22 @@ from typing import Any, NoReturn
 
 import torch
 
-from transformer.attention.record_files import blocks as record_blocks
-from transformer.attention.record_files import read as read_contents
-from transformer.checkpoint.foreign.vocabularies import parse_sentencepiece, read_tokens
-from transformer.checkpoint.huggingface.library import MODELS, library
-from transformer.checkpoint.load import load, read, read_folder_tokenizer, read_uploads
-from transformer.checkpoint.worker import wire_format
-from transformer.checkpoint.worker.isolated import measured
-from transformer.checkpoint.worker.remote_tokenizer import about
-from transformer.checkpoint.worker.template import MESSAGE_BYTES
-from transformer.errors import HeedmapError
-from transformer.messages import packed_message
-from transformer.safe import arrays
-from transformer.safe.contents import Contents
-from transformer.safe.limits import MEGABYTE, ReadLimits
-from transformer.safe.zips import zip_bytes, zip_entries
-from transformer.text.base import Tokenizer
+from ...attention.record_files import blocks as record_blocks
+from ...attention.record_files import read as read_contents
+from ...errors import HeedmapError
+from ...messages import packed_message
+from ...safe import arrays
+from ...safe.contents import Contents
+from ...safe.limits import MEGABYTE, ReadLimits
+from ...safe.zips import zip_bytes, zip_entries
+from ...text.base import Tokenizer
+from ..foreign.vocabularies import parse_sentencepiece, read_tokens
+from ..huggingface.library import MODELS, library
+from ..load import load, read, read_folder_tokenizer, read_uploads
+from . import wire_format
+from .isolated import measured
+from .remote_tokenizer import about
+from .template import MESSAGE_BYTES
 
 OPEN_FILES = 64
 """What a worker may have open: its channel, a few files of weights, and what libraries need."""

@@ -17,25 +17,25 @@ from typing import Any
 
 import torch
 
-from transformer.attention.capture import recording
-from transformer.attention.record import Record
-from transformer.checkpoint.checkpoint import ARCHITECTURES, Checkpoint
-from transformer.checkpoint.foreign.vocabularies import sample_ids
-from transformer.checkpoint.huggingface.library import check_installed
-from transformer.checkpoint.huggingface.model import HUGGING_FACE
-from transformer.checkpoint.load import find_files, load_with
-from transformer.checkpoint.weight_files import is_hugging_face
-from transformer.checkpoint.worker import wire_format
-from transformer.checkpoint.worker.pool import WORKERS, Budget, garbled
-from transformer.checkpoint.worker.remote_tokenizer import folder_tokenizer
-from transformer.checkpoint.worker.wire_format import Block, GarbledError
-from transformer.errors import CheckpointError, HeedmapError
-from transformer.messages import Message
-from transformer.nn.search import DecodingOptions, decode
-from transformer.safe.arrays import ARRAY_LIMITS
-from transformer.safe.contents import Contents
-from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits, refused
-from transformer.safe.zips import PrivateFolder, is_kept
+from ...attention.capture import recording
+from ...attention.record import Record
+from ...errors import CheckpointError, HeedmapError
+from ...messages import Message
+from ...nn.search import DecodingOptions, decode
+from ...safe.arrays import ARRAY_LIMITS
+from ...safe.contents import Contents
+from ...safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits, refused
+from ...safe.zips import PrivateFolder, is_kept
+from ..checkpoint import ARCHITECTURES, Checkpoint
+from ..foreign.vocabularies import sample_ids
+from ..huggingface.library import check_installed
+from ..huggingface.model import HUGGING_FACE
+from ..load import find_files, load_with
+from ..weight_files import is_hugging_face
+from . import wire_format
+from .pool import WORKERS, Budget, garbled
+from .remote_tokenizer import folder_tokenizer
+from .wire_format import Block, GarbledError
 
 FOLDER_MEMORY, FOLDER_SECONDS = 2048 * MEGABYTE, 5
 """The floor of what loading a folder, and a short run of its model, may take in a worker."""

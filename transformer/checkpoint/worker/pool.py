@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass
 from threading import Condition
 from typing import Any
 
-from transformer.checkpoint.worker import wire_format
-from transformer.checkpoint.worker.template import COMMAND, POSSIBLE, Host, Template, clock
-from transformer.checkpoint.worker.wire_format import Block, GarbledError, unpacked_error
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, SAVE_AGAIN, ReadLimits, refused, refused_because
+from ...errors import CheckpointError
+from ...messages import Message
+from ...safe.limits import DEFAULT_LIMITS, MEGABYTE, SAVE_AGAIN, ReadLimits, refused, refused_because
+from . import wire_format
+from .template import COMMAND, POSSIBLE, Host, Template, clock
+from .wire_format import Block, GarbledError, unpacked_error
 
 MOST_WORKERS = 3
 """Jobs at a time; others wait in a queue for `PATIENCE_SECONDS` and are then told to come again."""

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from transformer.checkpoint.foreign.vocabularies import MOST_TOKENS as MOST_LISTED
-from transformer.checkpoint.huggingface.folder import VOCABULARIES
-from transformer.checkpoint.worker.pool import WORKERS, Budget, GaveUpError, garbled
-from transformer.checkpoint.worker.resident import Resident
-from transformer.errors import CheckpointError, InputError
-from transformer.messages import Message
-from transformer.safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
-from transformer.safe.tensors import is_count
-from transformer.text.base import Tokenizer, check_unicode
+from ...errors import CheckpointError, InputError
+from ...messages import Message
+from ...safe.limits import DEFAULT_LIMITS, MEGABYTE, ReadLimits
+from ...safe.tensors import is_count
+from ...text.base import Tokenizer, check_unicode
+from ..foreign.vocabularies import MOST_TOKENS as MOST_LISTED
+from ..huggingface.folder import VOCABULARIES
+from .pool import WORKERS, Budget, GaveUpError, garbled
+from .resident import Resident
 
 MOST_IDS, MOST_LETTERS = 200_000, 1_000_000
 """The longest text that is cut or joined: in tokens, and in letters of all pieces together."""

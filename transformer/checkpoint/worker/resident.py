@@ -7,19 +7,11 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from transformer.checkpoint.worker.pool import (
-    PATIENCE_SECONDS,
-    WORKERS,
-    Budget,
-    GaveUpError,
-    Worker,
-    Workers,
-    job_message,
-)
-from transformer.checkpoint.worker.template import clock
-from transformer.checkpoint.worker.wire_format import Block
-from transformer.errors import CheckpointError
-from transformer.safe.limits import refused_because
+from ...errors import CheckpointError
+from ...safe.limits import refused_because
+from .pool import PATIENCE_SECONDS, WORKERS, Budget, GaveUpError, Worker, Workers, job_message
+from .template import clock
+from .wire_format import Block
 
 MOST_RESIDENTS = 8
 """Workers that stay at a time; the one that was asked longest ago goes when another is needed."""

@@ -16,10 +16,10 @@ from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from threading import Lock
 
-from transformer.checkpoint.worker.wire_format import receive
-from transformer.errors import CheckpointError
+from ...errors import CheckpointError
+from .wire_format import receive
 
-COMMAND = (sys.executable, "-P", "-m", "transformer.checkpoint.worker.child")
+COMMAND = (sys.executable, "-P", "-m", f"{__package__}.child")
 """What starts a template, before the number of its end of the line."""
 
 START_SECONDS, REPLY_SECONDS = 60.0, 10.0

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.errors import CheckpointError
-from transformer.messages import NoMessageError, unpacked_message
-from transformer.safe.limits import MEGABYTE, ReadLimits
-from transformer.safe.tensors import DTYPES, ITEM_BYTES, StorageInfo, cut, declared_tensor, is_count
+from ...errors import CheckpointError
+from ...messages import NoMessageError, unpacked_message
+from ...safe.limits import MEGABYTE, ReadLimits
+from ...safe.tensors import DTYPES, ITEM_BYTES, StorageInfo, cut, declared_tensor, is_count
 
 HEADER_BYTES = 16 * MEGABYTE
 """The most that the table of one message may have: 20,000 tensors with names of 700 characters."""

@@ -21,18 +21,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transformer.attention.measures import rank_correlation
-from transformer.errors import NotDefinedError
-from transformer.explain.attribution.result import (
-    POSITIONS_AT_ONCE,
-    Attribution,
-    ScoredSequence,
-    causal_visible,
-    groups,
-    summed,
-)
-from transformer.messages import Message
-from transformer.plots.picture import Quantity
+from ...attention.measures import rank_correlation
+from ...errors import NotDefinedError
+from ...messages import Message
+from ...plots.picture import Quantity
+from .result import POSITIONS_AT_ONCE, Attribution, ScoredSequence, causal_visible, groups, summed
 
 How = Literal["hidden", "removed"]
 """How a part is not there: hidden from every attention, or taken out and all read again."""

@@ -17,15 +17,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer.attention.capture import Recording, recording, watch
-from transformer.errors import NotDefinedError
-from transformer.explain.attribution.deletion import Progress, untold
-from transformer.explain.attribution.layers import CROSS, DECODER, ENCODER
-from transformer.explain.attribution.result import Attribution, ScoredSequence, answer
-from transformer.messages import Message
-from transformer.nn.protocols import Watchable
-from transformer.plots.picture import Quantity
-from transformer.sites import Site
+from ...attention.capture import Recording, recording, watch
+from ...errors import NotDefinedError
+from ...messages import Message
+from ...nn.protocols import Watchable
+from ...plots.picture import Quantity
+from ...sites import Site
+from .deletion import Progress, untold
+from .layers import CROSS, DECODER, ENCODER
+from .result import Attribution, ScoredSequence, answer
 
 CELLS_AT_ONCE = 2_000_000
 """Slopes of weights, of all layers together, and scores of tokens that are held at one time."""

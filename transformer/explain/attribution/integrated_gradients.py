@@ -20,13 +20,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer.errors import AttributionError, NotDefinedError
-from transformer.explain.attribution.deletion import Progress, untold
-from transformer.explain.attribution.result import POSITIONS_AT_ONCE, Attribution, ScoredSequence, causal_visible
-from transformer.messages import Message
-from transformer.nn.common import share_weights_clone
-from transformer.nn.protocols import TokenInterface
-from transformer.plots.picture import Quantity
+from ...errors import AttributionError, NotDefinedError
+from ...messages import Message
+from ...nn.common import share_weights_clone
+from ...nn.protocols import TokenInterface
+from ...plots.picture import Quantity
+from .deletion import Progress, untold
+from .result import POSITIONS_AT_ONCE, Attribution, ScoredSequence, causal_visible
 
 CLOSE, LEAST = 0.05, 1.0
 """The share of the difference by which the sum of a row may miss it, and the nats that a smaller one counts as."""

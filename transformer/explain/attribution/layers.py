@@ -28,16 +28,16 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer.attention.measures import sites_of
-from transformer.attention.record import Record
-from transformer.errors import AttributionError, NotDefinedError
-from transformer.explain.attribution.result import Asked, Attribution, EncodedText, ScoredSequence, answer
-from transformer.messages import Message
-from transformer.nn.attention import KeysValues, MultiHeadAttention
-from transformer.nn.blocks import Residual, deviation
-from transformer.nn.masks import Mask
-from transformer.plots.picture import Quantity
-from transformer.sites import Site
+from ...attention.measures import sites_of
+from ...attention.record import Record
+from ...errors import AttributionError, NotDefinedError
+from ...messages import Message
+from ...nn.attention import KeysValues, MultiHeadAttention
+from ...nn.blocks import Residual, deviation
+from ...nn.masks import Mask
+from ...plots.picture import Quantity
+from ...sites import Site
+from .result import Asked, Attribution, EncodedText, ScoredSequence, answer
 
 CROSS, ENCODER, DECODER = "decoder.cross", "encoder.self", "decoder.self"
 

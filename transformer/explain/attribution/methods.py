@@ -5,24 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from transformer.attention.record import Record
-from transformer.errors import AttributionError, NotDefinedError
-from transformer.explain.attribution.deletion import Progress, deletion, untold
-from transformer.explain.attribution.gradients import gradients
-from transformer.explain.attribution.integrated_gradients import integrated_gradients, usual_points
-from transformer.explain.attribution.layers import (
-    CROSS,
-    DECODER,
-    ENCODER,
-    contributions,
-    has_sublayers,
-    norms,
-    rollout,
-    weights,
-)
-from transformer.explain.attribution.result import Asked, Attribution, EncodedText, ScoredSequence, title
-from transformer.messages import Message
-from transformer.nn.common import refuse_elsewhere
+from ...attention.record import Record
+from ...errors import AttributionError, NotDefinedError
+from ...messages import Message
+from ...nn.common import refuse_elsewhere
+from .deletion import Progress, deletion, untold
+from .gradients import gradients
+from .integrated_gradients import integrated_gradients, usual_points
+from .layers import CROSS, DECODER, ENCODER, contributions, has_sublayers, norms, rollout, weights
+from .result import Asked, Attribution, EncodedText, ScoredSequence, title
 
 Fits = Callable[[Any, set[str]], bool]
 """Whether a method is defined for what was read and written, and the groups of sites that were recorded."""

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from transformer.errors import AttributionError, NotDefinedError
-from transformer.messages import Message
-from transformer.plots.axes import Axis
-from transformer.plots.picture import Picture, Quantity
+from ...errors import AttributionError, NotDefinedError
+from ...messages import Message
+from ...plots.axes import Axis
+from ...plots.picture import Picture, Quantity
 
 POSITIONS_AT_ONCE = 4_096
 """Positions, source and target together, that share one forward pass."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
-from transformer.errors import InputError
-from transformer.messages import say
+from ...errors import InputError
+from ...messages import say
 
 MASKED = 255
 """The code of a cell that the mask hides: no weight has it."""

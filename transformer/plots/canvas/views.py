@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from transformer.messages import catalogue, language, speaking, words
-from transformer.plots.canvas import blob
+from ...messages import catalogue, language, speaking, words
+from . import blob
 
 MASKED = -np.inf
 """What stands for a masked cell."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.explain.attribution.deletion import PERCENTS, Trust, deletion_name, written_words
-from transformer.runs.attribution import trusted, usual_deletion
-from transformer.runs.measures.files import MeasureFile
-from transformer.runs.translate import translate
+from ...checkpoint.checkpoint import Checkpoint
+from ...errors import InputError
+from ...explain.attribution.deletion import PERCENTS, Trust, deletion_name, written_words
+from ..attribution import trusted, usual_deletion
+from ..translate import translate
+from .files import MeasureFile
 
 
 @dataclass(frozen=True)

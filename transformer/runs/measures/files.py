@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.messages import Message
-from transformer.safe.limits import refused
+from ...checkpoint.checkpoint import Checkpoint
+from ...messages import Message
+from ...safe.limits import refused
 
 T = TypeVar("T")
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer.attention.measures import sites_of
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.checkpoint.ours.folder import EXAMPLES
-from transformer.errors import InputError
-from transformer.explain.attribution.deletion import DECIDED
-from transformer.messages import Message
-from transformer.runs.attribution import deciding
-from transformer.runs.measures.files import MeasureFile
-from transformer.runs.translate import translate
-from transformer.sites import Site
+from ...attention.measures import sites_of
+from ...checkpoint.checkpoint import Checkpoint
+from ...checkpoint.ours.folder import EXAMPLES
+from ...errors import InputError
+from ...explain.attribution.deletion import DECIDED
+from ...messages import Message
+from ...sites import Site
+from ..attribution import deciding
+from ..translate import translate
+from .files import MeasureFile
 
 EARNED = 0.5
 """A head has a role if it holds in at least this share of the rows."""

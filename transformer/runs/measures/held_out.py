@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.runs.measures.files import MeasureFile
-from transformer.runs.sequences.classify import classifier, verdicts
-from transformer.sequences.fasta import FastaRecord
+from ...checkpoint.checkpoint import Checkpoint
+from ...errors import InputError
+from ...sequences.fasta import FastaRecord
+from ..sequences.classify import classifier, verdicts
+from .files import MeasureFile
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Probabilities from which on a class may be called."""

@@ -14,17 +14,17 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from transformer.attention.capture import recording
-from transformer.attention.interventions.edits import intervening
-from transformer.attention.interventions.value import Intervention
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError
-from transformer.messages import Message
-from transformer.nn.protocols import written_pad
-from transformer.nn.search import DecodingOptions
-from transformer.runs.corpus import Pairs, bleu, losses_of, mean_loss, translate_lines
-from transformer.runs.measures.files import MeasureFile
-from transformer.sites import Site
+from ...attention.capture import recording
+from ...attention.interventions.edits import intervening
+from ...attention.interventions.value import Intervention
+from ...checkpoint.checkpoint import Checkpoint
+from ...errors import CheckpointError
+from ...messages import Message
+from ...nn.protocols import written_pad
+from ...nn.search import DecodingOptions
+from ...sites import Site
+from ..corpus import Pairs, bleu, losses_of, mean_loss, translate_lines
+from .files import MeasureFile
 
 SHARES = tuple(range(0, 100, 10))
 """Percent of the heads that are removed."""

@@ -14,21 +14,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transformer.attention.capture import recording
-from transformer.attention.record import Record
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import CheckpointError, InputError
-from transformer.explain.attribution.deletion import Progress
-from transformer.messages import Message
-from transformer.nn.common import refuse_elsewhere
-from transformer.nn.kmer import KmerClassifier, Window
-from transformer.plots.axes import Axis
-from transformer.runs.any_model import log_odds
-from transformer.runs.concurrency import forward_slot, run_of
-from transformer.runs.translate import record_of
-from transformer.sequences.alphabet import Letters
-from transformer.sequences.fasta import FastaRecord
-from transformer.sequences.task import SequenceTask
+from ...attention.capture import recording
+from ...attention.record import Record
+from ...checkpoint.checkpoint import Checkpoint
+from ...errors import CheckpointError, InputError
+from ...explain.attribution.deletion import Progress
+from ...messages import Message
+from ...nn.common import refuse_elsewhere
+from ...nn.kmer import KmerClassifier, Window
+from ...plots.axes import Axis
+from ...sequences.alphabet import Letters
+from ...sequences.fasta import FastaRecord
+from ...sequences.task import SequenceTask
+from ..any_model import log_odds
+from ..concurrency import forward_slot, run_of
+from ..translate import record_of
 
 MOST_LETTERS = 16_384
 """Longest sequence that is read as one, with all of its attention; longer ones are scanned."""

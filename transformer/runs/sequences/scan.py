@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.nn.common import changed_context
-from transformer.runs.concurrency import forward_slot
-from transformer.runs.sequences.classify import LETTERS_AT_ONCE, MOST_UNKNOWN, calibrated, classifier
-from transformer.sequences.alphabet import Letters
-from transformer.sequences.hits import NEAR, Hit, peaks, site_of, with_weaker
+from ...checkpoint.checkpoint import Checkpoint
+from ...errors import InputError
+from ...nn.common import changed_context
+from ...sequences.alphabet import Letters
+from ...sequences.hits import NEAR, Hit, peaks, site_of, with_weaker
+from ..concurrency import forward_slot
+from .classify import LETTERS_AT_ONCE, MOST_UNKNOWN, calibrated, classifier
 
 BLOCK = 128
 """Most windows of a block, on all its strands together; long windows are fewer, so that they have at most about twice

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer.checkpoint.checkpoint import Checkpoint
-from transformer.errors import InputError
-from transformer.messages import Message
-from transformer.runs.sequences.classify import classifier
-from transformer.runs.sequences.scan import hit_at, plan_scan
-from transformer.sequences.alphabet import Letters
-from transformer.sequences.hits import Hit
-from transformer.sequences.lines import numbered_lines, shortened, skipped
-from transformer.sequences.region import Region
+from ...checkpoint.checkpoint import Checkpoint
+from ...errors import InputError
+from ...messages import Message
+from ...sequences.alphabet import Letters
+from ...sequences.hits import Hit
+from ...sequences.lines import numbered_lines, shortened, skipped
+from ...sequences.region import Region
+from .classify import classifier
+from .scan import hit_at, plan_scan
 
 MOST_CHANGED = 100
 """Most letters that one change takes away or brings."""

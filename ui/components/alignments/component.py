@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from transformer.plots.canvas import blob
-from transformer.plots.canvas.views import MASKED, About
+from heedmap.plots.canvas import blob
+from heedmap.plots.canvas.views import MASKED, About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("alignments")

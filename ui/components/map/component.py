@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Bool, Float
 
-from transformer.explain.diagram import Node
-from transformer.plots.canvas import blob
-from transformer.plots.canvas.views import About
+from heedmap.explain.diagram import Node
+from heedmap.plots.canvas import blob
+from heedmap.plots.canvas.views import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("map")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
-from transformer.lessons.board import Board
-from transformer.lessons.operations import Cells
-from transformer.messages import words
-from transformer.plots.canvas.views import About
+from heedmap.lessons.board import Board
+from heedmap.lessons.operations import Cells
+from heedmap.messages import words
+from heedmap.plots.canvas.views import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("matrices")

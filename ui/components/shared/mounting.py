@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from transformer.plots.canvas import blob
-from transformer.plots.canvas.views import Packed, sentences
+from heedmap.plots.canvas import blob
+from heedmap.plots.canvas.views import Packed, sentences
 
 BUILT = Path(__file__).parents[1] / "built"
 """Where the built scripts lie."""

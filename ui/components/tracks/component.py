@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from transformer.plots.canvas.views import About
+from heedmap.plots.canvas.views import About
 from ui.components.shared.mounting import CanvasComponent
 
 component = CanvasComponent("tracks")

@@ -7,18 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.attention.recording.case import (
-    CASES,
-    Brute,
-    Case,
-    Sizes,
-    case,
-    causal,
-    dots,
-    joined,
-    ready,
-    split,
-)
+from tests.attention.recording.case import CASES, Brute, Case, Sizes, case, causal, dots, joined, ready, split
 
 
 def multi_head(brute: Brute, site: str, m: Any, q: Tensor, k: Tensor, added: Tensor) -> Tensor:

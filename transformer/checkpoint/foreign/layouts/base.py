@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.safe.contents import Shape
+from ....safe.contents import Shape
 
 
 @dataclass(frozen=True)

@@ -27,25 +27,15 @@ from typing import Any
 
 import torch
 
-from transformer.checkpoint.foreign.layouts.base import (
-    Fit,
-    Source,
-    Sources,
-    attention,
-    layer_count,
-    linear,
-    linears,
-    size,
-    sizes_of,
-)
-from transformer.checkpoint.foreign.report import Questionnaire
-from transformer.errors import ConfigError
-from transformer.messages import Message
-from transformer.nn.kmer import KmerConfig
-from transformer.nn.recurrent import RecurrentConfig
-from transformer.nn.seq2seq import preset
-from transformer.nn.stacks import DecoderConfig
-from transformer.safe.contents import Contents, Shape
+from ....errors import ConfigError
+from ....messages import Message
+from ....nn.kmer import KmerConfig
+from ....nn.recurrent import RecurrentConfig
+from ....nn.seq2seq import preset
+from ....nn.stacks import DecoderConfig
+from ....safe.contents import Contents, Shape
+from ..report import Questionnaire
+from .base import Fit, Source, Sources, attention, layer_count, linear, linears, size, sizes_of
 
 _MAPS = ("query", "key", "value", "output")
 _NORM = ("a_2", "b_2")

@@ -14,24 +14,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from transformer.checkpoint.foreign.layouts.base import (
-    SIDES,
-    Fit,
-    Source,
-    Sources,
-    attention,
-    linear,
-    linears,
-    root_of,
-    size,
-    sizes_of,
-)
-from transformer.checkpoint.foreign.report import Questionnaire
-from transformer.messages import Message
-from transformer.nn.positions import FORMULAS
-from transformer.nn.seq2seq import preset
-from transformer.nn.stacks import DecoderConfig, EncoderConfig
-from transformer.safe.contents import Contents, Shape
+from ....messages import Message
+from ....nn.positions import FORMULAS
+from ....nn.seq2seq import preset
+from ....nn.stacks import DecoderConfig, EncoderConfig
+from ....safe.contents import Contents, Shape
+from ..report import Questionnaire
+from .base import SIDES, Fit, Source, Sources, attention, linear, linears, root_of, size, sizes_of
 
 UNTOLD = Message("doubt_untold")
 
