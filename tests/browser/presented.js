@@ -15,7 +15,11 @@
     const { width, height } = one.getBoundingClientRect();
     return width > 0 && height > 0 && one.checkVisibility({ opacityProperty: true, visibilityProperty: true });
   };
-  const size = (/** @type {Element} */ one) => parseFloat(getComputedStyle(one).fontSize) * (one.currentCSSZoom ?? 1);
+  const size = (/** @type {Element} */ one) => {
+    const plot = /** @type {HTMLElement | null} */ (one.closest(".js-plotly-plot")); // which a transform enlarges
+    const scale = plot ? plot.getBoundingClientRect().width / plot.offsetWidth : (one.currentCSSZoom ?? 1);
+    return parseFloat(getComputedStyle(one).fontSize) * scale;
+  };
   const TOOLS = "button:not(.word), select, input, summary, [role=tab], [role=radio]";
   const KEPT = ".st-key-path-end, .st-key-path-strip, .st-key-chips";
   globalThis.presented = (/** @type {number} */ least, /** @type {number} */ leastFormula) => {
