@@ -87,7 +87,7 @@ def test_the_compose_file_and_the_container_file_name_what_is_there_and_give_wha
     container = text("Containerfile")
     copied = re.findall(r"^COPY (\S+)", container, re.MULTILINE)
     assert [name for name in copied if not (ROOT / name).exists()] == []
-    parts = {"app.py", "pyproject.toml", "pages", "ui", "transformer", "checkpoints", ".streamlit"}
+    parts = {"app.py", "pyproject.toml", "pages", "ui", "heedmap", "transformer", "checkpoints", ".streamlit"}
     assert parts | {"deploy/requirements.lock"} == set(copied)
     for line in (
         f"EXPOSE {PORTS[0]}", 'CMD ["python", "-m", "streamlit", "run", "app.py"]',

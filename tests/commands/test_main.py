@@ -94,7 +94,7 @@ def test_the_version_is_that_of_this_code_and_usage_says_how_it_was_called(
     with pytest.raises(SystemExit, match="0"):
         command_line.main(["--version"])
     assert capsys.readouterr().out == f"heedmap {version}\n"
-    monkeypatch.setattr(distribution, "_ABOVE", Path("/no/checkout"))
+    monkeypatch.setattr(distribution, "_LIBRARY", Path("/no/checkout/library"))
     monkeypatch.setattr("heedmap.distribution.metadata.version", {"heedmap": "1.2.3"}.__getitem__)
     assert distribution.version() == "1.2.3"
 

@@ -53,7 +53,7 @@ def test_each_position_has_a_bar(readers: Path, name: str, off: str) -> None:
     followed = [*before.ids[1:], follow] if name == "next" else was.argmax(1)
     moves = [now[i, token] - was[i, token] for i, token in enumerate(followed)]
     np.testing.assert_allclose([row.value for row in bars_of(page, "effects")], moves, atol=1e-5)
-    assert (f"first token: {sum(moves[:-1]):+.2f} nats" in said(page)) == (name == "next")
+    assert (f"first token (nats): \\{sum(moves[:-1]):+.2f}." in said(page)) == (name == "next")
 
 
 def test_a_model_without_a_head_says_so_and_shows_how_far_its_states_moved(readers: Path) -> None:

@@ -280,7 +280,7 @@ def test_the_old_default_is_a_named_discovery() -> None:
 def test_it_shows_pieces_and_special_tokens_as_the_controls_say(address: dict[str, str]) -> None:
     header, weights, decided = bitext(opened(text=BICYCLE, **address))
     run = runs.translation(NAME, BICYCLE, DecodingOptions(), None)
-    picture = run.record["decoder.2.cross"].picture(1, "words" not in address, "special" not in address)
+    picture = run.record["decoder.2.cross"].picture(3, "words" not in address, "special" not in address)
     np.testing.assert_allclose(weights, picture.values, atol=1e-6)
     assert [len(header[side]["attached"]) for side in ("query", "key")] == list(picture.values.shape)
     assert ("</s>" in header["query"]["texts"]) == ("special" not in address)

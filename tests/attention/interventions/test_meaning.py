@@ -222,7 +222,7 @@ def test_a_block_that_no_watched_model_noticed_is_refused_at_its_end() -> None:
         pass
     with pytest.raises(ZeroDivisionError) as failed, intervening(off):
         raise ZeroDivisionError
-    assert "watch(model)" in failed.value.__notes__[0]
+    assert "recording(module)" in failed.value.__notes__[0]
     with intervening(off), torch.inference_mode():
         assert not torch.equal(unwatched(ids), plain)
 
