@@ -7,6 +7,7 @@ import shutil
 import stat
 import struct
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -239,7 +240,8 @@ def test_a_server_begins_and_ends_without_folders_of_the_dead_or_its_own_and_lea
             assert {*place.iterdir()} == {folders[2], link}
             folders[1].mkdir()
 
-    asyncio.run(served())
+    with ThreadPoolExecutor(1) as elsewhere:  # where no browser's loop runs
+        elsewhere.submit(asyncio.run, served()).result()
     assert {*place.iterdir()} == {folders[2], link}
 
 

@@ -28,7 +28,7 @@ FIRST = {
 
 SAFE = {
     *("t", "as_text", "as_code", "sentence", "controls.sentence", "likelihood", "heads.likelihood"),
-    *("len", "int"),
+    *("len", "int", "controls.surest_note"),
 }
 """Calls whose value may stand in Markdown."""
 
@@ -40,6 +40,7 @@ GIVEN = {
     ("ui/align/views.py", "FORMULA"): "a formula of ours",
     ("ui/sequences/gene.py", "errors"): "made by t",
     ("ui/shared/controls.py", "named"): "it escapes",
+    ("ui/shared/controls.py", "label"): "made by t, in its callers",
     ("ui/your_model/bring.py", "title"): "made by t, in its callers",
     ("ui/your_model/questions.py", "label"): "made by t, in its caller",
     ("ui/your_model/attention.py", "label"): "made by t, in its callers",
@@ -55,6 +56,8 @@ GIVEN = {
     ("ui/sequences/gene.py", "label"): "each is escaped where it is made",
     ("ui/lessons/watched_training.py", "_report(chosen, found)"): "made by t",
     ("ui/lessons/watched_training.py", "page"): "a script of ours",
+    ("ui/lessons/watched_training.py", "said"): "made by t",
+    ("ui/lessons/watched_training.py", "_said(look) or t(begins)"): "made by t",
     ("ui/lessons/leaks.py", "_changes(report, checkpoint)"): "made by t",
     ("ui/lessons/shared.py", "said.__getitem__"): "made by t",
     ("ui/lessons/shared.py", "' '.join(sentences[:count])"): "its callers' sentences are looked at",

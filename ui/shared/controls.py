@@ -228,10 +228,10 @@ def surest(record: Record) -> tuple[int, int]:
     return strongest_head(record, next(iter(kinds(record))))
 
 
-def surest_note(record: Record) -> str:
+def surest_note(record: Record, is_wide: bool) -> str:
     """How it was found, in a sentence: among all heads, or among some where these are too many."""
     maps = [record[site] for site in next(iter(kinds(record).values()))]
-    step = looked_through(maps)
+    step = 0 if is_wide else looked_through(maps)
     if step < 2:
         return t("your_model.first_head" if step else "your_model.first_of_long")
     return t("your_model.first_head_of_some", looked=-(-sum(one.n_heads for one in maps) // step), step=step)

@@ -111,7 +111,7 @@ def _panels(
 
     def views() -> None:
         heads.maps_panel(shown, (key,))
-        st.caption(t("your_model.first_of_long") if heads.is_wide(record) else controls.surest_note(record))
+        st.caption(controls.surest_note(record, heads.is_wide(record)))
 
     panels: dict[str, Callable[[], None]] = {
         "attention": views,
