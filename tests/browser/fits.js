@@ -1,4 +1,5 @@
-// What of a page does not fit: cut or overlapping texts, small type, drawings outside their boxes; and what its first screen holds.
+// What of a page does not fit: cut or overlapping texts, small type, drawings outside their boxes, and what its first
+// screen holds.
 async () => {
   const frame = () => new Promise((done) => requestAnimationFrame(done));
   const drawing = () => document.querySelector("[data-testid=stSkeleton], [data-testid=stSpinner]");
