@@ -44,7 +44,7 @@ def status_of(address: str, method: str = "GET", **headers: str) -> int:
     """The HTTP status with which something answers; 0 where nothing does."""
     try:
         asked = urllib.request.Request(address, method=method, headers=headers)
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
